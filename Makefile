@@ -1,0 +1,59 @@
+# srlviz. Every target does all its set-up by itself and needs only git, make and Python 3.11 or newer.
+#
+#   make demo PYTHON=/opt/python3.11/bin/python3    another Python
+#   make demo PIP_ARGS='--extra-index-url URL'      more arguments for pip: with the URL that pytorch.org names for its CPU
+#                                                   wheels, torch comes without gigabytes of CUDA on Linux
+#   make demo LOCK=                                 the loose ranges of settings.ini instead of the lock
+#   make test JOBS=8                                more processes for the tests
+PYTHON ?= python3
+PIP_ARGS ?=
+LOCK ?= requirements-lock.txt
+JOBS ?= 2
+# what `make demo` runs
+DEMO ?= -p game pong
+DEMO_OUT ?= runs/demo
+
+BIN := .venv/bin
+READY := @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, or say make PYTHON=/path/to/python3"; exit 1; }; $(PYTHON) .ci/setup.py
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+LABROOT := $(shell test "$$(id -u)" = 0 && echo --allow-root)
+export PIP_ARGS LOCK
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help demo lab test check bench slow readme setup
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup ## Pong from pixels to a heat map: run the study, print its table, open JupyterLab (about 6 minutes)
+	@$(BIN)/srlviz run atari_probe $(DEMO) --out $(DEMO_OUT)
+	@if [ -t 1 ]; then $(BIN)/jupyter lab $(LABROOT) $(DEMO_OUT)/atari_probe.ipynb; else echo "To touch it: make lab"; fi
+
+lab: setup ## JupyterLab on the tutorials
+	@$(BIN)/jupyter lab $(LABROOT) --notebook-dir=. nbs/tutorials
+
+check: setup ## clean, export, in sync, lint, notebook tests, pytest without browser
+	@echo "srlviz: are modules, README and notebooks in sync?"
+	@$(BIN)/python .ci/sync.py
+	@echo "srlviz: ruff"
+	@$(BIN)/ruff check --quiet --output-format concise srlviz tests .ci benchmarks
+	@echo "srlviz: notebooks and tests, $(JOBS) at a time"
+	@$(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not slow' tests
+
+test: check ## everything that CI runs: check, then the browser and the wheel
+	$(READY) --browser
+	@echo "srlviz: a real browser on a real JupyterLab; a wheel in an empty environment"
+	@$(PYTEST) -m 'browser or wheel' tests
+
+slow: setup ## real training: the cells marked slow and the tests of learning
+	@SRLVIZ_SLOW=1 $(BIN)/python -m pytest -m 'not browser and not wheel' tests
+
+bench: setup ## the measured claims: speed of collector, probe, training, import
+	@for b in $(filter-out benchmarks/measure_%,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+readme: setup ## export, clean, and write README.md from nbs/index.ipynb
+	@$(BIN)/python .ci/sync.py --write
+
+setup:
+	$(READY)

@@ -1,0 +1,21 @@
+"""Everything about the package stands in settings.ini; this only hands it to setuptools."""
+from configparser import ConfigParser
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ini = ConfigParser(delimiters=['='])
+ini.read(Path(__file__).with_name('settings.ini'), encoding='utf-8')
+cfg = ini['DEFAULT']
+name = cfg['lib_name']
+shipped = {f'{name}.data_samples': 'data_samples', f'{name}.notebooks': 'nbs'}   # folders outside srlviz/ that travel in the wheel
+setup(
+    name=name, version=cfg['version'], description=cfg['description'], license=cfg['license'], keywords=cfg['keywords'].split(),
+    author=cfg['author'], author_email=cfg['author_email'], python_requires=f">={cfg['min_python']}",
+    long_description=Path(__file__).with_name('README.md').read_text(encoding='utf-8') if Path(__file__).with_name('README.md').exists() else '',
+    long_description_content_type='text/markdown', classifiers=['Framework :: Jupyter', 'Programming Language :: Python :: 3'],
+    packages=find_packages(include=[name, f'{name}.*']) + list(shipped), package_dir=shipped,
+    package_data={f'{name}.data_samples': ['*'], f'{name}.notebooks': ['studies/*.ipynb', 'tutorials/*.ipynb'], f'{name}.widgets': ['*.js', '*.css']},
+    install_requires=cfg['requirements'].split(),
+    extras_require={k.removesuffix('_requirements'): v.split() for k, v in cfg.items() if k.endswith('_requirements')},
+    entry_points={'console_scripts': cfg['console_scripts'].split(), 'nbdev': [f'{name}={name}._modidx:d']})

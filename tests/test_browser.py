@@ -1,0 +1,267 @@
+"""The quick-start in a real JupyterLab and a real Chromium: what a reader presses, what the page shows, what the kernel then holds.
+
+Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
+"""
+import json, os, shutil, socket, subprocess, sys, time, urllib.request
+from pathlib import Path
+
+import nbformat, pytest
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[1]
+SHOTS = ROOT/'artefacts'
+INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMIUM to a browser of yours)'
+FLAGS = ['--no-sandbox', '--headless=new', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
+SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
+
+def wait_for(what, timeout=30, every=.2, say=''):
+    "Ask until the answer is true, and give it"
+    end, seen = time.time() + timeout, None
+    while time.time() < end:
+        if seen := what(): return seen
+        time.sleep(every)
+    raise AssertionError(f'waited {timeout} s in vain: {say or what}; last answer {seen!r}')
+
+class Lab:
+    "A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook"
+    client = None
+    def __init__(self, folder, notebook):
+        self.folder = folder
+        shutil.copy(notebook, folder/'notebook.ipynb')
+        nb = nbformat.read(folder/'notebook.ipynb', 4)
+        next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += SMALL
+        nbformat.write(nb, folder/'notebook.ipynb')
+        settings = {'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}, 'notebook-extension/tracker': {'windowingMode': 'none', 'autoStartDefaultKernel': True}}
+        for name, content in settings.items():       # no news over the cells, no cell left unrendered
+            path = folder/'settings/@jupyterlab'/f'{name}.jupyterlab-settings'
+            path.parent.mkdir(parents=True, exist_ok=True); path.write_text(json.dumps(content))
+        with socket.socket() as s: s.bind(('127.0.0.1', 0)); self.url = f'http://127.0.0.1:{s.getsockname()[1]}'
+        places = dict(JUPYTER_CONFIG_DIR='config', JUPYTER_DATA_DIR='data', JUPYTER_RUNTIME_DIR='runtime', IPYTHONDIR='ipython', JUPYTERLAB_SETTINGS_DIR='settings')
+        env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {k: str(folder/v) for k, v in places.items()}
+        flags = ['--no-browser', '--ip=127.0.0.1', f'--port={self.url.split(":")[-1]}', '--allow-root', '--IdentityProvider.token=', '--ServerApp.disable_check_xsrf=True', f'--ServerApp.root_dir={folder}',
+                 '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate', '--LabApp.expose_app_in_browser=True']
+        self.process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', *flags], cwd=folder, env=env, stdout=open(folder/'lab.log', 'w'), stderr=subprocess.STDOUT)
+        wait_for(self._up, 60, say='JupyterLab starts')
+
+    def _up(self):
+        if self.process.poll() is not None: raise AssertionError((self.folder/'lab.log').read_text()[-2000:])
+        try: return urllib.request.urlopen(f'{self.url}/api/status', timeout=2).status == 200
+        except OSError: return False
+
+    def kernels(self): return json.load(urllib.request.urlopen(f'{self.url}/api/kernels', timeout=5))
+
+    def ask(self, expression):
+        "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
+        if not self.client:
+            from jupyter_client import BlockingKernelClient
+            kernel, = self.kernels()
+            self.client = BlockingKernelClient(connection_file=str(self.folder/f'runtime/kernel-{kernel["id"]}.json'))
+            self.client.load_connection_file(); self.client.start_channels(); self.client.wait_for_ready(timeout=30)
+        reply = self.client.execute_interactive('', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=30, store_history=False)
+        answer = reply['content']['user_expressions']['r']
+        assert answer['status'] == 'ok', (expression, answer)
+        return json.loads(eval(answer['data']['text/plain']))
+
+    def close(self):
+        if self.client: self.client.stop_channels()
+        self.process.terminate()
+        try: self.process.wait(10)
+        except subprocess.TimeoutExpired: self.process.kill(); self.process.wait(5)
+
+@pytest.fixture(scope='module')
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp('lab'), ROOT/'nbs/tutorials/01_quickstart.ipynb')
+    yield lab
+    lab.close()
+
+@pytest.fixture(scope='module')
+def browser(chromium):
+    if not (chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')): pytest.fail(f'no Chromium on this machine. Install it with: {INSTALL}', pytrace=False)
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+@pytest.fixture(scope='module')
+def page(browser, lab):
+    SHOTS.mkdir(exist_ok=True)
+    page = browser.new_page(viewport=dict(width=1400, height=1250))
+    page.outside, page.errors = [], []
+    page.on('request', lambda r: page.outside.append(r.url) if not r.url.startswith((lab.url, lab.url.replace('http', 'ws'), 'data:', 'blob:', 'about:')) else None)
+    page.on('pageerror', lambda e: page.errors.append(f'{e}\n{e.stack}'))
+    page.on('console', lambda m: page.errors.append(m.text) if m.type == 'error' and 'srlviz' in m.text else None)
+    run_all(page, lab)
+    return page
+
+def run_all(page, lab):
+    "Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads; not by waiting for the command, whose promise may stay pending"
+    page.goto(f'{lab.url}/lab/tree/notebook.ipynb')
+    page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=60_000)
+    page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=60_000)
+    wait_for(lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'], 60, say='the kernel is connected and idle')
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
+    page.evaluate("() => { window.jupyterapp.commands.execute('application:toggle-left-area'); window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }")
+    prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
+    try: page.wait_for_function(f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}", timeout=240_000)
+    except Exception:
+        page.screenshot(path=SHOTS/'failed_run.png', full_page=True)
+        wrong = page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], .jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+        pytest.fail(f'the notebook did not run to its end: {page.evaluate(prompts)} {wrong[:3]}', pytrace=False)
+
+def player_in(page, where):
+    player = page.locator(f'{where} .srlviz-player').first
+    player.scroll_into_view_if_needed()
+    wait_for(lambda: player.get_attribute('data-frame') is not None, say='the first frame is drawn')
+    return player
+
+def shown(player): return int(player.get_attribute('data-frame'))
+def agree(player, lab, name): return wait_for(lambda: (t := shown(player)) == lab.ask(f'{name}.t') and [t], say=f'page and kernel show the same step of {name}')[0]
+
+def test_the_frame_is_the_recorded_one(page, lab):
+    "What the canvas shows is, pixel for pixel, what the recording holds"
+    player_in(page, '.srlviz-frame-browser')
+    lab.ask("browser.seek(1, 200)")
+    player = player_in(page, '.srlviz-frame-browser')
+    wait_for(lambda: shown(player) == 200, say='a jump from Python reaches the page')
+    drawn = player.locator('canvas').first.evaluate("c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return Array.from(d.filter((_, i) => i % 4 === 0)) }")
+    assert drawn == lab.ask("recording[1].obs['frame'][200].ravel().tolist()")
+    lab.ask("browser.seek(0, 0)")
+    wait_for(lambda: shown(player) == 0)
+
+def test_play(page, lab):
+    player = player_in(page, '.srlviz-frame-browser')
+    player.locator('[data-do=play]').click()
+    wait_for(lambda: shown(player) > 12, say='frames move')
+    assert wait_for(lambda: lab.ask('[browser.player.playing, browser.t]'))[0] is True
+    page.screenshot(path=SHOTS/'browser_playing.png')
+    page.keyboard.press('Space')
+    wait_for(lambda: player.get_attribute('data-playing') == 'false', say='space stops it')
+    t = agree(player, lab, 'browser')
+    assert t > 12 and lab.ask('browser.player.playing') is False
+    assert int(player.locator('input[type=number]').input_value()) == t
+
+def test_slider_and_keys(page, lab):
+    player = player_in(page, '.srlviz-frame-browser')
+    box = player.locator('input[type=range]').bounding_box()
+    now, last = shown(player), lab.ask('int(recording.lengths[browser.episode]) - 1')
+    middle = box['y'] + box['height']/2
+    page.mouse.move(box['x'] + 8 + (box['width'] - 16)*now/last, middle); page.mouse.down(); page.mouse.move(box['x'] + box['width']*.7, middle, steps=6); page.mouse.up()
+    t = agree(player, lab, 'browser')
+    assert .6*last < t < .8*last
+    player.locator('.srlviz-stage').click()
+    for key, by in (('ArrowRight', 1), ('ArrowLeft', -1), ('PageDown', 10), ('ArrowRight', 1)):
+        page.keyboard.press(key)
+        t += by
+        wait_for(lambda: shown(player) == t, say=f'{key} moves by {by}')
+    for key, to in (('Home', 0), ('End', last)):
+        page.keyboard.press(key)
+        wait_for(lambda: shown(player) == to, say=f'{key} jumps to {to}')
+    assert agree(player, lab, 'browser') == last
+    assert page.locator('.jp-Notebook').first.evaluate("n => !n.classList.contains('jp-mod-editMode')")     # no key reached the notebook
+
+def test_another_episode_while_one_plays(page, lab):
+    "The kernel's answer meets a page that is moving: both must end at the new episode's first step"
+    player = player_in(page, '.srlviz-frame-browser')
+    page.keyboard.press('Home')
+    player.locator('[data-do=play]').click()
+    wait_for(lambda: shown(player) > 5, say='it plays')
+    page.locator('.srlviz-frame-browser select').first.select_option(index=2)
+    wait_for(lambda: lab.ask('browser.episode') == 2 and shown(player) == 0, say='the page shows the new episode')
+    page.wait_for_timeout(500)
+    assert (shown(player), lab.ask('[browser.episode, browser.t, browser.player.playing]')) == (0, [2, 0, False])
+    assert int(page.locator('.srlviz-frame-browser .srlviz-plot').first.get_attribute('data-cursor')) == 0
+
+def test_table_and_strip(page, lab):
+    player = player_in(page, '.srlviz-frame-browser')
+    player.get_by_role('button', name='ball_x', exact=True).click()
+    wait_for(lambda: lab.ask('browser.factor') == 'ball_x', say='a press on a row chooses the factor')
+    strip = page.locator('.srlviz-frame-browser .srlviz-plot').first
+    wait_for(lambda: 'Ball x' in strip.inner_text(), say='the strip shows it')
+    strip.scroll_into_view_if_needed()
+    x, y, t = strip.locator('.js-plotly-plot').evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }")
+    page.mouse.click(x, y)
+    wait_for(lambda: shown(player) == t, say='a press in the strip moves the frame')
+    assert agree(player, lab, 'browser') == t and int(strip.get_attribute('data-cursor')) == t
+    cell = player.locator('tr[data-name=ball_x] td').last.inner_text()
+    assert int(cell) == lab.ask("int(browser.current()['ball_x'])")
+    marks = player.locator('input[type=checkbox]')
+    ringed = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
+    assert marks.is_checked() and player.locator('canvas').last.evaluate(ringed)
+    marks.uncheck()
+    wait_for(lambda: lab.ask('browser.show_marks') is False)
+    assert not player.locator('canvas').last.evaluate(ringed)
+    marks.check()
+    page.screenshot(path=SHOTS/'browser_strip.png')
+
+def test_heat_map(page, lab):
+    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
+    heat.scroll_into_view_if_needed()
+    wait_for(lambda: heat.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the heat map is drawn')
+    method = 'random_cnn · standardized'
+    assert lab.ask('[heatmap.variable, heatmap.method]') != ['ball_x', method]
+    x, y = heat.evaluate("""(g, method) => { const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
+        const i = d.findIndex(row => row[0][1] === 'ball_x'), j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method), middle = (e, k) => (e[k] + e[k + 1])/2;
+        return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i))] }""", method)
+    page.mouse.move(x, y)
+    page.wait_for_selector('.srlviz-probe-heatmap .hoverlayer .hovertext', timeout=10_000)
+    page.mouse.click(x, y)
+    wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it')
+    trace = page.locator('.srlviz-probe-heatmap .srlviz-plot').nth(1)
+    wait_for(lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(), say='true against predicted is drawn')
+    assert f"{lab.ask('int((heatmap._answers()[0] != heatmap._answers()[1]).sum())'):,} of" in page.locator('.srlviz-status').inner_text()
+    page.mouse.move(5, 5)
+    page.screenshot(path=SHOTS/'heatmap_cell.png')
+
+def test_worst_frames(page, lab):
+    worst = lab.ask("heatmap.worst[['episode', 't']].astype(int).values.tolist()")
+    thumbs = page.locator('.srlviz-picker button')
+    assert worst and thumbs.count() == len(worst)
+    thumbs.first.scroll_into_view_if_needed()
+    for k, press in ((0, lambda b: b.click()), (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter')))):      # once by pointer, once by keyboard
+        press(thumbs.nth(k))
+        player = page.locator('.srlviz-probe-heatmap .srlviz-player').first
+        wait_for(lambda: lab.ask('[list(heatmap.selection or []), [heatmap.browser.episode, heatmap.browser.t]]') == [worst[k]]*2, say='the kernel opens that frame')
+        wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), say='the page shows it')
+        assert thumbs.nth(k).get_attribute('aria-pressed') == 'true'
+    player.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    page.screenshot(path=SHOTS/'worst_frame.png')
+    page.locator('.srlviz-probe-heatmap').scroll_into_view_if_needed()
+
+def test_menus_choose_the_same_cells(page, lab):
+    menus = page.locator('.srlviz-probe-heatmap select')
+    menus.nth(0).select_option('ball_y')
+    menus.nth(1).select_option('Majority')
+    wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_y', 'majority'], say='the menus set the traits')
+    menus.nth(2).select_option('Accuracy')
+    wait_for(lambda: 'Accuracy' in page.locator('.srlviz-probe-heatmap .js-plotly-plot').first.inner_text(), say='the heat map shows the other metric')
+
+def test_dark_theme(page, lab):
+    "The inks follow the theme at once, without the kernel"
+    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
+    colour = lambda: heat.evaluate("g => g._fullLayout.font.color")
+    light = colour()
+    page.evaluate("() => { window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }); return null }")
+    wait_for(lambda: colour() != light and colour() == '#e6e8eb', say='the figure is drawn in the inks of the dark theme')
+    heat.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    page.screenshot(path=SHOTS/'dark.png')
+    assert wait_for(lambda: lab.ask('heatmap.heat.dark'))
+
+def test_reload_shows_the_present_state(page, lab):
+    "A second page on the same kernel sees what the first left"
+    episode, t = lab.ask('[browser.episode, browser.t]')
+    page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
+    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
+    page.reload()
+    page.wait_for_selector('.srlviz-frame-browser .srlviz-player', timeout=60_000)
+    player = player_in(page, '.srlviz-frame-browser')
+    wait_for(lambda: shown(player) == t, say='the frame is the one that was left')
+    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
+    heat.scroll_into_view_if_needed()
+    wait_for(lambda: 'Accuracy' in heat.inner_text(), say='the heat map is the one that was left')
+
+def test_nothing_left_the_machine_and_nothing_broke(page):
+    assert not page.outside, page.outside[:5]
+    assert not [e for e in page.errors if 'ResizeObserver loop' not in e], page.errors[:3]
