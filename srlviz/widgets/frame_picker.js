@@ -1,0 +1,45 @@
+// A row of small frames with a caption each. Choosing one, by pointer or keyboard, sets `picked`; the kernel may set it too.
+
+function render({ model, el }) {
+  const root = document.createElement('div');
+  root.className = 'srlviz-picker';
+  root.setAttribute('role', 'group');
+  root.dataset.lmSuppressShortcuts = 'true';
+  el.append(root);
+
+  function draw() {
+    const images = model.get('images'), captions = model.get('captions'), zoom = model.get('zoom');
+    root.setAttribute('aria-label', model.get('label'));
+    root.replaceChildren(...images.map((bytes, i) => {
+      const button = document.createElement('button'), image = new Image(), text = document.createElement('span');
+      const url = URL.createObjectURL(new Blob([bytes], { type: 'image/png' }));
+      image.onload = () => { image.style.width = `${image.naturalWidth * zoom}px`; URL.revokeObjectURL(url); };
+      image.src = url;
+      image.alt = '';
+      text.textContent = captions[i] ?? '';
+      button.type = 'button';
+      button.append(image, text);
+      button.onclick = () => { model.set('picked', i); model.set('picks', model.get('picks') + 1); model.save_changes(); };
+      return button;
+    }));
+    pick();
+  }
+  function write() { const captions = model.get('captions'); root.querySelectorAll('span').forEach((span, i) => { span.textContent = captions[i] ?? ''; }); }
+  const pick = () => root.querySelectorAll('button').forEach((button, i) => button.setAttribute('aria-pressed', i === model.get('picked')));
+  root.addEventListener('keydown', event => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], buttons = [...root.querySelectorAll('button')];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    buttons[buttons.indexOf(event.target) + step]?.focus();
+  });
+
+  model.on('change:images', draw);
+  model.on('change:captions', write);
+  model.on('change:label', draw);
+  model.on('change:picked', pick);
+  draw();
+  return () => { model.off('change:images', draw); model.off('change:captions', write); model.off('change:label', draw); model.off('change:picked', pick); };
+}
+
+export default { render };

@@ -1,0 +1,302 @@
+// Plays frames in the browser. Frames come from the kernel as chunks, each one lossless picture of some dozens of frames; the one being looked at comes first.
+// Marks and the table beside the frame are drawn here too, from compact arrays, so that playing needs no kernel.
+
+const KEEP_DECODED = 96e6, KEEP_ENCODED = 192e6, IN_FLIGHT = 2;     // bytes, bytes, requests
+const ICONS = {
+  first: 'M6 5h2v14H6zM19 5v14L9 12z', back: 'M16 5v14L6 12z', play: 'M7 4v16l13-8z', pause: 'M6 5h4v14H6zM14 5h4v14h-4z',
+  next: 'M8 5v14l10-7z', last: 'M16 5h2v14h-2zM5 5v14l10-7z',
+};
+const icon = name => `<svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path fill="currentColor" d="${ICONS[name]}"/></svg>`;
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) key === 'class' ? node.className = value : key.startsWith('on') ? node.addEventListener(key.slice(2), value) : node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+const floats = view => view && view.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
+
+/** The chunks of one source: asks for them, keeps them encoded, and the last few decoded. */
+class Chunks {
+  constructor(model, arrived) {
+    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), asked: new Set(), bytes: 0 });
+    const { width, height, chunk } = this.source;
+    this.room = Math.max(2, Math.floor(KEEP_DECODED / (width * height * 4 * chunk)));
+    this.count = Math.ceil(this.source.n / chunk);
+  }
+  async receive(message, buffers) {
+    if (message.kind !== 'chunk' || message.id !== this.source.id) return;
+    this.asked.delete(message.chunk);
+    if (!this.encoded.has(message.chunk)) this.bytes += buffers[0].byteLength;
+    this.encoded.set(message.chunk, new Blob([buffers[0]]));
+    this.arrived(message.chunk);
+  }
+  /** Ask for what is missing: the chunk looked at, those after it, then those before. */
+  ask(centre) {
+    if (!this.source.n) return;
+    for (let k = 0; k < this.count && this.asked.size < IN_FLIGHT; k++) {
+      const chunk = (centre + k) % this.count;
+      if (this.encoded.has(chunk) || this.asked.has(chunk)) continue;
+      if (k > 1 && this.bytes > KEEP_ENCODED) return;
+      this.asked.add(chunk);
+      this.model.send({ kind: 'need', id: this.source.id, chunk });
+    }
+  }
+  /** The decoded picture of a chunk, or null while it is on its way; then `arrived` is called once more. */
+  picture(chunk) {
+    const held = this.decoded.get(chunk);
+    if (held) { this.decoded.delete(chunk); this.decoded.set(chunk, held); }     // the last used stands last
+    if (held || !this.encoded.has(chunk)) return held instanceof Promise ? null : held ?? null;
+    this.decoded.set(chunk, createImageBitmap(this.encoded.get(chunk), { colorSpaceConversion: 'none', premultiplyAlpha: 'none' }).then(bitmap => { this.decoded.set(chunk, bitmap); this.arrived(chunk); }));
+    for (const [old, picture] of this.decoded) {
+      if (this.decoded.size <= this.room) break;
+      this.decoded.delete(old);
+      picture.close?.();
+    }
+    return null;
+  }
+  close() { for (const picture of this.decoded.values()) picture.close?.(); }
+}
+
+function render({ model, el }) {
+  const frame = make('canvas', { role: 'img' }), over = make('canvas', { 'aria-hidden': 'true' });
+  const stage = make('div', { class: 'srlviz-stage' }, frame, over);
+  const button = (name, label, press) => make('button', { type: 'button', title: label, 'aria-label': label, 'data-do': name, onclick: press });
+  const bar = make('input', { type: 'range', min: 0, step: 1, 'aria-label': 'step t' });
+  const box = make('input', { type: 'number', min: 0, step: 1, 'aria-label': 'go to step t' });
+  const total = make('span', { class: 'srlviz-total' });
+  const speed = make('select', { 'aria-label': 'speed', title: 'speed' });
+  for (const s of [.125, .25, .5, 1, 2, 4, 8]) speed.append(make('option', { value: s }, { .125: '⅛×', .25: '¼×', .5: '½×' }[s] ?? `${s}×`));
+  const buttons = {
+    first: button('first', 'first step (Home)', () => go(0)), back: button('back', 'one step back (left arrow)', () => go(shown - 1)),
+    play: button('play', 'play (space)', () => toggle()), next: button('next', 'one step on (right arrow)', () => go(shown + 1)), last: button('last', 'last step (End)', () => go(n() - 1)),
+  };
+  for (const [name, node] of Object.entries(buttons)) node.innerHTML = icon(name);
+  const controls = make('div', { class: 'srlviz-controls' }, ...Object.values(buttons), bar, make('span', { class: 'srlviz-step' }, 't ', box, total), speed);
+  const check = make('input', { type: 'checkbox' });
+  const legend = make('div', { class: 'srlviz-legend' });
+  const table = make('div', { class: 'srlviz-table', tabindex: 0, role: 'region', 'aria-label': 'factors of this step' });
+  const note = make('div', { class: 'srlviz-note' });
+  const screen = make('div', { class: 'srlviz-screen' }, stage, legend);
+  const root = make('div', { class: 'srlviz-player', tabindex: 0, role: 'group', 'data-lm-suppress-shortcuts': 'true' }, make('div', { class: 'srlviz-top' }, screen, table), controls, note);
+  el.append(root);
+
+  const ink = frame.getContext('2d'), pen = over.getContext('2d');
+  let chunks = null, shown = 0, playing = false, request = 0, since = 0, from = 0, told = 0, xy = floats(), values = floats(), cells = [], missing = false, muted = false, pending = 0;
+  const n = () => model.get('source').n;
+  const clamp = t => Math.max(0, Math.min(n() - 1, Math.round(t) || 0));
+
+  // views of one channel follow each other by events of the page
+  const channel = () => model.get('channel');
+  const announce = () => { if (channel()) globalThis.dispatchEvent(new CustomEvent('srlviz-step', { detail: { channel: channel(), t: shown } })); };
+  const asked = ({ detail }) => { if (channel() && detail.channel === channel()) detail.t === undefined ? announce() : go(detail.t); };
+  globalThis.addEventListener('srlviz-seek', asked);
+  globalThis.addEventListener('srlviz-where', asked);
+
+  /** Send a step even if it seems known: an older one may still be on its way to the kernel. Not while a message of the kernel is handled, for what is set then is not sent. */
+  function insist(t) {
+    muted = true;
+    model.set('value', -1);
+    model.set('value', t);
+    muted = false;
+    model.save_changes();
+    if (shown !== t) { shown = t; restart(); draw(); pump(); }
+  }
+
+  function insistSoon(t) { clearTimeout(pending); pending = setTimeout(() => insist(t)); }
+
+  function newSource(begun) {
+    chunks?.close();
+    chunks = new Chunks(model, () => { if (missing) draw(); pump(); });
+    const { width, height, n: count, label } = model.get('source');
+    frame.width = width; frame.height = height;
+    frame.setAttribute('aria-label', `frame of ${label || 'the episode'}`);
+    root.setAttribute('aria-label', `${label || 'frames'}: space plays, arrow keys step, page up and down step by ten, home and end jump`);
+    bar.max = box.max = Math.max(count - 1, 0);
+    total.textContent = ` / ${Math.max(count - 1, 0)}`;
+    resize();
+    shown = clamp(begun ? model.get('source').start : model.get('value'));      // while playing, a `value` from the kernel may be lost; `start` is not
+    if (begun) insistSoon(shown);
+    restart();
+    draw();
+    pump();
+  }
+  function resize() {
+    const { width, height } = model.get('source'), zoom = model.get('zoom'), sharp = globalThis.devicePixelRatio || 1;
+    for (const canvas of [frame, over]) { canvas.style.width = `${width * zoom}px`; canvas.style.height = `${height * zoom}px`; }
+    over.width = width * zoom * sharp; over.height = height * zoom * sharp;
+    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
+    controls.style.minWidth = `${Math.max(width * zoom, 420)}px`;
+    legend.style.maxWidth = `${Math.max(width * zoom, 240)}px`;
+    table.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
+  }
+  const pump = () => { if (n()) chunks.ask(Math.floor(shown / chunks.source.chunk)); };
+
+  // one frame, its marks, its row of the table
+  function draw() {
+    const { chunk, columns, width, height } = chunks.source;
+    const picture = n() ? chunks.picture(Math.floor(shown / chunk)) : null;
+    missing = !picture;
+    root.classList.toggle('waiting', missing);
+    if (picture) {
+      const k = shown % chunk;
+      ink.drawImage(picture, (k % columns) * width, Math.floor(k / columns) * height, width, height, 0, 0, width, height);
+      root.dataset.frame = shown;
+      root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
+      if (k > chunk / 2 && playing) chunks.picture(Math.floor(shown / chunk) + 1);        // decode the next one before it is due
+    }
+    drawMarks();
+    drawTable();
+    bar.value = shown;
+    bar.setAttribute('aria-valuetext', `step ${shown} of ${n() - 1}`);
+    announce();
+    if (document.activeElement !== box && box.getRootNode().activeElement !== box) box.value = shown;
+  }
+  function drawMarks() {
+    const { names, colors } = model.get('marks'), zoom = model.get('zoom');
+    const W = over.clientWidth || over.width, H = over.clientHeight || over.height;
+    pen.clearRect(0, 0, over.width, over.height);
+    if (!names?.length || !model.get('show_marks') || missing) return;
+    for (let k = 0; k < names.length; k++) {
+      const at = (shown * names.length + k) * 2, x = (xy[at] + .5) * zoom, y = (xy[at + 1] + .5) * zoom;
+      if (isNaN(x) && isNaN(y)) continue;
+      for (const [colour, wide] of [['rgba(0,0,0,.75)', 4.5], [colors[k], 2]]) {
+        pen.strokeStyle = colour; pen.lineWidth = wide;
+        pen.beginPath();
+        if (isNaN(x)) { pen.moveTo(0, y); pen.lineTo(W, y); }
+        else if (isNaN(y)) { pen.moveTo(x, 0); pen.lineTo(x, H); }
+        else pen.arc(x, y, 9, 0, 2 * Math.PI);
+        pen.stroke();
+      }
+    }
+  }
+  function newMarks() {
+    const { names, labels, colors } = model.get('marks');
+    xy = floats(model.get('marks_xy'));
+    legend.replaceChildren();
+    legend.hidden = !names?.length;
+    if (!names?.length) return draw();
+    legend.append(make('label', {}, check, ' marks'));
+    names.forEach((name, k) => {
+      const line = lines(k, names.length);
+      const sign = make('span', { class: `srlviz-sign ${line}` });
+      sign.style.color = colors[k];
+      legend.append(make('span', { class: 'srlviz-key', title: line ? `${name}: only one axis is known` : name }, sign, labels[k]));
+    });
+    draw();
+  }
+  function lines(k, count) {      // is this mark a line, and which way?
+    let row = false, column = false;
+    for (let at = k * 2; at < xy.length; at += count * 2) { row ||= isNaN(xy[at]) && !isNaN(xy[at + 1]); column ||= isNaN(xy[at + 1]) && !isNaN(xy[at]); }
+    return row ? 'row' : column ? 'column' : '';
+  }
+
+  function newTable() {
+    const rows = model.get('table');
+    values = floats(model.get('table_values'));
+    cells = [];
+    table.replaceChildren();
+    table.hidden = !rows.length;
+    if (!rows.length) return;
+    const body = make('tbody');
+    let group = null;
+    for (const row of rows) {
+      if (row.group !== group) { group = row.group; if (group) body.append(make('tr', {}, make('th', { colspan: 2, scope: 'colgroup' }, row.group))); }
+      const cell = make('td'), pick = make('button', { type: 'button', title: `show ${row.name} over time`, onclick: () => { model.set('picked', row.name); model.save_changes(); } }, row.name);
+      const line = make('tr', { 'data-name': row.name }, make('td', {}, pick), cell);
+      cells.push({ cell, line, pick, row });
+      body.append(line);
+    }
+    table.append(make('table', {}, body));
+    newPick();
+    draw();
+  }
+  function newPick() { for (const { line, pick, row } of cells) { const on = row.name === model.get('picked'); line.classList.toggle('picked', on); pick.setAttribute('aria-pressed', on); } }
+  function drawTable() {
+    const width = cells.length;
+    if (!width || values.length < width * (shown + 1)) return;
+    cells.forEach(({ cell, row }, k) => {
+      const value = values[shown * width + k], before = shown ? values[(shown - 1) * width + k] : value;
+      const text = isNaN(value) ? '–' : Number.isInteger(value) ? `${value}` : value.toPrecision(4);
+      if (cell.firstChild?.data !== text + (row.unit ? ` ${row.unit}` : '')) cell.textContent = text + (row.unit ? ` ${row.unit}` : '');
+      cell.classList.toggle('changed', value !== before && !(isNaN(value) && isNaN(before)));
+    });
+  }
+
+  // moving
+  function tell(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
+  function set(t, now) { shown = clamp(t); model.set('value', shown); draw(); pump(); tell(now); }
+  function go(t) { set(t, true); restart(); }
+  function restart() { since = performance.now(); from = shown; }
+  function tick(now) {
+    if (!playing) return;
+    request = requestAnimationFrame(tick);
+    if (missing) { restart(); return; }                    // wait for the chunk, then go on from here
+    const t = from + Math.floor((now - since) / 1000 * model.get('fps') * model.get('speed'));
+    if (t >= n() - 1) { set(n() - 1, true); stop(); }
+    else if (t > shown) set(t, false);
+  }
+  function start() {
+    if (playing || n() < 2) return;
+    playing = true;
+    if (shown >= n() - 1) set(0, true);
+    restart();
+    request = requestAnimationFrame(tick);
+    flag();
+  }
+  function stop() { if (!playing) return; playing = false; cancelAnimationFrame(request); flag(); }
+  function flag() {
+    buttons.play.innerHTML = icon(playing ? 'pause' : 'play');
+    const label = playing ? 'pause (space)' : 'play (space)';
+    buttons.play.title = label; buttons.play.setAttribute('aria-label', label);
+    root.dataset.playing = playing;
+    model.set('playing', playing);
+    model.save_changes();
+  }
+  const toggle = () => playing ? stop() : start();
+
+  bar.addEventListener('input', () => go(+bar.value));
+  box.addEventListener('change', () => { go(+box.value); box.value = shown; });
+  check.addEventListener('change', () => { model.set('show_marks', check.checked); model.save_changes(); });
+  speed.addEventListener('change', () => { model.set('speed', +speed.value); model.save_changes(); restart(); });
+  stage.addEventListener('pointerdown', () => root.focus({ preventScroll: true }));
+  root.addEventListener('keydown', event => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return;
+    event.stopPropagation();
+    if (event.target === box || event.target === speed) return;
+    if (event.key === ' ' && ['BUTTON', 'INPUT'].includes(event.target.tagName) && event.target !== bar) return;      // a button or box answers to space itself
+    if (event.target === table && ['PageUp', 'PageDown', 'Home', 'End'].includes(event.key)) return;                    // the table scrolls
+    const to = { ArrowLeft: shown - 1, ArrowRight: shown + 1, PageUp: shown - 10, PageDown: shown + 10, Home: 0, End: n() - 1 }[event.key];
+    if (to !== undefined) { event.preventDefault(); go(to); }
+    else if (event.key === ' ') { event.preventDefault(); toggle(); }
+  });
+
+  const on = {
+    'msg:custom': (message, buffers) => { if (message.kind === 'seek') { stop(); go(message.t); insistSoon(shown); } else chunks.receive(message, buffers); },
+    'change:source': () => { stop(); newSource(true); },
+    'change:value': () => { if (!muted && model.get('value') !== shown) { shown = clamp(model.get('value')); draw(); pump(); restart(); } },
+    'change:playing': () => { if (model.get('playing') !== playing) toggle(); },
+    'change:zoom': () => { resize(); draw(); },
+    'change:marks_xy': newMarks, 'change:marks': newMarks, 'change:table': newTable, 'change:table_values': newTable, 'change:picked': newPick,
+    'change:show_marks': () => { check.checked = model.get('show_marks'); drawMarks(); },
+    'change:speed': () => { speed.value = model.get('speed'); restart(); }, 'change:fps': restart,
+    'change:note': () => { note.textContent = model.get('note'); note.hidden = !model.get('note'); },
+  };
+  for (const [event, handler] of Object.entries(on)) model.on(event, handler);
+  newSource();
+  newTable();
+  newMarks();
+  for (const event of ['change:show_marks', 'change:speed', 'change:note', 'change:playing']) on[event]();
+  return () => {
+    playing = false;
+    cancelAnimationFrame(request);
+    clearTimeout(pending);
+    for (const [event, handler] of Object.entries(on)) model.off(event, handler);
+    globalThis.removeEventListener('srlviz-seek', asked);
+    globalThis.removeEventListener('srlviz-where', asked);
+    chunks.close();
+  };
+}
+
+export default { render };
