@@ -228,8 +228,8 @@ class RecordingFolder:
             there = (self.path/name).stat().st_size if (self.path/name).exists() else None
             if there != size: raise ValueError(f"{self.path/name} is {'missing' if there is None else f'truncated or changed: {there} bytes'}, expected {size} bytes; make the recording again or restore the file")
         self.episodes = pd.read_parquet(self.path/'episodes.parquet')
-        splits = json.loads((self.path/'meta'/'splits.json').read_text())
-        self.split = self.episodes['key'].map({k: s for s, keys in splits.items() for k in keys}).fillna('').to_numpy(str)
+        of = {key: split for split, keys in json.loads((self.path/'meta'/'splits.json').read_text()).items() for key in keys}
+        self.split = np.array([of.get(key, '') for key in self.episodes['key']], dtype=str)
 
     def __len__(self): return len(self.episodes)
     lengths = property(lambda self: self.episodes['length'].to_numpy(int))

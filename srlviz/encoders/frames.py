@@ -6,7 +6,7 @@
 __all__ = ['FrameCNN', 'FrameRows', 'encode_frames', 'FrameEncoder']
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #bfebba7c
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ class FrameCNN(nn.Module):
         self.top = nn.Sequential(nn.Conv2d(128, 64, 3), nn.ReLU())
         self.map_size = _after_convs(size, ((8, 4), (4, 2), (4, 2)))             # (11, 8)
         height, width = _after_convs(self.map_size, ((3, 1),))
-        if height < 1 or width < 1: raise ValueError(f"frames of {size[0]}x{size[1]} pixels are too small for this network; it needs at least 64x64")
+        if height < 1 or width < 1: raise ValueError(f"frames of {size[0]}x{size[1]} pixels are too small for this network; it needs at least 76x76")
         self.linear = nn.Linear(64*height*width, n_codes)
         for m in self.modules():
             if isinstance(m, (nn.Conv2d, nn.Linear)): nn.init.orthogonal_(m.weight, 2**.5); nn.init.zeros_(m.bias)
@@ -75,20 +75,23 @@ class FrameRows:
         return torch.from_numpy(out)
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #eb40c994
-@torch.no_grad()
 def encode_frames(net: FrameCNN, recording: Recording, batch_size: int = 64, progress: bool = True, label: str = 'encoding') -> list[np.ndarray]:
     """Run a network over all frames: one float32 array (T, n_codes) per episode."""
     from tqdm.auto import tqdm
-    device, out = next(net.parameters()).device, []
+    device = next(net.parameters()).device
     net.eval()
-    with tqdm(total=recording.n_steps, desc=label, unit=' frames', disable=not progress or recording.n_steps < 1000) as bar:
+    @torch.no_grad()
+    def encode(frames):
+        codes = net(torch.from_numpy(frames).to(device)).cpu().numpy()
+        bar.update(len(codes))
+        return codes
+    out, workers = [], torch.get_num_threads() if device.type == 'cpu' else 1
+    with tqdm(total=recording.n_steps, desc=label, unit=' frames', disable=not progress or recording.n_steps < 1000) as bar, \
+         ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for e in recording:
             if 'frame' not in e.obs: raise ValueError(f"this encoder reads frames; recording {recording.name!r} has obs {', '.join(e.obs)}")
-            frames, codes = np.asarray(e.obs['frame']), []
-            for a in range(0, len(e), batch_size):
-                codes.append(net(torch.from_numpy(np.array(frames[a:a+batch_size])).to(device)).cpu().numpy())
-                bar.update(len(codes[-1]))
-            out.append(np.concatenate(codes))
+            frames = np.asarray(e.obs['frame'])
+            out.append(np.concatenate(list(pool.map(encode, (np.array(frames[a:a+batch_size]) for a in range(0, len(e), batch_size))))))
     return out
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #38f77048

@@ -8,6 +8,7 @@ __all__ = ['PROTOCOLS', 'NORMS', 'linear_probe', 'ProbeResult', 'with_category_m
 # %% ../../nbs/06_evaluate/00_probe.ipynb #22d9852f
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from ..core.protocols import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores, paper_scores
+from ..core.storage import atomic_path
 from ..core.training import threads
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #e11b8666
@@ -199,6 +201,25 @@ class ProbeResult:
     def scores(self) -> pd.DataFrame:
         """One row a variable: f1 (weighted), accuracy, f1_macro, n_test."""
         return pd.DataFrame([dict(variable=v, n_test=len(self.truth), **_scores(self.truth[v], self.predictions[v])) for v in self.truth], columns=['variable', 'f1', 'accuracy', 'f1_macro', 'n_test'])
+
+    def save(self, path: str|Path) -> None:
+        """Save to an .npz file of plain arrays, atomically."""
+        history = {f'history.{k}': self.history_[k].to_numpy(str if k == 'variable' else None) for k in self.history_}
+        rows = np.stack([self.truth.index.get_level_values(k).to_numpy(np.int64) for k in ('episode', 't')], 1)
+        with atomic_path(path) as p: np.savez_compressed(p, variables=np.array(list(self.truth), str), rows=rows, truth=self.truth.to_numpy(np.int64), predictions=self.predictions.to_numpy(np.int64),
+                                                         norm=self.norm, protocol=self.protocol, weight=self.weight_, bias=self.bias_, **history)
+
+    @classmethod
+    def load(cls, path: str|Path) -> 'ProbeResult':
+        """Load what `save` saved; a ValueError names a file that is broken or something else."""
+        try:
+            with np.load(path, allow_pickle=False) as z: a = dict(z)
+            index = pd.MultiIndex.from_arrays(a['rows'].T, names=['episode', 't'])
+            truth, predictions = (pd.DataFrame(a[k], index=index, columns=a['variables'].tolist()) for k in ('truth', 'predictions'))
+            history = pd.DataFrame({k.removeprefix('history.'): v for k, v in a.items() if k.startswith('history.')})
+            return cls(truth, predictions, history, str(a['norm']), str(a['protocol']), a['weight'], a['bias'])
+        except FileNotFoundError: raise
+        except Exception as e: raise ValueError(f"{str(path)!r} is truncated or not a probe result of srlviz: {type(e).__name__}: {e}") from e
 
     def table(self, *, study: str, task: str, method: str, groups: Mapping[str, str], seed: int = 0) -> pd.DataFrame:
         """Give score rows: per variable, per category (its mean), and for the task (the mean of its categories). Standardised codes are marked in the method's name."""
