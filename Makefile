@@ -10,7 +10,7 @@ PIP_ARGS ?=
 LOCK ?= requirements-lock.txt
 JOBS ?= 2
 # what `make demo` runs
-DEMO ?= -p game pong
+DEMO ?= -p game pong -p encoder_frames 8000 -p probe_frames 12000 -p epochs 6 -p probe_epochs 60
 DEMO_OUT ?= runs/demo
 
 BIN := .venv/bin

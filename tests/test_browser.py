@@ -116,7 +116,9 @@ def player_in(page, where):
     return player
 
 def shown(player): return int(player.get_attribute('data-frame'))
-def agree(player, lab, name): return wait_for(lambda: (t := shown(player)) == lab.ask(f'{name}.t') and [t], say=f'page and kernel show the same step of {name}')[0]
+def agree(player, lab, name):
+    "The step that slider, picture and kernel all show, once they do"
+    return wait_for(lambda: (t := shown(player)) == int(player.locator('input[type=range]').input_value()) == lab.ask(f'{name}.t') and [t], say=f'slider, picture and kernel show the same step of {name}')[0]
 
 def test_the_frame_is_the_recorded_one(page, lab):
     "What the canvas shows is, pixel for pixel, what the recording holds"

@@ -8,14 +8,14 @@ __all__ = ['KINDS', 'ENDINGS', 'SPLITS', 'Factor', 'Episode', 'Recording', 'with
 
 # %% ../../nbs/00_core/01_recordings.ipynb #c66200bd
 import io, json, zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .storage import RecordingFolder, atomic_path, finish_recording, frame_cache, is_film, is_finished, make_folder, read_episode, write_episode
+from .storage import RecordingFolder, atomic_path, finish_recording, frame_cache, make_folder, read_episode, write_episode
 
 # %% ../../nbs/00_core/01_recordings.ipynb #21f56001
 KINDS = ('categorical', 'continuous')

@@ -253,7 +253,7 @@ def _unfinished(path: Path):
 # %% ../../nbs/00_core/00_storage.ipynb #cb2d3762
 def read_episode(folder: RecordingFolder, i: int) -> dict:
     """Give what an Episode is made of: length, obs, steps (action and reward) and factors as lazy mappings, ended, name."""
-    row, features, cache = folder.episodes.iloc[i], folder.info['features'], folder.path/'cache'
+    row, features = folder.episodes.iloc[i], folder.info['features']
     def column(name):
         def make():
             with pq.ParquetFile(folder.path/'steps'/f"{row['shard']:03}.parquet") as f: x = f.read_row_group(int(row['row_group']), columns=[name])[name].combine_chunks()

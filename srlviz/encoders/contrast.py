@@ -9,7 +9,6 @@ __all__ = ['PARTS', 'infonce', 'STDIM']
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -16,7 +16,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from ..core.protocols import unknown
-from ..core.scores import SCORE_COLUMNS, check_scores, paper_scores
+from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.storage import atomic_path
 from ..core.training import threads
 
