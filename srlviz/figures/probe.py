@@ -133,8 +133,8 @@ def plot_probe_heatmap(scores: pd.DataFrame, *, metric: str = 'f1', game: str | 
         if source == 'paper': _note_empty(fig, rows, y, (x_edges[at[0]] + x_edges[at[-1] + 1])/2, [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows])
     if selected: _frame_cell(fig, selected, rows, columns, x_edges, y_edges)
     top = above + 26 + (34 if title != '' else 0)
-    height, width = 27*y_edges[-1] + top + 12, 215 + 74*x_edges[-1] + 90
-    fig.update_layout(title=f'{pretty(game)}: {pretty(metric)} of linear probes' if title is None else title, height=int(height), width=int(width), margin=dict(l=215, r=80, t=int(top), b=12))
+    height, width = 27*y_edges[-1] + top + 12, 205 + 72*x_edges[-1] + 84
+    fig.update_layout(title=f'{pretty(game)}: {pretty(metric)} of linear probes' if title is None else title, height=int(height), width=int(width), margin=dict(l=205, r=76, t=int(top), b=12))
     return style(fig, dark=dark)
 
 def _note_empty(fig, rows, y, x, empty):
