@@ -26,9 +26,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup ## Pong from pixels to a heat map: run the study, print its table, open JupyterLab (about 6 minutes)
+demo: setup ## Pong from pixels to a heat map: run the study, print its table, open JupyterLab (about 4 minutes)
 	@$(BIN)/srlviz run atari_probe $(DEMO) --out $(DEMO_OUT)
-	@if [ -t 1 ]; then $(BIN)/jupyter lab $(LABROOT) $(DEMO_OUT)/atari_probe.ipynb; else echo "To touch it: make lab"; fi
+	@if [ -t 1 ]; then $(BIN)/jupyter lab $(LABROOT) $(DEMO_OUT)/atari_probe.ipynb; else echo "To touch it: $(BIN)/jupyter lab $(DEMO_OUT)/atari_probe.ipynb"; fi
 
 lab: setup ## JupyterLab on the tutorials
 	@$(BIN)/jupyter lab $(LABROOT) --notebook-dir=. nbs/tutorials

@@ -51,13 +51,14 @@ VERSIONS = ('paper', 'head', 'fixed')
 CATEGORIES = ('agent_localization', 'small_object_localization', 'other_localization', 'score_clock_lives_display', 'misc')
 PIXEL_COLUMNS = ('variable', 'object', 'axis', 'scale', 'offset', 'cross', 'low', 'high')
 
-def annotations(version: str = 'fixed', game: str|None = None) -> pd.DataFrame:
-    """Table the RAM variables of all games, or of one.
+def annotations(version: str = 'fixed', game: str|None = None, category: str|None = None) -> pd.DataFrame:
+    """Table the RAM variables of all games and categories, or of one.
 
     Parameters
     ----------
     version : 'paper', 'head' or 'fixed'
     game : one of `GAMES`; all by default
+    category : one of `CATEGORIES`; all by default
 
     Returns
     -------
@@ -75,7 +76,10 @@ def annotations(version: str = 'fixed', game: str|None = None) -> pd.DataFrame:
     table = pd.read_csv(sample_path('atari_annotations.csv'), keep_default_na=False, na_values=numbers)
     table = table[table['versions'].str.split('|').map(lambda v: version in v)].drop(columns='versions')
     if game is not None and game not in set(table['game']): raise unknown('game', game, table['game'].unique())
-    return (table if game is None else table[table['game'] == game]).reset_index(drop=True)
+    if category is not None and category not in CATEGORIES: raise unknown('category', category, CATEGORIES)
+    if game is not None: table = table[table['game'] == game]
+    if category is not None: table = table[table['category'].str.split('|').map(lambda c: category in c)]
+    return table.reset_index(drop=True)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #b443895c
 def category_groups(game: str, version: str = 'fixed') -> dict[str, str]:
