@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'ENDINGS', 'SPLITS', 'Factor', 'Episode', 'Recording', 'with_split', 'steps', 'save', 'load_recording',
-           'verify_recording', 'cached', 'align']
+           'verify_recording', 'cached', 'fingerprint', 'align']
 
 # %% ../../nbs/00_core/01_recordings.ipynb #c66200bd
-import io, json, zipfile
+import hashlib, json, os, tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .storage import RecordingFolder, atomic_path, finish_recording, frame_cache, make_folder, read_episode, write_episode
+from .storage import RecordingFolder, atomic_path, checksum, finish_recording, frame_cache, make_folder, read_episode, write_episode
 
 # %% ../../nbs/00_core/01_recordings.ipynb #21f56001
 KINDS = ('categorical', 'continuous')
@@ -54,6 +54,8 @@ class Episode:
         array = lambda v: v if hasattr(v, 'shape') else np.asarray(v)
         self.obs, self.factors = {k: array(v) for k, v in obs.items()}, {k: array(v) for k, v in (factors or {}).items()}
         self._steps = {k: array(v) for k, v in (('action', actions), ('reward', rewards)) if v is not None}
+        for k, v in [*self.obs.items(), *self._steps.items(), *self.factors.items()]:
+            if np.dtype(v.dtype).hasobject: raise ValueError(f"{k!r} holds Python objects; an episode takes numbers and strings")
         self.ended, self.name, self._length = ended, name, self._aligned()
         if ended not in ENDINGS: raise ValueError(f"an episode ended {' or '.join(map(repr, ENDINGS))}; got {ended!r}")
 
@@ -99,7 +101,9 @@ class Recording(Sequence):
         self.split = np.asarray([''] * len(episodes) if split is None else split, dtype=str)
         if len(self.split) != len(episodes): raise ValueError(f"split names {len(self.split)} episodes of {len(episodes)}")
         if wrong := sorted({*self.split.tolist()} - {*SPLITS, ''}): raise ValueError(f"unknown split {wrong[0]!r}; splits are {', '.join(SPLITS)}")
+        if isinstance(episodes, (list, tuple)): _check_alike(episodes)            # those on disk were checked when they were written
         self.factors = tuple(factors) if factors is not None else _factors_of(episodes[0]) if len(episodes) else ()
+        if len(episodes) and (lost := [f.name for f in self.factors if f.name not in episodes[0].factors]): raise ValueError(f"no episode has the factor {lost[0]!r}; they have {', '.join(episodes[0].factors) or 'none'}")
 
     def _like(self, episodes, split): return Recording(episodes, self.name, self.hz, self.factors, split, self.meta)
     def __len__(self): return len(self._episodes)
@@ -133,6 +137,15 @@ class _Picked(Sequence):
         self.base, self.index, self.lengths = (base.base, base.index[index], lengths) if isinstance(base, _Picked) else (base, np.asarray(index), lengths)
     def __len__(self): return len(self.index)
     def __getitem__(self, i): return self.base[int(self.index[i])]
+
+def _check_alike(episodes):
+    "All episodes have the same arrays, of the same rank and row"
+    def look(e): return {f'obs[{k!r}]': (v.shape[1:], str(v.dtype)) for k, v in e.obs.items()} | {f'factors[{k!r}]': 'per step' if v.shape else 'per episode' for k, v in e.factors.items()} | {f'{k}s': v.shape[1:] for k, v in e._steps.items()}
+    first = look(episodes[0]) if episodes else {}
+    for i, e in enumerate(episodes):
+        if (found := look(e)) != first:
+            k = next(k for k in {**first, **found} if first.get(k) != found.get(k))
+            raise ValueError(f"episode {i} has {k}: {found.get(k, 'nothing')}, episode 0 has {first.get(k, 'nothing')}; episodes of a recording have the same arrays")
 
 def _factors_of(episode: Episode) -> tuple[Factor, ...]:
     return tuple(Factor(k, kind='continuous' if np.issubdtype(np.asarray(v).dtype, np.floating) else 'categorical') for k, v in episode.factors.items())
@@ -176,11 +189,14 @@ def save(self: Recording, path: str|Path) -> Path:
     path = Path(path)
     if not len(self): raise ValueError("a recording of no episodes cannot be saved")
     if path.suffix == '.npz': _save_npz(self, path); return path
-    if path.exists() and any(path.iterdir()): raise FileExistsError(f"{str(path)!r} is not empty; choose a new folder for the recording")
-    make_folder(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())): raise FileExistsError(f"{str(path)!r} is {'not empty' if path.is_dir() else 'a file'}; choose a new folder for the recording")
     keys = [f'{i:06}' for i in range(len(self))]
-    for key, e in zip(keys, self): write_episode(path, key, e)
-    finish_recording(path, name=self.name, hz=self.hz, factors=self.factor_table, split=dict(zip(keys, self.split.tolist())), meta=self.meta)
+    with tempfile.TemporaryDirectory(dir=make_folder(path.parent), prefix=f'.{path.name}.') as temporary:
+        for key, e in zip(keys, self): write_episode(temporary, key, e)
+        finish_recording(temporary, name=self.name, hz=self.hz, factors=self.factor_table, split=dict(zip(keys, self.split.tolist())), meta=self.meta)
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+        os.mkdir(temporary)                                                      # for TemporaryDirectory to remove
     return path
 
 Recording.save = save
@@ -194,17 +210,18 @@ def _save_npz(recording: Recording, path: Path) -> None:
     arrays = {f'obs.{k}': np.concatenate([np.asarray(e.obs[k]) for e in recording]) for k in e0.obs}
     arrays |= {k: np.concatenate([np.asarray(e._steps[k]) for e in recording]) for k in e0._steps}
     arrays |= {f'factor.{k}': np.concatenate([np.atleast_1d(np.asarray(e.factors[k])) for e in recording]) for k in e0.factors}
-    buffer = io.BytesIO(json.dumps(head).encode())
-    with atomic_path(path) as p: np.savez_compressed(p, head=np.frombuffer(buffer.getvalue(), np.uint8), **arrays)
+    with atomic_path(path) as p: np.savez_compressed(p, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
 
 # %% ../../nbs/00_core/01_recordings.ipynb #245d6cb7
 def _load_npz(path: Path) -> Recording:
     try:
         with np.load(path, allow_pickle=False) as z: arrays = {k: z[k] for k in z.files}
         head = json.loads(bytes(arrays.pop('head')))
-        if head.get('format') != 'srlviz recording': raise KeyError('head')
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.zlib.error) as e:
-        raise ValueError(f"{str(path)!r} is truncated or not an srlviz recording: {type(e).__name__}: {e}") from e
+        if (head['format'], head['version']) != ('srlviz recording', 1): raise ValueError(f"{head['format']}, version {head['version']}")
+        return _from_arrays(head, arrays)
+    except Exception as e: raise ValueError(f"{str(path)!r} is truncated or not an srlviz recording: {type(e).__name__}: {e}") from e
+
+def _from_arrays(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
     ends = np.cumsum(head['lengths'])
     def rows(v, i): return v[ends[i]-head['lengths'][i]:ends[i]]
     def part(prefix, i): return {k.removeprefix(prefix): np.asarray(v[i]) if k.removeprefix('factor.') in head['per_episode'] else rows(v, i) for k, v in arrays.items() if k.startswith(prefix)}
@@ -235,19 +252,33 @@ def load_recording(path: str|Path) -> Recording:
     return Recording(_FolderEpisodes(folder), folder.info['name'], folder.info['hz'], factors, folder.split, folder.info['meta'])
 
 def verify_recording(path: str|Path) -> None:
-    """Compare every file of a recording's folder with its checksum; raise a ValueError naming the first that differs."""
-    RecordingFolder(path).verify()
+    """Compare every file of a recording's folder with its checksum; raise a ValueError naming the first that differs. A single .npz file is read whole."""
+    if Path(path).is_file(): _load_npz(Path(path))
+    else: RecordingFolder(path).verify()
 
 # %% ../../nbs/00_core/01_recordings.ipynb #7aade2e9
 def cached(self: Recording, where: str|Path|None = None) -> Recording:
     """Give the same recording with its film memory-mapped, for random access; `where` is a folder for the maps (default: in the recording)."""
     base, index = (self._episodes.base, self._episodes.index) if isinstance(self._episodes, _Picked) else (self._episodes, np.arange(len(self)))
-    if not isinstance(base, _FolderEpisodes): return self
+    if not isinstance(base, _FolderEpisodes) or base.caches: return self
     films = [k.removeprefix('obs.') for k, f in base.folder.info['features'].items() if f.get('film')]
     mapped = _FolderEpisodes(base.folder, {k: frame_cache(base.folder, k, where) for k in films})
     return self._like(_Picked(mapped, index, self.lengths), self.split)
 
 Recording.cached = cached
+
+# %% ../../nbs/00_core/01_recordings.ipynb #8af08e43
+def fingerprint(self: Recording) -> str:
+    """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others."""
+    base, index = (self._episodes.base, self._episodes.index) if isinstance(self._episodes, _Picked) else (self._episodes, np.arange(len(self)))
+    told = hashlib.sha256(json.dumps([self.name, self.meta, self.lengths.tolist(), self.split.tolist(), [asdict(f) for f in self.factors]], sort_keys=True, default=str).encode())
+    if isinstance(base, _FolderEpisodes): told.update(f'{checksum(base.folder.path/"meta"/"info.json")} {index.tolist()}'.encode())
+    else:
+        for e in self:
+            for a in (*e.obs.values(), *e._steps.values(), *e.factors.values()): told.update(np.ascontiguousarray(a[[0, len(e) - 1]] if a.shape else a))
+    return told.hexdigest()[:16]
+
+Recording.fingerprint = fingerprint
 
 # %% ../../nbs/00_core/01_recordings.ipynb #9192374f
 def align(codes: Sequence[np.ndarray], recording: Recording, reduce: str|None = None) -> tuple[dict[str, np.ndarray], dict[str, pd.DataFrame]]:

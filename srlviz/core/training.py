@@ -34,10 +34,14 @@ def native_bfloat16(device: torch.device) -> bool:
 
 # %% ../../nbs/00_core/04_training.ipynb #70d9b3a3
 @contextmanager
-def seeded(seed: int):
-    """Run a block under `torch.manual_seed(seed)` and restore the random state behind it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(int(seed))
+def seeded(*seed: int, device: torch.device|None = None):
+    """Run a block with torch's generator (and that of a CUDA `device`) seeded by one or more numbers; restore the random state behind it."""
+    mixed = int(np.random.SeedSequence(seed).generate_state(1)[0]) if len(seed) > 1 else int(seed[0])
+    gpus = [device] if device is not None and device.type == 'cuda' else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.random.default_generator.manual_seed(mixed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu): torch.cuda.manual_seed(mixed)
         yield
 
 # %% ../../nbs/00_core/04_training.ipynb #86c72424
@@ -81,7 +85,7 @@ def load_weights(path: str|Path, config: dict, device='cpu') -> dict:
 
 # %% ../../nbs/00_core/04_training.ipynb #e6c4b946
 def train(module: torch.nn.Module, loss: Callable, batches: Callable[[int], Iterable], *, epochs: int, lr: float = 3e-4, eps: float = 1e-5, validate: Callable|None = None,
-          patience: int|None = None, plateau: dict|None = None, checkpoint: str|Path|None = None, config: dict|None = None, progress: bool = True, label: str = '') -> pd.DataFrame:
+          patience: int|None = None, plateau: dict|None = None, seed: int = 0, checkpoint: str|Path|None = None, config: dict|None = None, progress: bool = True, label: str = '') -> pd.DataFrame:
     """Train a module with Adam; keep the weights of the best validation loss (the last, without validation).
 
     Parameters
@@ -92,6 +96,7 @@ def train(module: torch.nn.Module, loss: Callable, batches: Callable[[int], Iter
     validate : module -> float, lower is better, called after every epoch in evaluation mode without gradients
     patience : stop after this many epochs without a better validation loss
     plateau : arguments of `torch.optim.lr_scheduler.ReduceLROnPlateau`, such as dict(patience=5, factor=.2, min_lr=1e-5)
+    seed : of what is random inside the module, such as dropout; every epoch is seeded by (seed, epoch)
     checkpoint : file written after every epoch; if it is there, training goes on from it. `config` is stored with it and has to agree.
 
     Returns
@@ -100,20 +105,24 @@ def train(module: torch.nn.Module, loss: Callable, batches: Callable[[int], Iter
 
     Raises
     ------
-    FloatingPointError : if a loss is not finite;  ValueError : bad arguments, or a checkpoint of another configuration
+    FloatingPointError : if a loss is not finite;  ValueError : bad arguments, or a checkpoint of another configuration or of more epochs
     """
     if epochs < 1: raise ValueError(f"epochs must be at least 1; got {epochs}")
+    if patience is not None and patience < 1: raise ValueError(f"patience must be at least 1, or None for ever; got {patience}")
     if validate is None and (patience or plateau): raise ValueError("patience and plateau need a validation loss; got validate=None")
     optimizer = torch.optim.Adam(module.parameters(), lr=lr, eps=eps)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **plateau) if plateau else None
     history, best, state = [], math.inf, None
     if checkpoint and Path(checkpoint).exists(): history, best, state = _resume(checkpoint, config or {}, module, optimizer, scheduler)
+    if len(history) > epochs: raise ValueError(f"{str(checkpoint)!r} has learned for {len(history)} epochs, more than epochs={epochs}; ask for more, or use another file")
     bar = _progress_bar(label, epochs, len(history), progress)
     for epoch in range(len(history), epochs):
         if patience and _stale(history) >= patience: break
         start, lr_now = time.perf_counter(), optimizer.param_groups[0]['lr']
-        mean = _run_epoch(module, loss, batches(epoch), optimizer, bar, epoch)
-        valid = _evaluate(module, validate)
+        with seeded(seed, epoch, device=next(module.parameters()).device):
+            mean = _run_epoch(module, loss, batches(epoch), optimizer, bar, epoch)
+            valid = _evaluate(module, validate)
+        if validate and not math.isfinite(valid): raise FloatingPointError(f"the validation loss is {valid} after epoch {epoch}; lower lr, or look at the validation data for values that are not finite")
         history.append(dict(epoch=epoch, loss=mean, valid=valid, lr=lr_now, seconds=time.perf_counter() - start))
         if validate is None or valid < best: best, state = valid, deepcopy(module.state_dict())
         if scheduler: scheduler.step(valid)

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..core.recordings import Recording
-from ..core.training import epoch_batches, train, window_starts
+from ..core.training import epoch_batches, seeded, train, window_starts
 from .frames import FrameEncoder, FrameRows
 
 # %% ../../nbs/03_encoders/03_contrast.ipynb #0eee0fb9
@@ -54,16 +54,16 @@ class STDIM(FrameEncoder):
         self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
 
     def fit(self, recording: Recording):
-        """Learn from the neighbouring frames of the splits 'fit' and 'valid' (of all episodes, where there is no split)."""
+        """Learn from the neighbouring frames of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
         if not self.parts or set(self.parts) - set(PARTS): raise ValueError(f"parts are of {', '.join(map(repr, PARTS))}; got {self.parts!r}")
-        fit = recording['fit'] if 'fit' in recording.split else recording
+        fit = recording['fit'] if (recording.split != '').any() else recording
         net = self.network(fit)
         model = _Contrast(net, self.parts, self.seed).to(next(net.parameters()).device)
         pairs = _Pairs(fit)
         validate = _validation(recording, self.batch_size) if 'valid' in recording.split else None
         config = {k: v for k, v in vars(self).items() if not k.endswith('_') and k not in ('device', 'checkpoint', 'progress', 'epochs')}
         self.history_ = train(model, lambda m, starts: m(pairs[starts]), lambda epoch: epoch_batches(pairs.starts, self.batch_size, self.seed, epoch), epochs=self.epochs, lr=self.lr,
-                              validate=validate, patience=self.patience if validate else None, checkpoint=self.checkpoint, config=config | {'recording': _identity(recording)}, progress=self.progress, label='ST-DIM')
+                              validate=validate, patience=self.patience if validate else None, checkpoint=self.checkpoint, config=config | {'recording': recording.fingerprint()}, seed=self.seed, progress=self.progress, label='ST-DIM')
         self.net_, self.heads_ = model.net, model.heads
         return self
 
@@ -73,8 +73,7 @@ class _Contrast(nn.Module):
     def __init__(self, net, parts, seed):
         super().__init__()
         self.net, self.parts = net, parts
-        with torch.random.fork_rng(devices=[]):
-            torch.random.default_generator.manual_seed(seed + 1)
+        with seeded(seed, 1):
             self.heads = nn.ModuleDict({'global-local': nn.Linear(net.linear.out_features, 128), 'local-local': nn.Linear(128, 128)})
 
     def forward(self, pairs):
@@ -96,7 +95,3 @@ def _validation(recording, batch_size):
     pairs = _Pairs(recording['valid'])
     batches = epoch_batches(pairs.starts, min(batch_size, max(1, len(pairs.starts))), 0, 0)
     return lambda model: np.mean([model(pairs[starts]).item() for starts in batches])
-
-def _identity(recording) -> str:
-    "What a checkpoint remembers of the data it was trained on"
-    return f"{recording.name}, {len(recording)} episodes, {recording.n_steps} steps, split {''.join((s or '-')[0] for s in recording.split)}"

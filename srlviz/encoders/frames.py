@@ -7,13 +7,14 @@ __all__ = ['FrameCNN', 'FrameRows', 'encode_frames', 'FrameEncoder']
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #bfebba7c
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import torch
 from torch import nn
 
 from ..core.recordings import Recording
-from ..core.training import native_bfloat16, pick_device, seeded
+from ..core.training import native_bfloat16, pick_device, seeded, threads
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #bf7c551d
 class FrameCNN(nn.Module):
@@ -81,17 +82,16 @@ def encode_frames(net: FrameCNN, recording: Recording, batch_size: int = 64, pro
     device = next(net.parameters()).device
     net.eval()
     @torch.no_grad()
-    def encode(frames):
-        codes = net(torch.from_numpy(frames).to(device)).cpu().numpy()
+    def encode(frames, a):                                                       # frames are read here, by the worker: a few batches at a time
+        codes = net(torch.from_numpy(np.array(frames[a:a+batch_size])).to(device)).cpu().numpy()
         bar.update(len(codes))
         return codes
     out, workers = [], torch.get_num_threads() if device.type == 'cpu' else 1
-    with tqdm(total=recording.n_steps, desc=label, unit=' frames', disable=not progress or recording.n_steps < 1000) as bar, \
+    with tqdm(total=recording.n_steps, desc=label, unit=' frames', disable=not progress or recording.n_steps < 1000) as bar, threads(1), \
          ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for e in recording:
             if 'frame' not in e.obs: raise ValueError(f"this encoder reads frames; recording {recording.name!r} has obs {', '.join(e.obs)}")
-            frames = np.asarray(e.obs['frame'])
-            out.append(np.concatenate(list(pool.map(encode, (np.array(frames[a:a+batch_size]) for a in range(0, len(e), batch_size))))))
+            out.append(np.concatenate(list(pool.map(partial(encode, e.obs['frame']), range(0, len(e), batch_size)))))
     return out
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #38f77048

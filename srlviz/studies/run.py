@@ -372,6 +372,7 @@ def to_html(notebook: str | Path, path: str | Path | None = None, *, title_of: P
     """
     import nbformat
     from pygments.formatters import HtmlFormatter
+    from html import escape
     nb, path = nbformat.read(notebook, 4), Path(path or Path(notebook).with_suffix('.html'))
     title = study_title(title_of or notebook)
     cells = [_cell_html(c, i) for i, c in enumerate(nb.cells)]
@@ -381,7 +382,7 @@ def to_html(notebook: str | Path, path: str | Path | None = None, *, title_of: P
     if 'Plotly.newPlot(' in body:
         from plotly.offline import get_plotlyjs
         script = f'<script>{get_plotlyjs()}</script>'
-    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     page = f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}{HtmlFormatter().get_style_defs("details pre")}</style>{script}</head><body><main>{body}</main></body></html>'
     with atomic_path(path) as part: part.write_text(page, encoding='utf-8')
     return path
