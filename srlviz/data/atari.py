@@ -6,13 +6,14 @@
 __all__ = ['Rows', 'stream_steps', 'play_stream', 'record_atari', 'factor_entropy', 'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, json, os, shutil, tempfile
+import hashlib, io, json, os, shutil, tempfile, time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
+from types import CodeType
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from tqdm.auto import tqdm
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.storage import finish_recording, is_finished, make_folder, partial_episodes, write_episode, write_json
-from ..envs.atari import PIXEL_COLUMNS, SCREEN, RawAtari, action_names, annotations, rom_name, rom_path
+from ..envs.atari import MAX_FRAMES, PIXEL_COLUMNS, SCREEN, RawAtari, action_names, annotations, game_name, rom_name, rom_path
 
 # %% ../../nbs/02_data/00_atari.ipynb #263544cd
 def stream_steps(steps: int, n_streams: int) -> list[int]:
@@ -81,25 +82,45 @@ def _map_rows(folder: Path, n: int, create: bool = False) -> Rows:
     except OSError as e: raise OSError(f"{n} steps need {n*33.8/1e6:.1f} GB in {str(folder)!r}: {e.strerror or e}. Record to a folder (out=) or set TMPDIR") from e
 
 # %% ../../nbs/02_data/00_atari.ipynb #de40dfd3
+def _lock(f, shared: bool = False) -> bool:
+    "Lock an open file, or raise BlockingIOError if another holds it; False where there are no locks (Windows, some network drives)"
+    try: import fcntl; fcntl.flock(f, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX)); return True
+    except BlockingIOError: raise
+    except (ImportError, OSError): return False
+
 @contextmanager
 def _workplace() -> Iterator[Path]:
     "A temporary folder, locked while it is used; those of processes that were killed hold no lock and are removed"
-    lock = lambda f: None
-    with suppress(ImportError):
-        import fcntl
-        lock = lambda f: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for left in Path(tempfile.gettempdir()).glob('srlviz-record-*/lock'):
-            with suppress(OSError), open(left) as f: lock(f); shutil.rmtree(left.parent, ignore_errors=True)
+    for left in Path(tempfile.gettempdir()).glob('srlviz-record-*/lock'):
+        with suppress(OSError), open(left) as f:
+            if _lock(f): shutil.rmtree(left.parent, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix='srlviz-record-', ignore_cleanup_errors=True) as where:
-        with open(Path(where)/'new', 'w') as f: lock(f); os.rename(f.name, Path(where)/'lock'); yield Path(where)
+        with open(Path(where)/'new', 'w') as f: _lock(f); os.rename(f.name, Path(where)/'lock'); yield Path(where)
 
 # %% ../../nbs/02_data/00_atari.ipynb #53d94ea9
+_PATIENCE = 10.                                                    # seconds; what a killed process leaves running stops sooner
+
+@contextmanager
+def _only(out: Path) -> Iterator[None]:
+    "Hold the lock of a folder to record to; wait a little for what is left of a killed process"
+    until = time.monotonic() + _PATIENCE
+    with open(out/'.lock', 'a+') as f:
+        while True:
+            try: _lock(f); _lock(f, shared=True); break
+            except BlockingIOError:
+                if time.monotonic() > until: raise OSError(f"another process is recording to {str(out)!r}; wait for it, or give another folder") from None
+                time.sleep(.05)
+        try: yield
+        finally:
+            if is_finished(out): (out/'.lock').unlink(missing_ok=True)
+
+# %% ../../nbs/02_data/00_atari.ipynb #40c582c0
 def _random(n_actions): return lambda frame, rng: int(rng.integers(n_actions))
 
 def _record_stream(raw: RawAtari, request: dict, policy, stream: int, done: Mapping[str, int], where: Path, out: Path|None, parent: int|None = None, tick: Callable|None = None) -> list[tuple]:
     "Play a stream into the shared rows, or into episodes in `out`"
     def alive(n):
-        if parent and os.getppid() != parent: os._exit(1)          # the process that records was killed
+        _parent_lives(parent)
         if tick: tick(stream, n)
         else: progress[stream] = n
     steps = stream_steps(request['steps'], request['n_streams'])
@@ -109,17 +130,27 @@ def _record_stream(raw: RawAtari, request: dict, policy, stream: int, done: Mapp
     else:
         game = max((_game_of(k) for k in done), default=0)
         made = sum(n for k, n in done.items() if _game_of(k) < game)
-        rows = {k: np.empty((steps[stream] - made, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}      # pages are taken when touched
+        longest = min(steps[stream] - made, MAX_FRAMES//request['frame_skip'] + 1)                             # one episode; pages are taken when touched
+        rows = {k: np.empty((longest, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
     played, addresses = [], _addresses(request)
     if sum(done.values()) < steps[stream]:
         for key, a, b, ended in play_stream(raw, policy, request['seed'], stream, steps[stream] - made, rows, first_game=game, rewind=out is not None, tick=lambda n: alive(made + n)):
+            _parent_lives(parent)
             if out is None: played.append((key, first + a, first + b, ended))
             elif key not in done: write_episode(out, key, _episode(addresses, {k: v[a:b] for k, v in rows.items()}, ended, key))
     alive(steps[stream])
     return played
 
+def _parent_lives(parent):
+    if parent and os.getppid() != parent: os._exit(1)              # the process that records was killed
+
 _emulator = lru_cache(1)(RawAtari)                                 # starting one takes as long as 300 steps
-def _task(request, *args): return _record_stream(_emulator(request['game'], request['frame_skip']), request, *args)
+
+def _task(request, policy, stream, done, where, out, parent):
+    "Play a stream in a worker, which shares the lock. Asked for after that, a parent that lives has it too, so nobody else does"
+    with open(out/'.lock', 'a+') if out else nullcontext() as f:
+        if out: _lock(f, shared=True); _parent_lives(parent)
+        return _record_stream(_emulator(request['game'], request['frame_skip']), request, policy, stream, done, where, out, parent)
 
 def _game_of(key): return int(key.split('-')[1][1:])
 
@@ -162,13 +193,17 @@ def record_atari(game: str, steps: int, policy: str|Callable = 'random', seed: i
 
     Parameters
     ----------
-    game : one of `srlviz.envs.atari.GAMES`
+    game : one of `srlviz.envs.atari.GAMES`, in any spelling
     steps : rows in all; a step is 4 emulator frames
     policy : 'random' (uniform over the game's minimal actions), or a function of (frame (210, 160) uint8, numpy generator) that gives an action's number
     seed : same arguments, same recording, bit for bit, whatever `n_jobs`
-    n_streams : independent sequences of games;  n_jobs : processes (default: one a core, or this one alone where that is quicker)
+    n_streams : independent sequences of games;  n_jobs : processes, -1 for one a core (default: that, or this one alone where it is quicker)
     version : of the labels, see `srlviz.envs.atari.annotations`
     out : folder to record to, an episode at a time; a run that was killed goes on where it was, a finished one is opened. By default the recording is in memory (file-backed)
+
+    A folder goes with its game, steps, policy, seed, n_streams and version. A policy is compared by its name and a hash of its pickle: for a function of a notebook or a script that is its code
+    and the values it uses, for an imported one only where it is imported from. If it has an attribute `identity` (text), this is compared instead of the hash: instances of a notebook's own class need it,
+    for they pickle differently in every process.
 
     Returns
     -------
@@ -177,46 +212,74 @@ def record_atari(game: str, steps: int, policy: str|Callable = 'random', seed: i
 
     Raises
     ------
-    ValueError : an unknown game, policy or version, no steps, or a folder that holds another recording
-    OSError : a ROM that is missing, or a folder that cannot be written
+    ValueError : an unknown game, policy or version, no steps or processes, or a folder that holds another recording
+    OSError : a ROM that is missing, a folder that cannot be written, or to which another process is recording
 
     Source: ST-DIM paper, section 5; the differences are in the table above.
     """
     request = _request(game, steps, policy, seed, n_streams, version)
-    if out is not None:
-        out = Path(out)
-        if is_finished(out): return _same(load_recording(out), request, out)
-        _claim(out, request)
-    done = {k: e['length'] for k, e in partial_episodes(out).items()} if out else {}
-    done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(n_streams)]
-    with _workplace() as where, tqdm(total=steps, unit='step', desc=game, disable=not progress) as bar:
-        rows = None if out else _map_rows(where, steps, create=True)
-        played = _run(request, None if policy == 'random' else policy, done, where, out, _jobs(n_jobs, n_streams, steps), bar)
-    meta, factors = _meta(request), _factors(request)
-    if out:
-        finish_recording(out, name=game, hz=60/request['frame_skip'], factors=pd.DataFrame([vars(f) for f in factors]), meta=meta)
-        return load_recording(out)
-    addresses = _addresses(request)
-    episodes = [_episode(addresses, {k: v[a:b] for k, v in rows.items()}, ended, key) for stream in played for key, a, b, ended in stream]
-    return Recording(episodes, game, 60/request['frame_skip'], factors, meta=meta)
+    n_jobs, policy = _jobs(n_jobs, n_streams, steps), policy if callable(policy) else None
+    if out is None: return _to_memory(request, policy, n_jobs, progress)
+    out = Path(out)
+    if not is_finished(out):
+        _check_folder(out, request)                                # before and after waiting for the lock
+        make_folder(out)
+        with _only(out):
+            if not is_finished(out): _to_folder(out, request, policy, n_jobs, progress)
+    return _same(load_recording(out), request, out)
 
 # %% ../../nbs/02_data/00_atari.ipynb #f440e34f
+def _play(request, policy, n_jobs, progress, out=None):
+    "Play all streams; give the shared rows (None where they go to a folder) and what was played"
+    done = {k: e['length'] for k, e in partial_episodes(out).items()} if out else {}
+    done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(request['n_streams'])]
+    with _workplace() as where, tqdm(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar:
+        rows = None if out else _map_rows(where, request['steps'], create=True)
+        return rows, _run(request, policy, done, where, out, n_jobs, bar)
+
+def _to_memory(request, policy, n_jobs, progress):
+    rows, played = _play(request, policy, n_jobs, progress)
+    addresses = _addresses(request)
+    episodes = [_episode(addresses, {k: v[a:b] for k, v in rows.items()}, ended, key) for stream in played for key, a, b, ended in stream]
+    return Recording(episodes, request['game'], 60/request['frame_skip'], _factors(request), meta=_meta(request))
+
+def _to_folder(out, request, policy, n_jobs, progress):
+    _claim(out, request)
+    _play(request, policy, n_jobs, progress, out)
+    finish_recording(out, name=request['game'], hz=60/request['frame_skip'], factors=pd.DataFrame([vars(f) for f in _factors(request)]), meta=_meta(request))
+
+# %% ../../nbs/02_data/00_atari.ipynb #377bc123
 def _request(game, steps, policy, seed, n_streams, version):
     "Check the arguments of record_atari; give them as plain JSON"
+    game = game_name(game)
     annotations(version, game)                                     # refuses a game or version that is not there
     for name, value in dict(steps=steps, n_streams=n_streams).items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1: raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
     if not isinstance(seed, (int, np.integer)) or seed < 0: raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
     if not callable(policy) and policy != 'random': raise unknown('policy', policy, ['random', 'or a function of (frame, generator)'])
     digest = hashlib.md5(rom_path(game).read_bytes()).hexdigest()
-    name = getattr(policy, '__qualname__', type(policy).__qualname__) if callable(policy) else policy
+    name = _identity(policy) if callable(policy) else policy
     return dict(game=game, rom=rom_name(game), rom_md5=digest, steps=int(steps), policy=name, seed=int(seed), version=version, frame_skip=4, n_streams=int(n_streams))
 
+def _identity(policy) -> str:
+    "name:hash of a callable. The hash leaves out file and line, which change with every start of a notebook"
+    import cloudpickle
+    class Content(cloudpickle.Pickler):
+        dispatch_table = cloudpickle.Pickler.dispatch_table.new_child()
+        dispatch_table[CodeType] = lambda code, reduce=dispatch_table[CodeType]: reduce(code.replace(co_filename='', co_firstlineno=1))
+    name, known = getattr(policy, '__qualname__', type(policy).__qualname__), getattr(policy, 'identity', None)
+    if known is None:
+        try: Content(content := io.BytesIO()).dump(policy); known = hashlib.sha256(content.getvalue()).hexdigest()[:16]
+        except Exception: known = _NAMELESS                        # whatever an object raises that does not pickle
+    return f'{name}:{known}'
+
+_NAMELESS = 'cannot be pickled'
+
 def _jobs(n_jobs, n_streams, steps):
-    import joblib
-    if n_jobs is None: n_jobs = 1 if steps < 3000 else joblib.cpu_count()      # below, starting processes costs more than it saves
-    if n_jobs < 1: raise ValueError(f"n_jobs must be at least 1; got {n_jobs}")
-    return min(n_jobs, n_streams)
+    from joblib import cpu_count
+    if n_jobs is None: n_jobs = 1 if steps < 3000 else -1          # below, starting processes costs more than it saves
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or not n_jobs: raise ValueError(f"n_jobs must be a whole number of at least 1, or -1 for all cores; got {n_jobs!r}")
+    return min(n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs), n_streams)
 
 def _meta(request):
     labels = annotations(request['version'], request['game'])
@@ -228,16 +291,22 @@ def _factors(request):
     labels = annotations(request['version'], request['game'])
     return [Factor(v, group=c) for v, c in zip(labels['variable'], labels['category'])]
 
-# %% ../../nbs/02_data/00_atari.ipynb #377bc123
-def _claim(out, request):
-    "Make the folder, and write in it what it is for; refuse one that holds something else"
+# %% ../../nbs/02_data/00_atari.ipynb #ca31fa89
+def _check_folder(out, request):
+    "Refuse a folder that holds something else; empty folders and dot files (a lock, half a file) are what a killed run leaves"
     if out.exists() and not out.is_dir(): raise OSError(f"cannot record to {str(out)!r}: it is a file")
-    note = out/'meta'/'request.json'
-    if note.exists(): _compare(json.loads(note.read_text()), request, out, request)
-    elif out.exists() and any(out.iterdir()): raise ValueError(f"{str(out)!r} holds files that are not a recording; give another folder, or empty it")
-    make_folder(out)
-    make_folder(out/'meta')
-    write_json(note, request)
+    if request['policy'].endswith(_NAMELESS): raise ValueError(f"the policy {request['policy']}, so it would not be known again; give it an attribute `identity`, a text")
+    full = any(not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*'))          # asked first: another process may be writing its note
+    if (out/_NOTE).exists(): _compare(json.loads((out/_NOTE).read_text()), request, out, request)
+    elif full: raise ValueError(f"{str(out)!r} holds files that are not a recording; give another folder, or empty it")
+
+_NOTE = Path('meta', 'request.json')
+
+def _claim(out, request):
+    "Write in the folder what it is for"
+    _check_folder(out, request)
+    make_folder((out/_NOTE).parent)
+    write_json(out/_NOTE, request)
 
 def _same(recording, request, out):
     _compare(recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version'))
@@ -250,8 +319,9 @@ def _compare(there, request, out, keys):
 # %% ../../nbs/02_data/00_atari.ipynb #d0a28620
 def factor_entropy(recording: Recording) -> pd.Series:
     """Entropy of each per-step factor over all episodes, in nats."""
-    counts = {f.name: pd.Series(np.concatenate([np.broadcast_to(e.factors[f.name], len(e)) for e in recording])).value_counts() for f in recording.factors}
-    return pd.Series({k: -float((p*np.log(p)).sum()) + 0. for k, c in counts.items() for p in [c.to_numpy()/c.sum()]}, name='entropy', dtype=float)
+    table = recording.steps()                                      # reads each episode once
+    shares = {f.name: table[f.name].value_counts(normalize=True).to_numpy() for f in recording.factors}
+    return pd.Series({k: -float((p*np.log(p)).sum()) + 0. for k, p in shares.items()}, name='entropy', dtype=float)
 
 def prune_factors(recording: Recording, threshold: float = .6) -> Recording:
     """Keep the factors of at least `threshold` nats; `meta['kept']` lists them and `meta['entropy']` has all values.
@@ -285,7 +355,9 @@ def drop_duplicates(recording: Recording, within: str = 'test', seen: Iterable[s
     """Remove from the episodes of split `within` the rows whose frame also occurs in the splits `seen`.
 
     Episodes of which nothing is left are dropped; `meta['duplicates']` counts the rows that went.
+    A recording in a folder is unpacked first (`Recording.cached`), if there is room: every frame is read here, and rows are picked from it later.
     """
+    with suppress(OSError): recording = recording.cached()
     known = {p for s in seen if s in recording.split for e in recording[s] for p in _prints(e.obs['frame'])}
     episodes, split, dropped = [], [], 0
     for e, s in zip(recording, recording.split):
