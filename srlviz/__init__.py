@@ -1,1 +1,11 @@
+"""Does this vector know the state of the world? A Jupyter-first kit for evaluating learned state representations.
+
+from srlviz.data.atari import record_atari                  # play a game, keep frames and labelled RAM
+from srlviz.core.recordings import load_recording, align    # recordings on disk; codes beside factors
+from srlviz.encoders.contrast import STDIM                  # encoders: srlviz.core.protocols.catalog('encoders')
+from srlviz.evaluate.probe import linear_probe              # what a linear classifier reads off the codes
+from srlviz.widgets.frames import FrameBrowser              # pictures to touch: also srlviz.widgets.probe.ProbeHeatmap
+
+The rooms of the package follow the flow of data: core, envs, data, encoders, evaluate, figures, widgets, studies.
+"""
 __version__ = "0.1.0"

@@ -219,7 +219,7 @@ def _load_npz(path: Path) -> Recording:
         head = json.loads(bytes(arrays.pop('head')))
         if (head['format'], head['version']) != ('srlviz recording', 1): raise ValueError(f"{head['format']}, version {head['version']}")
         return _from_arrays(head, arrays)
-    except Exception as e: raise ValueError(f"{str(path)!r} is truncated or not an srlviz recording: {type(e).__name__}: {e}") from e
+    except Exception as e: raise ValueError(f"{str(path)!r} is truncated or not an srlviz recording ({type(e).__name__})") from e
 
 def _from_arrays(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
     ends = np.cumsum(head['lengths'])
@@ -307,6 +307,7 @@ def align(codes: Sequence[np.ndarray], recording: Recording, reduce: str|None = 
     return X, Y
 
 def _check_codes(codes, recording):
+    if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps: raise ValueError("codes are a list with one array per episode; got one array of all rows. Split it: np.split(codes, recording.lengths.cumsum()[:-1])")
     if len(codes) != len(recording): raise ValueError(f"codes of {len(codes)} episodes for a recording of {len(recording)}")
     for i, (c, n) in enumerate(zip(codes, recording.lengths)):
         if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n: raise ValueError(f"codes of episode {i} have shape {c.shape}; expected ({n}, n_codes), or (n_codes,) for the whole episode")

@@ -127,6 +127,7 @@ def train(module: torch.nn.Module, loss: Callable, batches: Callable[[int], Iter
         if validate is None or valid < best: best, state = valid, deepcopy(module.state_dict())
         if scheduler: scheduler.step(valid)
         if checkpoint: save_weights(checkpoint, dict(module=module.state_dict(), best=best, best_state=state, optimizer=optimizer.state_dict(), scheduler=scheduler.state_dict() if scheduler else {}, history=history), config or {})
+    bar.total = bar.n = len(history)                                             # stopped early is finished, too
     bar.close()
     if state is not None: module.load_state_dict(state)
     module.eval()
@@ -143,8 +144,8 @@ def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
         value.backward()
         optimizer.step()
         total += value.item()
-        bar.update(1/n)
-        if i % 10 == 9 or i == n - 1: bar.set_postfix_str(f'loss {total/(i+1):.3f}')
+        bar.n = epoch + (i + 1)/n
+        if i % 10 == 9 or i == n - 1: bar.set_postfix_str(f'loss {total/(i+1):.3f}'); bar.refresh()
     return total/n
 
 @torch.no_grad()

@@ -215,7 +215,7 @@ def record_atari(game: str, steps: int, policy: str|Callable = 'random', seed: i
     ValueError : an unknown game, policy or version, no steps or processes, or a folder that holds another recording
     OSError : a ROM that is missing, a folder that cannot be written, or to which another process is recording
 
-    Source: ST-DIM paper, section 5; the differences are in the table above.
+    Source: ST-DIM paper, section 5; the differences are in the table of nbs/02_data/00_atari.ipynb.
     """
     request = _request(game, steps, policy, seed, n_streams, version)
     n_jobs, policy = _jobs(n_jobs, n_streams, steps), policy if callable(policy) else None

@@ -8,7 +8,7 @@ __all__ = ['PROTOCOLS', 'NORMS', 'linear_probe', 'check_probe_arguments', 'Probe
 # %% ../../nbs/06_evaluate/00_probe.ipynb #22d9852f
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +121,10 @@ def check_probe_arguments(*, norm: str = 'none', protocol: str = 'paper', batch_
         if name not in takes: raise unknown('argument of linear_probe', name, takes)
 
 def _check_rows(codes, factors):
+    if not isinstance(codes, Mapping) or not isinstance(factors, Mapping): raise ValueError(f"codes and factors come by split; got {type(codes).__name__} and {type(factors).__name__}. Use align(codes, recording), or for arrays of your own "
+        "codes = {'probe': X1, 'valid': X2, 'test': X3} and factors = {'probe': pd.DataFrame({'name': y1}), 'valid': ..., 'test': ...}")
+    for s, f in factors.items():
+        if not isinstance(f, pd.DataFrame): raise ValueError(f"factors of split {s!r} must be a DataFrame with one column a factor; got {type(f).__name__}. Wrap an array: pd.DataFrame({{'name': y}})")
     for s in ('probe', 'valid', 'test'):
         if s not in codes or s not in factors: raise ValueError(f"a probe needs the splits 'probe', 'valid' and 'test'; got codes of {', '.join(map(repr, codes))} and factors of {', '.join(map(repr, factors))}. "
                                                                 "Use recording.with_split(probe=.7, valid=.1, test=.2) and align(codes, recording)")
@@ -164,7 +168,7 @@ def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progr
             still = [i for i, v in enumerate(active) if not schedules[v].stopped]
             active, bar_text = [active[i] for i in still], f'{len(still)} of {V} variables still learning'
             bar.update(); bar.set_postfix_str(bar_text)
-            if not active: break
+            if not active: bar.total = bar.n; break                              # stopped early is finished, too
             if len(still) < block.V: block = block.keep(still, [schedules[v].lr for v in active])
             else:
                 for group, v in zip(block.adam.param_groups, active): group['lr'] = schedules[v].lr
@@ -194,7 +198,7 @@ def _predict(weight, bias, x, n_classes):
     return torch.cat([block.logits(x[a:a+1024]).argmax(2) for a in range(0, len(x), 1024)]).numpy().T
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #20b45854
-@dataclass
+@dataclass(repr=False)
 class ProbeResult:
     """What a probe read off the codes of the test split.
 
@@ -202,14 +206,14 @@ class ProbeResult:
     history_ : one row an epoch and variable;  weight_, bias_ : (V, K, n_codes), (V, K)
     constant : the codes were the same in every row of 'probe', so that standardising them changes nothing
     """
-    truth: pd.DataFrame = field(repr=False)
-    predictions: pd.DataFrame = field(repr=False)
-    history_: pd.DataFrame = field(repr=False)
+    truth: pd.DataFrame
+    predictions: pd.DataFrame
+    history_: pd.DataFrame
     norm: str = 'none'
     protocol: str = 'paper'
     constant: bool = False
-    weight_: np.ndarray = field(default=None, repr=False)
-    bias_: np.ndarray = field(default=None, repr=False)
+    weight_: np.ndarray = None
+    bias_: np.ndarray = None
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -236,11 +240,15 @@ class ProbeResult:
         except FileNotFoundError: raise
         except Exception as e: raise ValueError(f"{str(path)!r} is truncated or not a probe result of srlviz: {type(e).__name__}: {e}") from e
 
-    def table(self, *, study: str, task: str, method: str, groups: Mapping[str, str], seed: int = 0) -> pd.DataFrame:
+    def __repr__(self):
+        steady = [v for v in self.truth if self.truth[v].nunique() == 1]
+        return f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, norm={self.norm!r}, protocol={self.protocol!r}): mean F1 {self.scores['f1'].mean():.2f}" + (f"; {', '.join(steady)} never change{'s' if len(steady) == 1 else ''} in the test split" if steady else '')
+
+    def table(self, *, study: str, task: str, method: str, groups: Mapping[str, str]|None = None, seed: int = 0) -> pd.DataFrame:
         """Give score rows: per variable, per category (its mean), and for the task (the mean of its categories). Standardised codes are marked in the method's name."""
         method += ' · standardized' if self.norm == 'standardize' and not self.constant else ''
         rows = self.scores.drop(columns='n_test').melt('variable', var_name='metric', value_name='value').rename(columns={'variable': 'target'})
-        rows = rows.assign(study=study, source='srlviz', task=task, method=method, seed=seed, group=rows['target'].map(groups).fillna(''))
+        rows = rows.assign(study=study, source='srlviz', task=task, method=method, seed=seed, group=rows['target'].map(lambda v: (groups or {}).get(v, '')))
         return with_category_means(rows[list(SCORE_COLUMNS)])
 
 def _scores(truth, predicted):

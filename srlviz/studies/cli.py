@@ -12,6 +12,13 @@ from pathlib import Path
 from .run import StudyError, list_studies, run_study, study_path, summary
 
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
+def _choices() -> list[str]:
+    "What there is to choose from; imports torch, so not before it is asked for"
+    from srlviz.core.protocols import catalog
+    from srlviz.envs.atari import GAMES
+    from srlviz.studies.probing import method_name
+    return ['methods: ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))), 'games:   ' + ', '.join(GAMES)]
+
 def listing(folder: Path | None = None, study: str | None = None) -> str:
     """Write the studies with their parameters, types, defaults and meanings as text to read."""
     table = list_studies(folder)
@@ -23,6 +30,7 @@ def listing(folder: Path | None = None, study: str | None = None) -> str:
         kinds = [f'{t} = {d!r}' for t, d in zip(rows['type'], rows['default'])]
         wide, mid = max(map(len, rows['parameter']), default=0), min(max(map(len, kinds), default=0), 60)
         lines += [f"  {p:{wide}}  {kind:{mid}}  {about}".rstrip() for p, kind, about in zip(rows['parameter'], kinds, rows['help'])]
+    if study is None and lines: lines += ['', *_choices()]
     if lines: lines += ['', f"run one:  srlviz run {table['study'].iloc[0]} -p NAME VALUE ... --out DIR"]
     return '\n'.join(lines[1:] or ['no studies found'])
 

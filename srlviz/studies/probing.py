@@ -6,7 +6,7 @@
 __all__ = ['method_name', 'encoder_class', 'make_encoder', 'check_methods', 'probe_methods', 'probe_table']
 
 # %% ../../nbs/09_studies/02_probing.ipynb #f213fdfd
-import hashlib, inspect, json, re
+import hashlib, inspect, json, re, sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -43,6 +43,18 @@ def make_encoder(method: str, **arguments):
 # %% ../../nbs/09_studies/02_probing.ipynb #e7e24d1f
 def _stamp(*what) -> str: return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
+def _recipe(encoder) -> dict:
+    "All that its codes depend on but the data: arguments, and the modules that its class is written in"
+    arguments = {k: getattr(encoder, k, None) for k in inspect.signature(type(encoder)).parameters if k not in ('checkpoint', 'progress', 'device')}
+    modules = {c.__module__ for c in type(encoder).__mro__ if c is not object}
+    return dict(name=type(encoder).__qualname__, arguments=arguments, code={m: _source(m) for m in sorted(modules)})
+
+def _source(module: str) -> str:
+    "Hash the source of a module, without the lines that only name notebook cells"
+    try: lines = inspect.getsource(sys.modules[module]).splitlines()
+    except (OSError, TypeError): return ''                                       # made up in a notebook: there is no file
+    return hashlib.sha256('\n'.join(line for line in lines if not line.startswith('# %%')).encode()).hexdigest()
+
 def check_methods(methods: Sequence[str], norms: Sequence[str] = NORMS, *, encoder: Mapping|None = None, probing: Mapping|None = None) -> None:
     """Check what `probe_methods` is asked for, before anything is recorded or learned; a ValueError names what is wrong."""
     if not methods or not norms: raise ValueError(f"name at least one method and one norm; got methods={list(methods)}, norms={list(norms)}")
@@ -76,12 +88,13 @@ def probe_methods(methods: Sequence[str], fit: Recording, probe: Recording, *, n
     learned_from, probed_on, results = fit.fingerprint(), probe.fingerprint(), {}
     for method in methods:
         e = make_encoder(method, **(encoder or {}))
-        name, stamp = method_name(type(e)), _stamp(repr(e), learned_from)
-        paths = {norm: kept/f"{name}-{norm}-{_stamp(stamp, probed_on, probing)}.npz" for norm in norms}
+        name, stamp = method_name(type(e)), _stamp(_recipe(e), learned_from)
+        paths = {norm: kept/f"{name}-{norm}-{_stamp(stamp, probed_on, probing, _source(linear_probe.__module__))}.npz" for norm in norms}
         if todo := [norm for norm in norms if not paths[norm].exists()]:
             if hasattr(e, 'checkpoint'): e.checkpoint = made/f'{name}-{stamp}.pt'
             codes, factors = align(e.fit(fit).encode(probe), probe)
             with threads(1): joblib.Parallel(n_jobs=n_jobs, prefer='threads')(joblib.delayed(_probe)(codes, factors, norm, dict(probing or {}), name, paths[norm]) for norm in todo)
+        else: print(f'{name}: found again in {kept}')
         for norm in norms:
             result = ProbeResult.load(paths[norm])
             results.setdefault(name + (' · standardized' if norm == 'standardize' and not result.constant else ''), result)
