@@ -220,9 +220,12 @@ def test_worst_frames(page, lab):
     thumbs = page.locator('.srlviz-picker button')
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()
-    for k, press in ((0, lambda b: b.click()), (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter')))):      # once by pointer, once by keyboard
+    player = page.locator('.srlviz-probe-heatmap .srlviz-player').first
+    wait_for(lambda: player.get_attribute('data-frame') == str(worst[0][1]), say='the worst frame is shown before anything is pressed')
+    assert thumbs.first.get_attribute('aria-pressed') == 'true'
+    assert len({b['y'] for b in (thumb.bounding_box() for thumb in thumbs.all())}) == 1        # one row
+    for k, press in ((min(1, len(worst) - 1), lambda b: b.click()), (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter')))):      # once by pointer, once by keyboard
         press(thumbs.nth(k))
-        player = page.locator('.srlviz-probe-heatmap .srlviz-player').first
         wait_for(lambda: lab.ask('[list(heatmap.selection or []), [heatmap.browser.episode, heatmap.browser.t]]') == [worst[k]]*2, say='the kernel opens that frame')
         wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), say='the page shows it')
         assert thumbs.nth(k).get_attribute('aria-pressed') == 'true'

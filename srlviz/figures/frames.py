@@ -150,7 +150,7 @@ def plot_contact_sheet(frames, t=None, *, marks=None, captions=None, values=None
     frames : sequence of frames of one size
     t : one step per frame; 0, 1, 2... if None
     marks : table with columns t, name, x, y; rows of other steps are left out
-    captions : one text per frame; the step if None
+    captions : one text per frame, lines divided by `<br>`; the step if None
     values : (T,) a factor of the whole episode; None draws no strip
     """
     frames = [check_frame(f) for f in frames]
@@ -159,7 +159,7 @@ def plot_contact_sheet(frames, t=None, *, marks=None, captions=None, values=None
     t = list(range(len(frames)) if t is None else t)
     captions, marks = captions or [f't = {i}' for i in t], check_marks(marks, 't')
     height, width = frames[0].shape[:2]
-    columns, gap = min(columns, len(frames)), max(24, height//10)
+    columns, gap = min(columns, len(frames)), max(24, height//10, int((15*max(c.count('<br>') + 1 for c in captions) + 6)/zoom))      # pixels of a frame; room for the captions
     sheet, corners = _montage(frames, columns, gap)
     png = io.BytesIO(); Image.fromarray(sheet).save(png, 'PNG')
     shown = marks[marks['t'].isin(t)]

@@ -83,7 +83,7 @@ class FrameBrowser(StaticForm, W.VBox):
 
     Parameters
     ----------
-    recording : Recording whose episodes have `obs['frame']`, or whatever `modality` names
+    recording : Recording whose episodes have `obs['frame']`, or whatever `modality` names; or one Episode
     episode, t : where to begin
     factor : the one shown over time; the first if None
     factors : names of the factors to show, in this order; all if None
@@ -96,7 +96,8 @@ class FrameBrowser(StaticForm, W.VBox):
     episode, t = traitlets.Int(0), traitlets.Int(0)
     factor, show_marks = traitlets.Unicode(''), traitlets.Bool(True)
 
-    def __init__(self, recording: Recording, *, episode: int = 0, t: int = 0, factor: str | None = None, factors: Sequence[str] | None = None, marks: str | pd.DataFrame | Callable | None = 'auto', modality: str = 'frame', zoom: int | None = None, interactive: bool | None = None):
+    def __init__(self, recording: Recording | Episode, *, episode: int = 0, t: int = 0, factor: str | None = None, factors: Sequence[str] | None = None, marks: str | pd.DataFrame | Callable | None = 'auto', modality: str = 'frame', zoom: int | None = None, interactive: bool | None = None):
+        if isinstance(recording, Episode): recording = Recording([recording], name=recording.name)
         if not len(recording): raise ValueError("there is nothing to browse: the recording has no episodes")
         if modality not in recording[0].obs: raise unknown('modality', modality, recording[0].obs)
         self.recording, self.marks, self.modality, self.interactive = recording, marks, modality, is_interactive(interactive)
@@ -106,7 +107,7 @@ class FrameBrowser(StaticForm, W.VBox):
         self.player = FramePlayer(fps=float(recording.hz or 15), zoom=zoom or max(1, 420//recording[0].obs[modality].shape[1]))
         self.strip = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False))
         self._episodes = W.Dropdown(options=[(_episode_label(recording, i), i) for i in range(len(recording))], description='Episode', layout=dict(width='300px'))
-        self._factors = W.Dropdown(options=[(n, n) for n in names] or [('(none)', '')], description='Factor', layout=dict(width='300px', display='' if names else 'none'))
+        self._factors = W.Dropdown(options=[(n, n) for n in names] or [('(none)', '')], description='Variable', layout=dict(width='300px', display='' if names else 'none'))
         self.strip.layout.display = '' if names else 'none'
         self.set_trait('episode', episode); self.set_trait('factor', factor or (names[0] if names else ''))
         self._load(); self.t = t

@@ -17,7 +17,7 @@ import traitlets
 from ..core.protocols import unknown
 from ..core.recordings import Recording
 from ..figures.frames import plot_contact_sheet
-from ..figures.probe import plot_probe_heatmap, plot_probe_trace, probe_grid, worst_steps
+from ..figures.probe import median_miss, plot_probe_heatmap, plot_probe_trace, probe_grid, worst_steps
 from ..figures.style import pretty, style
 from .frames import FrameBrowser
 from .views import FramePicker, PlotView, StaticForm, is_interactive
@@ -46,7 +46,7 @@ class ProbeHeatmap(StaticForm, W.VBox):
     marks : as in `FrameBrowser`
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: metric, variable, method, episode (whose steps are drawn), selection ((episode, t) of the frame opened, or None).
+    Traits: metric, variable, method, episode (whose steps are drawn), selection ((episode, t) of the frame opened; a new cell opens its worst one, and None says that nothing there is wrong).
     `browser` is the frame browser, `worst` the table of the largest errors.
     """
     metric, variable, method = traitlets.Unicode('f1'), traitlets.Unicode(''), traitlets.Unicode('')
@@ -65,6 +65,7 @@ class ProbeHeatmap(StaticForm, W.VBox):
         self.heat, self.trace = PlotView(label='heat map of probe scores; the menus above choose the same cells', config=dict(modeBarButtons=[['toImage']])), PlotView(scrub=True, label='true and predicted value over time', config=dict(displayModeBar=False))
         self.picker, self.status = FramePicker(label='frames where the probe is most wrong'), W.HTML()
         self.status.add_class('srlviz-status')
+        self.heading = W.HTML('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
         self.browser = FrameBrowser(recording, marks=marks, interactive=True) if recording is not None and self.results else None
         self._menus = {name: W.Dropdown(options=[(pretty(v) if name != 'variable' else v, v) for v in options], description=name.capitalize(), layout=dict(width='300px')) for name, options in (('variable', self.variables), ('method', self.methods), ('metric', self.metrics))}
         self._quiet = True
@@ -78,7 +79,7 @@ class ProbeHeatmap(StaticForm, W.VBox):
             traitlets.link((self, 'episode'), (self.browser, 'episode'))
             self.trace.channel = self.browser.player.channel
         self._draw_scores(); self._draw_answers()
-        answers = [self.trace, *([W.HTML('<b>Where this probe is most wrong</b> (press one to open it below)'), self.picker, self.browser] if self.browser else [])]
+        answers = [self.trace, *([self.heading, self.picker, self.browser] if self.browser else [])]
         self.children = [W.HBox(list(self._menus.values()), layout=dict(flex_flow='row wrap')), self.heat, self.status, *(answers if self.results else [])]
         self.add_class('srlviz-probe-heatmap')
 
@@ -97,11 +98,14 @@ class ProbeHeatmap(StaticForm, W.VBox):
     def _on_episode(self, _): None if self._quiet else self._draw_trace()
     @traitlets.observe('selection')
     def _on_selection(self, change):
-        if change['new'] is None: return
-        episode, t = change['new']
+        if change['new'] is not None: self._open(*change['new'])
+
+    def _open(self, episode: int, t: int):
+        """Show one frame below and its step in the trace; outline it if it is among the worst."""
         if self.browser: self.browser.seek(episode, t)
         self.episode = episode
         self.trace.cursor = t
+        self.picker.picked = next((k for k, w in enumerate(self.worst.itertuples()) if (w.episode, w.t) == (episode, t)), -1)
 
     def __repr__(self): return f"ProbeHeatmap(metric={self.metric!r}, variable={self.variable!r}, method={self.method!r}, selection={self.selection})"
 
@@ -112,7 +116,12 @@ class ProbeHeatmap(StaticForm, W.VBox):
         elif target == 'mean': self._say('A mean over variables. Choose the cell of one variable.')
         else: self.choose(target, method)
 
-    def _on_pick(self, _): self.selection = tuple(int(v) for v in self.worst.loc[self.picker.picked, ['episode', 't']])
+    def _worst_step(self, k): return tuple(int(v) for v in self.worst.loc[k, ['episode', 't']])
+
+    def _on_pick(self, _):
+        pressed = self._worst_step(self.picker.picked)
+        if pressed == self.selection: self._open(*pressed)                  # the reader browsed on and wants to come back
+        else: self.selection = pressed
 
     def choose(self, variable: str, method: str):
         """Choose a cell: a variable and a method of ours."""
@@ -135,13 +144,20 @@ class ProbeHeatmap(StaticForm, W.VBox):
         answers = self._answers()
         self.worst = worst_steps(*answers) if answers else pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
         if answers is None: self._say(f'No predictions of {self.variable} by {pretty(self.method)} were given.' if self.results else '')
-        else: self._say(f'{self.variable}, {pretty(self.method)}: {int((answers[0] != answers[1]).sum()):,} of {len(answers[0]):,} test steps wrong.')
+        else:
+            miss = median_miss(*answers)
+            self._say(f'{self.variable}, {pretty(self.method)}: {int((answers[0] != answers[1]).sum()):,} of {len(answers[0]):,} test steps wrong' + (f', half of these by {miss:g} or less.' if miss else '.'))
+        self.heading.layout.display = '' if len(self.worst) else 'none'
         if self.browser:
             frames = [np.asarray(self.recording[int(w.episode)].obs[self.browser.modality][int(w.t)]) for w in self.worst.itertuples()]
             self.picker.show(frames, [f'episode {w.episode}, t {w.t}\ntrue {w.truth:g}, said {w.predicted:g}' for w in self.worst.itertuples()])
             if self.variable in set(self.browser.factor_table['name']): self.browser.factor = self.variable
         tested = [] if answers is None else list(answers[0].index.unique(0))
-        with self.hold_trait_notifications(): self.selection, self.episode = None, int(self.worst['episode'].iloc[0]) if len(self.worst) else int(tested[0]) if tested and self.episode not in tested else self.episode
+        self._quiet, self.selection = True, None
+        try:
+            if len(self.worst): self.selection = self._worst_step(0)
+            elif tested and self.episode not in tested: self.episode = int(tested[0])
+        finally: self._quiet = False
         self._draw_trace()
 
     def _draw_trace(self): self.trace.figure = self.trace_figure()
@@ -165,5 +181,5 @@ class ProbeHeatmap(StaticForm, W.VBox):
         figures = [self.figure()] + ([self.trace_figure()] if self._answers() else [])
         if self.browser and len(self.worst):
             frames = [np.asarray(self.recording[int(w.episode)].obs[self.browser.modality][int(w.t)]) for w in self.worst.itertuples()]
-            figures += [plot_contact_sheet(frames, captions=[f'ep. {w.episode}, t {w.t}: {w.truth:g}, not {w.predicted:g}' for w in self.worst.itertuples()], columns=4, title=f'{self.variable}, {pretty(self.method)}: the largest errors')]
+            figures += [plot_contact_sheet(frames, captions=[f'episode {w.episode}, t {w.t}<br>true {w.truth:g}, said {w.predicted:g}' for w in self.worst.itertuples()], columns=4, title=f'{self.variable}, {pretty(self.method)}: the largest errors')]
         return figures
