@@ -76,9 +76,10 @@ def venv():
         print('srlviz: setting up .venv with Python %s (log: %s)' % (sys.version.split()[0], LOG.name), flush=True)
         try: import ensurepip  # noqa: F401
         except ImportError:
-            command, able = root_apt('python3-venv')
+            command, able = root_apt('python%d.%d-venv' % sys.version_info[:2])
             if not able: stop('This Python cannot make virtual environments. On Debian or Ubuntu:', command)
-            phase('python3-venv', *command.split())
+            phase('apt-get update', 'apt-get', 'update')
+            phase('python-venv', *command.split())
         shutil.rmtree(str(VENV), ignore_errors=True)
         phase('virtual environment', sys.executable, '-m', 'venv', VENV)
     else:
@@ -105,7 +106,7 @@ def browser():
     print('srlviz: no Chromium here, installing it', flush=True)
     phase('apt-get update', 'apt-get', 'update')
     phase('chromium', *command.split())
-    if not find_browser(): stop('apt-get installed no Chromium that runs; set CHROMIUM=/path/to/one')
+    if not find_browser(): stop('apt-get installed no Chromium that runs (on Ubuntu it is a snap). Either:', '.venv/bin/playwright install --with-deps chromium && export PLAYWRIGHT_BROWSERS_PATH=~/.cache/ms-playwright', 'or set CHROMIUM=/path/to/one')
 
 def alone():
     "Wait until no other set-up works in this folder (where the system can say so)."

@@ -53,12 +53,15 @@ def _run(args) -> None:
     "Run one study; print what it sums up and where the results lie."
     twice = [n for i, (n, _) in enumerate(args.parameters) if n in dict(args.parameters[:i])]
     if twice: raise ValueError(f"parameter {twice[0]} is given twice")
-    done = run_study(args.study, dict(args.parameters), args.out, folder=args.studies)
+    done = run_study(args.study, {name: value.removeprefix(' ') for name, value in args.parameters}, args.out, folder=args.studies)
     if text := summary(done): print(f'\n{text}\n')
     print(f"notebook  {done}\npage      {done.with_suffix('.html')}")
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    for i, word in enumerate(argv[:-2]):
+        if word == '-p' and argv[i+2].startswith('-'): argv[i+2] = ' ' + argv[i+2]               # -p bias -1e-3: a value, not an option
     args = _parser().parse_args(argv)
     try:
         if args.command == 'list': print(listing(args.studies, args.study))

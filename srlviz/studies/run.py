@@ -257,8 +257,9 @@ def run_study(name: str | Path, parameters: dict[str, Any] | None = None, out: s
     except KeyboardInterrupt: part.unlink(missing_ok=True); raise
     except Exception as e: raise _failure(source.stem, part, failed, e) from None
     _write_notebook(part)
-    to_html(part, final.with_suffix('.html'), title_of=source)
     part.replace(final); failed.unlink(missing_ok=True)
+    try: to_html(final, final.with_suffix('.html'), title_of=source)
+    except Exception as e: raise StudyError(f"study {source.stem} ran, but its page could not be written: {type(e).__name__}: {e}\n  its notebook: {final}") from e
     return final
 
 def _write_notebook(path: Path):
@@ -304,7 +305,7 @@ def _first_form(data: dict, number: int) -> str:
     "The best form that a page can show of one output."
     from html import escape
     from nbconvert.filters import markdown2html
-    joined = {k: ''.join(v) if isinstance(v, list) else v for k, v in data.items()}
+    joined = {k: ''.join(v) if isinstance(v, list) and all(isinstance(x, str) for x in v) else v for k, v in data.items()}
     if figure := joined.get('application/vnd.plotly.v1+json'): return plot_html(figure, number)
     for kind in ('text/html', 'image/svg+xml'):
         if kind in joined: return joined[kind]

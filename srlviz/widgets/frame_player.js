@@ -20,7 +20,7 @@ const floats = view => view && view.byteLength ? new Float32Array(view.buffer.sl
 /** The chunks of one source: asks for them, keeps them encoded, and the last few decoded. */
 class Chunks {
   constructor(model, arrived) {
-    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), asked: new Set(), bytes: 0 });
+    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), asked: new Set(), bytes: 0, centre: 0 });
     const { width, height, chunk } = this.source;
     this.room = Math.max(2, Math.floor(KEEP_DECODED / (width * height * 4 * chunk)));
     this.count = Math.ceil(this.source.n / chunk);
@@ -30,10 +30,21 @@ class Chunks {
     this.asked.delete(message.chunk);
     if (!this.encoded.has(message.chunk)) this.bytes += buffers[0].byteLength;
     this.encoded.set(message.chunk, new Blob([buffers[0]]));
+    this.evict();
     this.arrived(message.chunk);
+  }
+  /** Over the limit, forget the chunks farthest from the one looked at; that one and the next stay. */
+  evict() {
+    const far = chunk => (chunk - this.centre + this.count) % this.count;
+    for (const chunk of [...this.encoded.keys()].sort((a, b) => far(b) - far(a))) {
+      if (this.bytes <= KEEP_ENCODED || far(chunk) <= 1) return;
+      this.bytes -= this.encoded.get(chunk).size;
+      this.encoded.delete(chunk);
+    }
   }
   /** Ask for what is missing: the chunk looked at, those after it, then those before. */
   ask(centre) {
+    this.centre = centre;
     if (!this.source.n) return;
     for (let k = 0; k < this.count && this.asked.size < IN_FLIGHT; k++) {
       const chunk = (centre + k) % this.count;

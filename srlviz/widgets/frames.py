@@ -122,7 +122,7 @@ class FrameBrowser(StaticForm, W.VBox):
     def _is_step(self, proposal): return _within('step', proposal['value'], int(self.recording.lengths[self.episode]), f'episode {self.episode} has steps')
     @traitlets.validate('factor')
     def _is_factor(self, proposal):
-        if proposal['value'] not in {'', *self.factor_table['name']}: raise traitlets.TraitError(str(unknown('factor', proposal['value'], self.factor_table['name'])))
+        if proposal['value'] not in set(self.factor_table['name'] if len(self.factor_table) else ['']): raise traitlets.TraitError(str(unknown('factor', proposal['value'], self.factor_table['name'])))
         return proposal['value']
 
     @traitlets.observe('episode')
@@ -147,6 +147,8 @@ class FrameBrowser(StaticForm, W.VBox):
 
     def seek(self, episode: int, t: int = 0):
         """Show one step of one episode."""
+        _within('episode', episode, len(self.recording), 'the recording has episodes')
+        _within('t', t, int(self.recording.lengths[episode]), f'episode {episode} has steps')
         self.episode = episode
         self.t = t
         self.player.seek(t)

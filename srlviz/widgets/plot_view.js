@@ -4,11 +4,9 @@
 
 function loadPlotly(model) {
   if (globalThis.__srlviz_plotly) return globalThis.__srlviz_plotly;
-  return globalThis.__srlviz_plotly = new Promise((resolve, reject) => {
-    const late = setTimeout(() => { globalThis.__srlviz_plotly = null; reject(new Error('the kernel did not send plotly.js')); }, 60000);
+  return globalThis.__srlviz_plotly = new Promise(resolve => {                     // a busy kernel sends it when it is free: there is no time limit
     const receive = async (message, buffers) => {
       if (message.kind !== 'plotly.js') return;
-      clearTimeout(late);
       model.off('msg:custom', receive);
       const zipped = new Blob([buffers[0]]).stream().pipeThrough(new DecompressionStream('gzip'));
       const module = { exports: {} };
@@ -30,7 +28,7 @@ function render({ model, el }) {
   const cursor = document.createElement('div');
   cursor.className = 'srlviz-cursor';
   cursor.hidden = true;
-  div.textContent = 'loading plot…';
+  div.textContent = 'waiting for the kernel to send the plot…';
   root.append(div, cursor);
   el.append(root);
 

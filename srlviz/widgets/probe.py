@@ -57,6 +57,7 @@ class ProbeHeatmap(StaticForm, W.VBox):
         self.scores, self.results, self.recording, self.interactive = scores, check_results(results, recording), recording, is_interactive(interactive)
         self._grid = dict(game=game, paper=paper)
         grid = probe_grid(scores, metric=metric, **self._grid)[0]
+        if not (scores['source'] != 'paper').any(): raise ValueError("a ProbeHeatmap explores scores of ours; these are all the paper's. plot_probe_heatmap draws them")
         self.variables = [target for _, target in grid.index if target != 'mean']
         self.methods = [m for source, m in grid.columns if source != 'paper'] or ['']
         task = game or scores[scores['source'] != 'paper']['task'].iloc[0]
@@ -66,7 +67,8 @@ class ProbeHeatmap(StaticForm, W.VBox):
         self.picker, self.status = FramePicker(label='frames where the probe is most wrong'), W.HTML()
         self.status.add_class('srlviz-status')
         self.heading = W.HTML('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
-        self.browser = FrameBrowser(recording, marks=marks, interactive=True) if recording is not None and self.results else None
+        filmed = recording is not None and len(recording) and 'frame' in recording[0].obs
+        self.browser = FrameBrowser(recording, marks=marks, interactive=True) if filmed and self.results else None
         self._menus = {name: W.Dropdown(options=[(pretty(v) if name != 'variable' else v, v) for v in options], description=name.capitalize(), layout=dict(width='300px')) for name, options in (('variable', self.variables), ('method', self.methods), ('metric', self.metrics))}
         self._quiet = True
         self.metric, self.variable = metric, variable or self.variables[0]

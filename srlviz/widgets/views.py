@@ -22,6 +22,7 @@ import traitlets
 from PIL import Image
 
 from ..figures.frames import check_frame, frame_png
+from ..core.storage import atomic_path
 from ..figures.style import INKS, style
 
 # %% ../../nbs/08_widgets/00_views.ipynb #44084541
@@ -215,5 +216,5 @@ def write_page(path, figures, title: str = 'srlviz') -> pathlib.Path:
     path = pathlib.Path(path)
     parts = [style(f, dark=False).to_html(full_html=False, include_plotlyjs=i == 0) for i, f in enumerate(figures)]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title><style>body{{background:#fff;margin:24px;font-family:system-ui,sans-serif}}</style>'
-    path.write_text(f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>', encoding='utf-8')
+    with atomic_path(path) as part: part.write_text(f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>', encoding='utf-8')
     return path
