@@ -38,3 +38,31 @@ def test_page_alone(page_path, chromium):
         assert page.locator('details pre').first.is_visible()
         assert errors == [] and [u for u in asked if not u.startswith(('file:', 'data:', 'blob:'))] == []
         browser.close()
+
+PLAY = """async source => {
+  const start = source.indexOf('const KEEP_DECODED'), end = source.indexOf('function render(');
+  const Chunks = new Function(source.slice(start, end).replace('KEEP_ENCODED = 192e6', 'KEEP_ENCODED = 10e6') + '; return Chunks;')();
+  const sent = [], model = { get: () => ({ n: 3200, chunk: 32, width: 10, height: 10, id: 1 }), send: m => sent.push(m) };
+  let centre = 0, asked = 0, peak = 0, missing = 0;
+  const chunks = new Chunks(model, () => chunks.ask(centre));
+  for (; centre < 100; centre++) {
+    for (chunks.ask(centre); sent.length && asked < 1000; asked++) {
+      await chunks.receive({ kind: 'chunk', id: 1, chunk: sent.shift().chunk }, [new Uint8Array(1e6)]);
+      peak = Math.max(peak, chunks.bytes);
+    }
+    missing += !chunks.encoded.has(centre);
+  }
+  return { asked, peak, missing };
+}"""
+
+def test_a_film_larger_than_the_browser_keeps(chromium):
+    "100 chunks of 1 MB where 10 MB are kept: each is there when it is looked at, none is fetched twice, and the limit holds."
+    from pathlib import Path
+    from playwright.sync_api import sync_playwright
+    import srlviz.widgets
+    source = (Path(srlviz.widgets.__path__[0])/'frame_player.js').read_text()
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
+        played = browser.new_page().evaluate(PLAY, source)
+        browser.close()
+    assert played['missing'] == 0 and played['asked'] <= 100 and played['peak'] <= 11e6

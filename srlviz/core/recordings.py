@@ -196,7 +196,6 @@ def save(self: Recording, path: str|Path) -> Path:
         finish_recording(temporary, name=self.name, hz=self.hz, factors=self.factor_table, split=dict(zip(keys, self.split.tolist())), meta=self.meta)
         os.chmod(temporary, 0o755)
         os.replace(temporary, path)
-        os.mkdir(temporary)                                                      # for TemporaryDirectory to remove
     return path
 
 Recording.save = save

@@ -20,7 +20,7 @@ const floats = view => view && view.byteLength ? new Float32Array(view.buffer.sl
 /** The chunks of one source: asks for them, keeps them encoded, and the last few decoded. */
 class Chunks {
   constructor(model, arrived) {
-    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), asked: new Set(), bytes: 0, centre: 0 });
+    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), asked: new Set(), bytes: 0, largest: 0, centre: 0 });
     const { width, height, chunk } = this.source;
     this.room = Math.max(2, Math.floor(KEEP_DECODED / (width * height * 4 * chunk)));
     this.count = Math.ceil(this.source.n / chunk);
@@ -30,6 +30,7 @@ class Chunks {
     this.asked.delete(message.chunk);
     if (!this.encoded.has(message.chunk)) this.bytes += buffers[0].byteLength;
     this.encoded.set(message.chunk, new Blob([buffers[0]]));
+    this.largest = Math.max(this.largest, buffers[0].byteLength);
     this.evict();
     this.arrived(message.chunk);
   }
@@ -49,7 +50,7 @@ class Chunks {
     for (let k = 0; k < this.count && this.asked.size < IN_FLIGHT; k++) {
       const chunk = (centre + k) % this.count;
       if (this.encoded.has(chunk) || this.asked.has(chunk)) continue;
-      if (k > 1 && this.bytes > KEEP_ENCODED) return;
+      if (k > 1 && this.bytes + this.largest * (this.asked.size + 1) > KEEP_ENCODED) return;     // only what will stay is fetched ahead
       this.asked.add(chunk);
       this.model.send({ kind: 'need', id: this.source.id, chunk });
     }
