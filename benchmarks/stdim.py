@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from srlviz.core.training import epoch_batches, threads
+from srlviz.core.training import epoch_batches, seeded, threads
 from srlviz.data.atari import record_atari
-from srlviz.encoders.contrast import PARTS, STDIM, _Contrast, _Pairs
+from srlviz.encoders.contrast import STDIM, _Contrast
+from srlviz.encoders.frames import FrameWindows
 
 
 def plain_loss(model, pairs):
@@ -28,11 +29,12 @@ def plain_loss(model, pairs):
 
 def main(steps: int, compare: int):
     recording = record_atari('pong', 4000, seed=0, progress=False)
-    pairs = _Pairs(recording)
+    pairs = FrameWindows(recording, 2)
     batches = [b for e in range(1 + max(steps, compare)//50) for b in epoch_batches(pairs.starts, 64, 0, e)]
 
     def make(precision, contiguous=False):
-        model = _Contrast(STDIM(precision=precision).network(recording), PARTS, 0)
+        encoder = STDIM(precision=precision)
+        with seeded(0, 1): model = _Contrast(encoder.network(recording), encoder.parts)
         if contiguous: model.to(memory_format=torch.contiguous_format)
         return model, torch.optim.Adam(model.parameters(), lr=3e-4, eps=1e-5)
 
@@ -68,5 +70,5 @@ def main(steps: int, compare: int):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--steps', type=int, default=12, help='timed steps of all three forms')
-    parser.add_argument('--compare', type=int, default=100, help='steps whose losses are compared')
+    parser.add_argument('--compare', type=int, default=300, help='steps whose losses are compared')
     main(**vars(parser.parse_args()))

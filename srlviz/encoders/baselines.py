@@ -35,13 +35,13 @@ class RandomCNN(FrameEncoder):
     Parameters
     ----------
     n_codes : size of the code
-    seed : of the weights
+    seed : of the weights;  shrink : average squares of so many pixels a side first
     device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
 
     Source: Anand et al. (2019), the Random-CNN rows.
     """
-    def __init__(self, *, n_codes: int = 256, seed: int = 0, device: str = 'auto', precision: str = 'auto'):
-        self.n_codes, self.seed, self.device, self.precision = n_codes, seed, device, precision
+    def __init__(self, *, n_codes: int = 256, seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto'):
+        self.n_codes, self.seed, self.shrink, self.device, self.precision = n_codes, seed, shrink, device, precision
 
     def fit(self, recording: Recording):
         """Build the network for frames of this size; nothing is learned."""
