@@ -26,7 +26,11 @@ def pair_losses(queries: torch.Tensor, keys: torch.Tensor, loss: str = 'infonce'
     'infonce' : cross entropy of naming the own key among the batch's; guessing costs ln B
     'jsd' : binary cross entropy of 'own key or not', own and others weighted alike; guessing costs 2 ln 2 (Hjelm et al. 2019)
     """
-    scores = torch.matmul(queries, keys.transpose(1, 2))                         # (P, B, B): row = query, column = key
+    return _losses(_scores(queries, keys), loss)
+
+def _scores(queries, keys): return torch.matmul(queries, keys.transpose(1, 2))    # (P, B, B): row = query, column = key
+
+def _losses(scores, loss):
     if loss == 'infonce': return torch.logsumexp(scores, 2) - scores.diagonal(dim1=1, dim2=2)
     own, others = torch.eye(scores.shape[1], dtype=torch.bool, device=scores.device), scores.shape[1] - 1
     return F.softplus(-scores.diagonal(dim1=1, dim2=2)) + F.softplus(scores).masked_fill(own, 0).sum(2)/max(others, 1)
@@ -73,7 +77,6 @@ class STDIM(FrameEncoder):
         self.model_, self.heads_ = model, model.heads
         return self
 
-    @torch.no_grad()
     def loss_map(self, before: np.ndarray, now: np.ndarray) -> dict[str, np.ndarray]:
         """Map where in the picture the pairs are told apart.
 
@@ -85,13 +88,20 @@ class STDIM(FrameEncoder):
         -------
         part -> (B, 11, 8) float32, the loss at each position in nats (rows and columns of the local feature map); 'infonce' at chance is ln B
         """
+        return self._at_places(before, now, lambda scores: _losses(scores, self.loss))
+
+    def best_match(self, before: np.ndarray, now: np.ndarray) -> dict[str, np.ndarray]:
+        """Tell which pair each frame was taken for at each position: part -> (B, 11, 8) numbers of pairs; arguments as in `loss_map`."""
+        return self._at_places(before, now, lambda scores: scores.argmax(2))
+
+    @torch.no_grad()
+    def _at_places(self, before, now, judge):
         if not hasattr(self, 'model_'): raise ValueError("this STDIM is not fitted yet; call fit(recording) first")
         if np.shape(before) != np.shape(now) or np.ndim(now) != 4 or len(now) < 2: raise ValueError(f"before and now are frames (B, H, W, C) of B >= 2 pairs; got {np.shape(before)} and {np.shape(now)}")
         places = [p for p in self.parts if p != 'global-global']
         if not places: raise ValueError(f"the loss of parts={self.parts!r} has no place in the picture")
         pairs = torch.from_numpy(np.stack([before, now])).to(next(self.model_.parameters()).device)
-        losses = self.model_.losses(pairs, places)
-        return {p: losses[p].T.unflatten(1, self.net_.map_size).cpu().numpy() for p in places}
+        return {p: judge(scores).T.unflatten(1, self.net_.map_size).cpu().numpy() for p, scores in self.model_.scores(pairs, places).items()}
 
 # %% ../../nbs/03_encoders/03_contrast.ipynb #78cc8957
 class _Contrast(nn.Module):
@@ -101,8 +111,8 @@ class _Contrast(nn.Module):
         self.net, self.parts, self.loss, n_codes = net, parts, loss, net.linear.out_features
         self.heads = nn.ModuleDict({'global-local': nn.Linear(n_codes, 128), 'local-local': nn.Linear(128, 128), 'global-global': nn.Linear(n_codes, n_codes)})
 
-    def losses(self, pairs, parts) -> dict[str, torch.Tensor]:
-        "part -> losses (P, B)"
+    def scores(self, pairs, parts) -> dict[str, torch.Tensor]:
+        "part -> scores (P, B, B) of frames at t (rows) with those before (columns)"
         n = pairs.shape[1]
         features = self.net.features(pairs.flatten(0, 1))
         local = features.float().flatten(2).permute(2, 0, 1)                     # (P, B or 2B, 128)
@@ -110,6 +120,6 @@ class _Contrast(nn.Module):
         z = self.net.codes(features if 'global-global' in parts else features[-n:])[None] if {'global-local', 'global-global'} & set(parts) else None
         both = {'global-local': lambda: (self.heads['global-local'](z[:, -n:]), before), 'local-local': lambda: (self.heads['local-local'](now), before),
                 'global-global': lambda: (self.heads['global-global'](z[:, -n:]), z[:, :n])}
-        return {part: pair_losses(*both[part](), self.loss) for part in parts}
+        return {part: _scores(*both[part]()) for part in parts}
 
-    def forward(self, pairs): return sum(part.mean() for part in self.losses(pairs, self.parts).values())
+    def forward(self, pairs): return sum(_losses(scores, self.loss).mean() for scores in self.scores(pairs, self.parts).values())
