@@ -2,7 +2,7 @@
 
 Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
 """
-import json, os, shutil, socket, subprocess, sys, time, urllib.request
+import json, os, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
 from pathlib import Path
 
 import nbformat, pytest
@@ -48,7 +48,9 @@ class Lab:
         try: return urllib.request.urlopen(f'{self.url}/api/status', timeout=2).status == 200
         except OSError: return False
 
-    def kernels(self): return json.load(urllib.request.urlopen(f'{self.url}/api/kernels', timeout=5))
+    def kernels(self):
+        try: return json.load(urllib.request.urlopen(f'{self.url}/api/kernels', timeout=5))
+        except urllib.error.HTTPError: return []            # a busy machine: the server answers 500 while the kernel is being started
 
     def ask(self, expression):
         "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"

@@ -36,7 +36,7 @@ def contrast(a: str, b: str) -> float:
 METHOD_COLORS = {
     # atari
     'majority': '#8c8c8c', 'random_cnn': '#E69F00', 'vae': '#56B4E9', 'pixel_pred': '#009E73', 'cpc': '#CC79A7', 'st_dim': '#0072B2', 'supervised': '#D55E00',
-    'jsd_st_dim': '#5B7FD1', 'global_t_dim': '#7A5195', 'static_dim': '#4BA3A3', 'ppo_features': '#A6761D', 'ppo_agent': '#A6761D',
+    'jsd_st_dim': '#5B7FD1', 'gl_st_dim': '#8FB8DE', 'global_t_dim': '#7A5195', 'static_dim': '#4BA3A3', 'ppo_features': '#A6761D', 'ppo_agent': '#A6761D',
     # landing
     'mean_baseline': '#8c8c8c', 'lstm_ae_1layer': '#E69F00', 'lstm_ae_2layer_bidir': '#B87F00', 'conv1d_ae': '#56B4E9', 'pca_ae': '#4BA3A3', 'resnet34_ae': '#3D85B0', 'mte': '#A6761D',
     'context_lstm': '#009E73', 'context_attention': '#33B58F', 'context_conv1d': '#00734F', 'dynamics_x': '#CC79A7', 'dynamics_img': '#A84F80', 'dynamics_img_x': '#7A5195',
@@ -61,7 +61,7 @@ def method_dash(method: str) -> str:
     return 'dot' if split_method(method)[1] else 'solid'
 
 # %% ../../nbs/07_figures/00_style.ipynb #e11442bf
-LABELS = {'random_cnn': 'Random CNN', 'vae': 'VAE', 'pixel_pred': 'Pixel pred.', 'cpc': 'CPC', 'st_dim': 'ST-DIM', 'jsd_st_dim': 'JSD-ST-DIM', 'global_t_dim': 'Global-T-DIM', 'static_dim': 'Static-DIM',
+LABELS = {'random_cnn': 'Random CNN', 'vae': 'VAE', 'pixel_pred': 'Pixel pred.', 'cpc': 'CPC', 'st_dim': 'ST-DIM', 'jsd_st_dim': 'JSD-ST-DIM', 'gl_st_dim': 'GL-ST-DIM', 'global_t_dim': 'Global-T-DIM', 'static_dim': 'Static-DIM',
           'ppo_features': 'PPO features', 'ppo_agent': 'PPO agent', 'f1': 'F1 (weighted)', 'f1_macro': 'F1 (macro)', 'accuracy': 'Accuracy',
           'agent_localization': 'Agent localization', 'small_object_localization': 'Small object localization', 'other_localization': 'Other localization',
           'score_clock_lives_display': 'Score, clock, lives, display', 'misc': 'Miscellaneous', 'mean_baseline': 'MEAN', 'mte': 'MTE'}

@@ -98,7 +98,12 @@ function render({ model, el }) {
       model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: p.customdata ?? null, n: (model.get('clicked').n || 0) + 1 });
       model.save_changes();
     });
-    div.on('plotly_selected', event => { model.set('selected', event ? event.points.map(p => p.pointNumber) : []); model.save_changes(); });
+    div.on('plotly_selected', event => {
+      const [x, y] = ['x', 'y'].map(axis => Object.entries(event?.range ?? {}).find(([name]) => name.startsWith(axis))?.[1].slice().sort((a, b) => a - b));
+      model.set('selected', event?.points?.map(p => p.pointNumber) ?? []);
+      if (x && y) model.set('box', [x[0], y[0], x[1], y[1]]);
+      model.save_changes();
+    });
     div.on('plotly_relayout', placeCursor);
     if (model.get('dark') !== isDark()) { model.set('dark', isDark()); model.save_changes(); }
     resize.observe(el);
