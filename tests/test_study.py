@@ -1,19 +1,22 @@
-"""The study of Atari probes, through the command line: real games, small budgets, killed on the way."""
-import os, signal, subprocess, sys, time
+"""The studies, through the command line: real games, small budgets, killed on the way."""
+import json, os, signal, subprocess, sys, time
 from pathlib import Path
 
 import nbformat, pytest, torch
 
 from srlviz.core.scores import load_scores
+from srlviz.encoders.ppo_features import read_agent
 
-SMOKE = dict(game='breakout', methods='majority,random_cnn,st_dim', encoder_frames='300', probe_frames='1200', epochs='6', probe_epochs='3')
-
-
-def command(out, **parameters):
-    return [str(Path(sys.executable).with_name('srlviz')), 'run', 'atari_probe', '--out', str(out)] + [w for k, v in (SMOKE | parameters).items() for w in ('-p', k, v)]
+SMOKE = dict(game='breakout', methods='majority,random_cnn,st_dim', encoder_frames='300', probe_frames='1200', epochs='6', probe_epochs='3', curve='200,600')
+SHIPPED = read_agent()[0]['game']                                       # of the agent that comes with the package
 
 
-def run(out, **parameters): return subprocess.run(command(out, **parameters), capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1'})
+def command(out, study='atari_probe', **parameters):
+    return [str(Path(sys.executable).with_name('srlviz')), 'run', study, '--out', str(out)] + [w for k, v in parameters.items() for w in ('-p', k, v)]
+
+
+def execute(out, study, **parameters): return subprocess.run(command(out, study, **parameters), capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1'})
+def run(out, **parameters): return execute(out, 'atari_probe', **SMOKE | parameters)
 
 
 @pytest.fixture(scope='module')
@@ -39,7 +42,7 @@ def history(checkpoint): return torch.load(checkpoint, weights_only=True)['state
 
 def test_a_killed_study_goes_on(whole, tmp_path):
     "SIGKILL to all its processes while ST-DIM learns: the second run goes on behind the epochs that were learned, and ends with the same scores."
-    process = subprocess.Popen(command(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {'OMP_NUM_THREADS': '1'})
+    process = subprocess.Popen(command(tmp_path, **SMOKE), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {'OMP_NUM_THREADS': '1'})
     while not (made := list(tmp_path.glob('encoders/st_dim*.pt'))): assert process.poll() is None; time.sleep(.02)
     os.killpg(process.pid, signal.SIGKILL); process.wait()
     for kernel in Path('/proc').glob('[0-9]*/cwd'):
@@ -74,3 +77,35 @@ def test_an_output_folder_that_cannot_be_written(tmp_path):
     done = run(tmp_path/'file'/'out')
     assert done.returncode == 2 and 'cannot write to the folder' in done.stdout + done.stderr
     assert (tmp_path/'file').read_text() == 'in the way'
+
+
+@pytest.fixture(scope='module')
+def grid(tmp_path_factory):
+    "Two games side by side, one of them also as the agent that comes with the package plays it"
+    out = tmp_path_factory.mktemp('grid')
+    done = execute(out, 'atari_tables', games=f'pong,{SHIPPED}', methods='majority,random_cnn', encoder_frames='300', probe_frames='900', epochs='1', probe_epochs='2', agents='shipped', n_jobs='2')
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+def test_tables_of_the_paper(grid):
+    scores, page = load_scores(grid/'scores.csv'), (grid/'atari_tables.html').read_text()
+    ours = scores.query("source == 'srlviz'")
+    assert set(ours.query("metric == 'f1'")['method']) == {'majority', 'random_cnn', 'random_cnn · standardized', *(f'{m} · ppo data' for m in ('majority', 'random_cnn', 'random_cnn · standardized', 'ppo_features', 'ppo_features · standardized'))}
+    assert set(ours.loc[ours['method'].str.endswith('ppo data'), 'task']) == {SHIPPED} and set(ours['task']) == {'pong', SHIPPED}        # no mean over all games of two
+    assert all(f'Table {n}' in page for n in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12))
+    about = json.loads((grid/f'{SHIPPED}-ppo'/'about.json').read_text())
+    assert set(about['kept']) | set(about['pruned']) == set(about['entropy']) and about['methods']['ppo_features']['cpu_seconds'] > 0 and about['packages']['ale-py']
+    assert not list(grid.glob('recordings/*/cache')) and len(list(grid.glob('recordings/*'))) == 6                  # unpacked frames are gone
+
+
+@pytest.mark.parametrize('study', ['atari_conditioning', 'atari_ablations'])
+def test_pages_of_a_score_table(study, grid, tmp_path):
+    done = execute(tmp_path, study, scores=str(grid/'scores.csv'), games=f'pong,{SHIPPED}')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert SHIPPED in done.stdout and (tmp_path/f'{study}.html').read_text().count('Plotly.newPlot(') >= 2
+
+
+def test_an_agent_that_is_not_there_is_named(tmp_path):
+    done = execute(tmp_path/'out', 'atari_tables', games='pong', agents='shipped')
+    assert done.returncode == 1 and "no agent of pong in 'shipped'" in done.stdout + done.stderr and not list(tmp_path.rglob('*.npz'))
