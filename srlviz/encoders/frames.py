@@ -53,8 +53,10 @@ class FrameCNN(nn.Module):
 
     def pixels(self, frames: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """(B, H, W, C) uint8 -> what the first convolution reads (B, C, H, W), 0 to 1; smaller with `shrink`"""
-        x = frames.permute(0, 3, 1, 2).to(dtype)/255                             # channels last in memory
-        return x if self.shrink == 1 else F.avg_pool2d(x, self.shrink)
+        x, s, (height, width) = frames.permute(0, 3, 1, 2), self.shrink, self.sizes[0]      # channels last in memory
+        if s == 1: return x.to(dtype)/255
+        views = (x[:, :, i:height*s:s, j:width*s:s].float() for i in range(s) for j in range(s))      # their sum takes a quarter of the time of pooling
+        return (sum(views)/(255*s*s)).to(dtype)
 
     def flat(self, local: torch.Tensor) -> torch.Tensor:
         """Local features (B, 128, 11, 8) -> what the last layer reads (B, 3456), float32"""

@@ -1,0 +1,37 @@
+"""Make data_samples/atari_scores.csv, the scores that come with the package, and atari_scores.json, how they were made.
+
+All 22 games with four methods, four games with all; one seed; a CPU budget that fits an afternoon on two cores. Whatever was
+made is found again in --out, so that a killed run goes on; the files are written from what is there at the end.
+"""
+import argparse
+from pathlib import Path
+
+from srlviz.core.scores import load_scores, merge_scores, save_scores
+from srlviz.core.storage import write_json
+from srlviz.envs.atari import GAMES
+from srlviz.studies.probing import probe_games, with_game_means
+
+BUDGET = dict(encoder_frames=8000, probe_frames=12000, encoder=dict(epochs=5), probing=dict(epochs=40), quick=True, seed=0)
+METHODS = ('majority', 'random_cnn', 'pixel_pred', 'st_dim')
+MORE_GAMES, MORE_METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('vae', 'cpc', 'supervised', 'ppo_features')
+SAMPLES = Path(__file__).parents[1]/'data_samples'
+
+
+def main(out: Path, n_jobs: int):
+    found = [probe_games(games, methods, out=out, n_jobs=n_jobs, **BUDGET) for games, methods in ((GAMES, METHODS), (MORE_GAMES, MORE_METHODS))]
+    write(merge_scores(*[f.scores for f in found]), {g: a for f in reversed(found) for g, a in f.about.items()})
+
+
+def write(scores, games: dict):
+    "Write both files; `games` says how each was made"
+    scores = with_game_means(scores.assign(value=scores['value'].round(4)))
+    save_scores(scores.sort_values(['task', 'method', 'metric', 'group', 'target'], ignore_index=True), SAMPLES/'atari_scores.csv')
+    write_json(SAMPLES/'atari_scores.json', dict(made_by='benchmarks/measure_scores.py', budget=BUDGET, games=games))
+    print(load_scores(SAMPLES/'atari_scores.csv').query("metric == 'f1' and group == 'all' and target == 'mean'").pivot(index='task', columns='method', values='value').round(2).to_string())
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--out', type=Path, default=Path('runs/atari_scores'))
+    parser.add_argument('--n-jobs', type=int, default=-1, help='games at the same time')
+    main(**vars(parser.parse_args()))
