@@ -40,13 +40,16 @@ def sprite(ale, state, address, plain, value, frames):
     count = np.sum(differs, 0)
     return count >= max(5, .7*len(SHIFTS))
 
-def measure(game, address, axis, n_states=300, frames=2):
-    """Regress the centre of the sprite on the byte.
+def measure(game, address, axis, n_states=300, frames=2, anywhere=False):
+    """Regress the centre of the sprite on the byte; `anywhere`: after the byte was set to anything at all, for sprites that seldom move.
 
     Returns scale, offset, cross (pixel on the other axis if constant), low, high (of the byte), residual, inliers, n
     """
     ale, source = emulator(game), SOURCES.get((game, address), address)
-    rows = [r for state in states(ale, n_states) for r in centres(ale, state, address, source, frames)]
+    rows, rng = [], np.random.default_rng(0)
+    for state in states(ale, n_states):
+        if anywhere: ale.restoreSystemState(state); ale.setRAM(source, int(rng.integers(256))); ale.act(0); state = ale.cloneSystemState()
+        rows += centres(ale, state, address, source, frames)
     m = fit_affine(np.array(rows, float).reshape(-1, 5), axis)
     if rows and source != address: m['low'], m['high'] = min(r[0] for r in rows), max(r[0] for r in rows)
     return m
@@ -98,8 +101,8 @@ def like_sibling(m, others):
 def measure_best(game, address, axis, n_states):
     "Try each delay: a flickering or overwritten sprite shows in one of them; then look how far the line holds"
     best = None
-    for frames in (2, 1, 3):
-        m = measure(game, address, axis, n_states, frames) | dict(frames=frames)
+    for anywhere, frames in ((False, 2), (False, 1), (False, 3), (True, 1)):
+        m = measure(game, address, axis, n_states, frames, anywhere) | dict(frames=frames)
         if best is None or m['inliers'] > best['inliers']: best = m
         if accepted(best): break
     return widen(game, address, axis, best) if accepted(best) else best
@@ -135,7 +138,7 @@ if __name__ == '__main__':
         if len(both) and r.game != 'pong': m = m | dict(cross=np.nan)                   # the other axis has a variable of its own
         was = f"{r.scale:6.2f} {r.offset:7.1f}" if not np.isnan(r.scale) else '  unknown'
         print(f"{r.game:17s}{r.variable:30s}{'ok' if ok else '--'} n {m['n']:4d} scale {m['scale']:6.2f} offset {m['offset']:7.1f} cross {m['cross']:6.1f} bytes {m['low']:4.0f}-{m['high']:3.0f} residual {m['residual']:5.2f} within 3 px {m['inliers']:.2f}   table: {was}")
-        if 'by colour' in r.evidence: continue                     # found by looking for the sprite's colour instead
+        if any(how in r.evidence for how in ('by colour', 'the mark is', 'any value')): continue                # found by looking for the sprite's colour, or in a narrower range
         if ok and (m['scale'], m['offset']) == (r.scale, r.offset): m = m | dict(low=min(m['low'], r.low), high=max(m['high'], r.high))
         for c in numbers: table.at[i, c] = round(m[c], 2) if ok else np.nan
     if args.write: table.to_csv(path, index=False)
