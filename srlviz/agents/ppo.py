@@ -61,6 +61,7 @@ class PPOConfig:
         whole = ('total_steps', 'num_envs', 'num_steps', 'update_epochs', 'num_minibatches', 'segment', 'num_threads')
         for name in whole:
             if isinstance(v := getattr(self, name), bool) or not isinstance(v, int) or v < 1: raise ValueError(f"{name} must be a whole number of at least 1; got {v!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0: raise ValueError(f"seed must be a whole number of at least 0; got {self.seed!r}")
         for name in ('gamma', 'gae_lambda'):
             if not 0 <= getattr(self, name) <= 1: raise ValueError(f"{name} must lie in [0, 1]; got {getattr(self, name)!r}")
         for name in ('learning_rate', 'clip_coef', 'max_grad_norm'):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PROTOCOLS', 'DEFECTS', 'Rows', 'SHORT', 'check_protocol', 'stream_steps', 'play_stream', 'record_atari',
-           'epsilon_greedy', 'FrameStackPolicy', 'game_returns', 'play_games', 'split_episodes', 'factor_entropy',
-           'prune_factors', 'drop_duplicates']
+           'policy_identity', 'epsilon_greedy', 'FrameStackPolicy', 'game_returns', 'play_games', 'split_episodes',
+           'factor_entropy', 'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
 import hashlib, io, json, os, shutil, tempfile, time
@@ -286,12 +286,13 @@ def _request(game, steps, policy, seed, n_streams, version, protocol):
     annotations(version, game)                                     # refuses a game or version that is not there
     for name, value in dict(steps=steps, n_streams=n_streams).items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1: raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+    if n_streams > 99: raise ValueError(f"n_streams must be at most 99, for episodes are named and sorted by two digits of it; got {n_streams}")
     if not isinstance(seed, (int, np.integer)) or seed < 0: raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
     if not callable(policy) and policy != 'random': raise unknown('policy', policy, ['random', 'or a function of (frame, generator)'])
     protocol = check_protocol(protocol)
     if callable(policy): _check_policy(policy, game)
     digest = hashlib.md5(rom_path(game).read_bytes()).hexdigest()
-    name = _identity(policy) if callable(policy) else policy
+    name = policy_identity(policy) if callable(policy) else policy
     return dict(game=game, rom=rom_name(game), rom_md5=digest, steps=int(steps), policy=name, seed=int(seed), version=version, frame_skip=4, n_streams=int(n_streams)) | ({} if protocol == 'fixed' else dict(protocol=protocol))
 
 def _check_policy(policy, game):
@@ -301,8 +302,8 @@ def _check_policy(policy, game):
     if n_actions is not None and n_actions != len(names): raise ValueError(f"the policy was made for {n_actions} actions{trained}; {game} has {len(names)}: {', '.join(names)}. Use an agent of this game")
     if shape is not None and tuple(n for n in shape if n != 1) != SCREEN: raise ValueError(f"the policy reads frames of shape {tuple(shape)}{trained}, and a recording gives {SCREEN}; wrap what chooses actions in FrameStackPolicy(act, size=..., stack=...)")
 
-def _identity(policy) -> str:
-    "name:hash of a callable. The hash leaves out file and line, which change with every start of a notebook"
+def policy_identity(policy: Callable) -> str:
+    """Give name:hash of a policy, or name:identity if it has one. The hash leaves out file and line, which change with every start of a notebook."""
     import cloudpickle
     class Content(cloudpickle.Pickler):
         dispatch_table = cloudpickle.Pickler.dispatch_table.new_child()
@@ -350,6 +351,9 @@ def _claim(out, request):
 
 def _same(recording, request, out):
     _compare(recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version', 'protocol'))
+    labels = _addresses(request)
+    if [f.name for f in recording.factors] != [*labels] or any((e.factors[v] != np.asarray(e.obs['ram'])[:, a]).any() for e in (recording[0], recording[-1]) for v, a in labels.items()):
+        raise ValueError(f"{str(out)!r} was labelled by another table than that of version {request['version']!r} today; give another folder, or delete this one")
     return recording
 
 def _compare(there, request, out, keys):
@@ -369,7 +373,9 @@ def epsilon_greedy(policy: Callable, epsilon: float = .2, n_actions: int|None = 
 
     Source: ST-DIM paper, appendix E.
     """
-    n_actions = getattr(policy, 'n_actions', None) if n_actions is None else n_actions
+    known = getattr(policy, 'n_actions', None)
+    if None not in (known, n_actions) and known != n_actions: raise ValueError(f"the policy was made for {known} actions; got n_actions={n_actions}")
+    n_actions = known if n_actions is None else n_actions
     if not 0 <= epsilon <= 1: raise ValueError(f"epsilon must lie in [0, 1]; got {epsilon!r}")
     if n_actions is None: raise ValueError("this policy has no attribute n_actions; give n_actions=len(action_names(game))")
     return _EpsilonGreedy(policy, epsilon, n_actions)
@@ -400,6 +406,7 @@ class FrameStackPolicy:
         self._areas, self._frames = [_area_weights(SCREEN[0], size[0]), _area_weights(SCREEN[1], size[1]).T], None
 
     def new_episode(self): self._frames = None
+    def __getstate__(self): return vars(self) | {'_frames': None}                # the same policy, whatever it has seen
 
     def __call__(self, frame: np.ndarray, rng: np.random.Generator) -> int:
         small = np.rint(self._areas[0] @ frame.astype(np.float32) @ self._areas[1]).astype(np.uint8)
@@ -413,7 +420,7 @@ def _area_weights(n: int, m: int) -> np.ndarray:
 
 # %% ../../nbs/02_data/00_atari.ipynb #043ae912
 def game_returns(recording: Recording) -> pd.DataFrame:
-    """Add up the rewards of each game in a recording of `record_atari`.
+    """Add up the rewards of each game in a recording of `record_atari`; what the paper's split has dropped is not counted.
 
     Returns
     -------
@@ -426,14 +433,16 @@ def game_returns(recording: Recording) -> pd.DataFrame:
 def play_games(game: str, policy: str|Callable = 'random', games: int = 10, seed: int = 0, progress: bool = True) -> pd.DataFrame:
     """Play whole games as `record_atari` plays its first stream, and keep what they earned: game, steps, reward (its sum, unclipped)."""
     if not callable(policy) and policy != 'random': raise unknown('policy', policy, ['random', 'or a function of (frame, generator)'])
+    if games < 1: raise ValueError(f"games must be a whole number of at least 1; got {games}")
     if callable(policy): _check_policy(policy, game_name(game))
     raw, table = RawAtari(game), np.zeros((games + 1, 2))
     rows = {k: np.empty((MAX_FRAMES//4 + 1, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}      # pages are taken when touched
     with tqdm(total=games, unit='game', desc=game, disable=not progress) as bar:
         for key, a, b, _ in play_stream(raw, policy if callable(policy) else _random(len(raw.actions)), seed, 0, games*MAX_FRAMES, rows, rewind=True):
-            if (now := _game_of(key)) > bar.n: bar.update()
-            table[now] += b - a, rows['reward'][a:b].sum()
-            if now == games - 1 and raw.over or now == games: break
+            table[now := _game_of(key)] += b - a, rows['reward'][a:b].sum()
+            over = now == games - 1 and raw.over or now == games
+            bar.update((games if over else now) - bar.n)
+            if over: break
     return pd.DataFrame(dict(game=range(games), steps=table[:games, 0].astype(int), reward=table[:games, 1]))
 
 # %% ../../nbs/02_data/00_atari.ipynb #23444d21

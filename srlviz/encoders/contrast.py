@@ -55,7 +55,7 @@ class STDIM(FrameEncoder):
 
     Attributes
     ----------
-    net_ : the trained FrameCNN;  heads_ : the score heads;  history_ : DataFrame of epoch, loss, valid, lr, seconds
+    net_ : the trained FrameCNN;  model_ : the same with its score heads;  history_ : DataFrame of epoch, loss, valid, lr, seconds
 
     Source: Anand et al. (2019), section 3 and the authors' code. Different here: pairs are drawn uniformly over frames (theirs: over episodes) and never
     wrap from the first frame of an episode to its last; the best weights are kept (theirs: the last); the negatives of 'jsd' are all other frames of the
@@ -73,8 +73,7 @@ class STDIM(FrameEncoder):
         """Learn from the neighbouring frames of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
         if not self.parts or set(self.parts) - set(PARTS): raise ValueError(f"parts are of {', '.join(map(repr, PARTS))}; got {self.parts!r}")
         if self.loss not in LOSSES: raise unknown('loss', self.loss, LOSSES)
-        model = self.learn(recording, lambda net: _Contrast(net, self.parts, self.loss), width=1 if self.static else 2)
-        self.model_, self.heads_ = model, model.heads
+        self.model_ = self.learn(recording, lambda net: _Contrast(net, self.parts, self.loss), width=1 if self.static else 2)
         return self
 
     def loss_map(self, before: np.ndarray, now: np.ndarray) -> dict[str, np.ndarray]:
@@ -122,4 +121,6 @@ class _Contrast(nn.Module):
                 'global-global': lambda: (self.heads['global-global'](z[:, -n:]), z[:, :n])}
         return {part: _scores(*both[part]()) for part in parts}
 
-    def forward(self, pairs): return sum(_losses(scores, self.loss).mean() for scores in self.scores(pairs, self.parts).values())
+    def forward(self, pairs):
+        if pairs.shape[1] < 2: raise ValueError(f"{pairs.shape[1]} pair of frames has no others to be told from; use batch_size of at least 2, and a split 'valid' of at least 2 pairs")
+        return sum(_losses(scores, self.loss).mean() for scores in self.scores(pairs, self.parts).values())

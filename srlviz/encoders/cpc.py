@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from ..core.recordings import Recording
-from ..core.training import epoch_batches, seeded, train
-from .frames import FrameEncoder, FrameWindows
+from ..core.training import epoch_batches
+from .frames import FrameEncoder, FrameWindows, fit_splits, mean_loss, model_loss
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #e789b44a
 def future_infonce(latents: torch.Tensor, contexts: torch.Tensor, predict: nn.ModuleList, offsets: tuple[int, ...], at_once: int = 2**22) -> torch.Tensor:
@@ -93,16 +93,11 @@ class CPC(FrameEncoder):
 
     def fit(self, recording: Recording):
         """Learn from sequences of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
-        offsets, fit = _offsets(self.offsets, self.sequence_length), recording['fit'] if (recording.split != '').any() else recording
+        offsets, (fit, held_out) = _offsets(self.offsets, self.sequence_length), fit_splits(recording)
         net, draw = self.network(fit), _Sequences(fit, self.sequence_length, self.batch_size)
-        device = next(net.parameters()).device
-        with seeded(self.seed, 1): model = _Predictor(net, offsets, self.n_hidden).to(device)
-        held_out = _Sequences(recording['valid'], self.sequence_length, self.batch_size) if 'valid' in recording.split else None
-        def validate(m): return np.mean([m(held_out.windows[starts].to(device)).item() for starts in held_out(0, 0)])
-        config = {k: v for k, v in vars(self).items() if not k.endswith('_') and k not in ('device', 'checkpoint', 'progress', 'epochs')} | {'recording': recording.fingerprint()}
-        self.history_ = train(model, lambda m, starts: m(draw.windows[starts].to(device)), lambda epoch: draw(self.seed, epoch), epochs=self.epochs, lr=self.lr, eps=1e-8, validate=held_out and validate,
-                              patience=self.patience if held_out else None, checkpoint=self.checkpoint, config=config, seed=self.seed, progress=self.progress, label='CPC')
-        self.net_, self.predictor_ = net, model
+        shown = _Sequences(held_out, self.sequence_length, self.batch_size) if held_out else None
+        self.predictor_ = self.train_on(recording, lambda: _Predictor(net, offsets, self.n_hidden), lambda m, starts: model_loss(m, draw.windows[starts]), lambda epoch: draw(self.seed, epoch),
+                                        shown and mean_loss(shown.windows, shown(0, 0)), eps=1e-8)
         return self
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #983d99c1

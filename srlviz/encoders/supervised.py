@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..core.recordings import Recording
-from ..core.training import epoch_batches, seeded, train
-from .frames import FrameEncoder, FrameRows
+from ..core.training import epoch_batches
+from .frames import FrameEncoder, FrameRows, fit_splits, model_loss
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #2654e26a
 class _Factors:
@@ -124,17 +124,12 @@ class Supervised(FrameEncoder):
 
     def fit(self, recording: Recording):
         """Learn the factors of the split 'fit', watching 'valid' (of all episodes, where there is no split at all)."""
-        fit = recording['fit'] if (recording.split != '').any() else recording
+        fit, held_out = fit_splits(recording)
         factors = _Factors(fit, self.n_classes)
         nets, rows, targets = self._networks(fit, len(factors.names)), FrameRows(fit), factors.targets(fit)
-        device = next(nets[0].parameters()).device
-        with seeded(self.seed, 1): model = _Read(nets, factors).to(device)
-        def loss(m, batch): return m(rows[batch].to(device), targets[batch].to(device))
-        validate = _validation(recording['valid'], factors, device) if 'valid' in recording.split else None
-        config = {k: v for k, v in vars(self).items() if not k.endswith('_') and k not in ('device', 'checkpoint', 'progress', 'epochs')} | {'recording': recording.fingerprint()}
-        self.history_ = train(model, loss, lambda epoch: epoch_batches(np.arange(fit.n_steps), self.batch_size, self.seed, epoch), epochs=self.epochs, lr=self.lr, validate=validate,
-                              patience=self.patience if validate else None, checkpoint=self.checkpoint, config=config, seed=self.seed, progress=self.progress, label='Supervised')
-        self.net_, self.model_, self.factors_ = model.net, model, factors.names
+        self.model_ = self.train_on(recording, lambda: _Read(nets, factors), lambda m, b: model_loss(m, rows[b], targets[b]), lambda epoch: epoch_batches(np.arange(fit.n_steps), self.batch_size, self.seed, epoch),
+                                    _validation(held_out, factors) if held_out else None)
+        self.factors_ = factors.names
         return self
 
     def _networks(self, recording, V):
@@ -154,7 +149,7 @@ class Supervised(FrameEncoder):
         def say(codes): return self.model_.factors.values([out.cpu() for out in self.model_.read(torch.from_numpy(codes).to(next(self.model_.parameters()).device))])
         return [say(codes) for codes in self.encode(recording, progress)]
 
-def _validation(recording, factors, device):
+def _validation(recording, factors):
     "Mean loss over the frames of 'valid', after every epoch"
     rows, targets, batches = FrameRows(recording), factors.targets(recording), np.array_split(np.arange(recording.n_steps), -(-recording.n_steps//64))
-    return lambda model: sum(model(rows[b].to(device), targets[b].to(device)).item()*len(b) for b in batches)/recording.n_steps
+    return lambda model: sum(model_loss(model, rows[b], targets[b]).item()*len(b) for b in batches)/recording.n_steps

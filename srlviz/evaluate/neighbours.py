@@ -82,7 +82,10 @@ class Neighbours:
 
     def _exact(self, query, score, k, left):
         "The k nearest of a few more candidates, by their distance as it stands"
-        near = np.argpartition(score, min(k + 16, left) - 1)[:min(k + 16, left)]
+        many = min(k + 16, left)
+        last = np.partition(score, many - 1)[many - 1]
+        near = np.flatnonzero(score < last)
+        near = np.concatenate([near, np.flatnonzero(score == last)[:many - len(near)]])      # of equally near ones, the earlier
         difference = self._points[near] - self._points[query]
         square = np.einsum('ij,ij->i', difference, difference)
         best = np.lexsort((near, square))[:k]

@@ -182,7 +182,7 @@ def _epoch(block, x, y, batch_size, generator):
 
 @torch.no_grad()
 def _validate(block, x, y):
-    "Mean loss over the rows whose class was seen in 'probe', and accuracy over all rows, per variable"
+    "Mean loss over the rows whose value is one of the classes, and accuracy over all rows, per variable"
     loss, right = torch.zeros(block.V), torch.zeros(block.V)
     for a in range(0, len(x), 1024):
         log_p, part = torch.log_softmax(block.logits(x[a:a+1024]), 2), y[a:a+1024]
@@ -253,6 +253,7 @@ class ProbeResult:
 
     def save(self, path: str|Path) -> None:
         """Save to an .npz file of plain arrays, atomically."""
+        if list(self.truth.index.names) != ['episode', 't']: raise ValueError("the test rows name no episodes; to save a result, index the factors by (episode, t), as align does")
         history = _pack('history', self.history_)
         rows = np.stack([self.truth.index.get_level_values(k).to_numpy(np.int64) for k in ('episode', 't')], 1)
         make_folder(Path(path).parent)

@@ -105,6 +105,12 @@ def train_agent(game: str, steps: int = 1_000_000, out: str|Path|None = None, se
     finally: envs.close()
     history = learner.history_
     about |= dict(steps=int(history['steps'].iloc[-1]), seed=seed, ppo=asdict(config), games=(games := int(history['games'].iloc[-1])), mean_return=float(history['mean_return'].iloc[-1]) if games else None)
-    agent = AtariAgent(learner.network.cpu(), about, history)
-    if out: agent.save(out/'agent.pt'); history.to_csv(out/'history.csv', index=False)
+    agent = AtariAgent(learner.network.cpu().half().float(), about, history)                        # what a file holds of it, so that it plays the same when it is loaded
+    if out: _keep(agent, out)
     return agent
+
+def _keep(agent, out):
+    "Write agent and history, unless they are there: then take over what was measured of it"
+    path = out/'agent.pt'
+    if path.is_file() and (there := load_agent(path)).policy().identity == agent.policy().identity: agent.about = there.about
+    else: agent.save(path); agent.history_.to_csv(out/'history.csv', index=False)

@@ -24,8 +24,8 @@ from ..core.protocols import catalog, unknown
 from ..core.recordings import Recording, align
 from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, paper_scores, save_scores
 from ..core.storage import checksum, make_folder, write_json
-from ..core.training import threads
-from ..data.atari import _identity, drop_duplicates, game_returns, prune_factors, record_atari, split_episodes
+from ..core.training import threads, train
+from ..data.atari import drop_duplicates, game_returns, policy_identity, prune_factors, record_atari, split_episodes
 from ..encoders.ppo_features import read_agent
 from ..envs.atari import GAMES, game_name
 from ..evaluate.probe import NORMS, ProbeResult, check_probe_arguments, linear_probe
@@ -82,14 +82,11 @@ def _same(a, b): return str(a).lower().replace('_', '') == b.replace('_', '')
 def _stamp(*what) -> str: return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 def _recipe(encoder) -> dict:
-    "All that its codes depend on but the data: arguments, and the modules that its class is written in"
-    arguments = {k: _content(getattr(encoder, k, None)) for k in inspect.signature(type(encoder)).parameters if k not in ('checkpoint', 'progress', 'device')}
-    modules = {c.__module__ for c in type(encoder).__mro__ if c is not object}
+    "All that its codes depend on but the data: arguments, files, and the modules that its class and the training loop are written in"
+    arguments = {k: getattr(encoder, k, None) for k in inspect.signature(type(encoder)).parameters if k not in ('checkpoint', 'progress', 'device')}
+    arguments |= {k: checksum(path) for k, path in getattr(encoder, 'files', {}).items()}          # a file is what is in it, not where it lies
+    modules = {c.__module__ for c in type(encoder).__mro__ if c is not object} | {train.__module__}
     return dict(name=type(encoder).__qualname__, arguments=arguments, code={m: _source(m) for m in sorted(modules)})
-
-def _content(value):
-    "A file of weights is what is in it, not where it lies"
-    return checksum(value) if isinstance(value, (str, Path)) and Path(value).suffix and Path(value).is_file() else value
 
 def _source(module: str) -> str:
     "Hash the source of a module, without the lines that only name notebook cells"
@@ -265,7 +262,7 @@ class _Call:
     def arguments(self, game): return {'seed': self.seed, **self.encoder, **self.per_game.get(game, {})}
     def asked(self, game):
         policy = self.policy(game)
-        return dict(game=game, encoder_frames=self.frames[0], probe_frames=self.frames[1], policy=policy if isinstance(policy, str) else _identity(policy), version=self.version, threshold=self.threshold, record_protocol=self.record_protocol, seed=self.seed)
+        return dict(game=game, encoder_frames=self.frames[0], probe_frames=self.frames[1], policy=policy if isinstance(policy, str) else policy_identity(policy), version=self.version, threshold=self.threshold, record_protocol=self.record_protocol, seed=self.seed)
     def stamp(self, game, method): return _stamp(self.asked(game), _recipe(make_encoder(method, quick=self.quick, **self.arguments(game))), self.norms, self.probing, _source(linear_probe.__module__))
     def record(self, game): return record_game(game, *self.frames, out=self.out, policy=self.policy(game), seed=self.seed, version=self.version, threshold=self.threshold, record_protocol=self.record_protocol, n_jobs=self.n_jobs, progress=self.progress)
 
