@@ -25,11 +25,11 @@ def wait_for(what, timeout=30, every=.2, say=''):
 class Lab:
     "A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook"
     client = None
-    def __init__(self, folder, notebook):
+    def __init__(self, folder, notebook, small=SMALL):
         self.folder = folder
         shutil.copy(notebook, folder/'notebook.ipynb')
         nb = nbformat.read(folder/'notebook.ipynb', 4)
-        next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += SMALL
+        next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
         nbformat.write(nb, folder/'notebook.ipynb')
         settings = {'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}, 'notebook-extension/tracker': {'windowingMode': 'none', 'autoStartDefaultKernel': True}}
         for name, content in settings.items():       # no news over the cells, no cell left unrendered
@@ -86,7 +86,10 @@ def browser(chromium):
         browser.close()
 
 @pytest.fixture(scope='module')
-def page(browser, lab):
+def page(browser, lab): return open_page(browser, lab)
+
+def open_page(browser, lab):
+    "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
     SHOTS.mkdir(exist_ok=True)
     page = browser.new_page(viewport=dict(width=1400, height=1250))
     page.outside, page.errors = [], []

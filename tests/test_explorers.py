@@ -1,42 +1,18 @@
-"""RAMExplorer, InfoNCEMap and NearestFrames in a real JupyterLab: what a reader presses and drags, what the page shows, what the kernel then holds."""
-import nbformat, pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from test_browser import SHOTS, Lab, browser, run_all, wait_for        # noqa: F401, browser is a fixture
+"""The second tutorial in a real JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames; what a reader presses and drags, what the page shows, what the kernel then holds."""
+import pytest
+from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for        # noqa: F401, browser is a fixture
 
 pytestmark = pytest.mark.browser
-CELLS = ["""
-from srlviz.core.recordings import load_recording
-from srlviz.core.storage import sample_path
-from srlviz.encoders.baselines import RandomCNN
-from srlviz.encoders.contrast import STDIM
-from srlviz.envs.ram import RAMLab, predict_region
-from srlviz.evaluate.neighbours import Neighbours
-from srlviz.widgets.codes import InfoNCEMap, NearestFrames
-from srlviz.widgets.ram import RAMExplorer
-pong = load_recording(sample_path('pong_sample.npz'))
-st_dim = STDIM(epochs=1, batch_size=32, progress=False).fit(pong[:1])
-codes = {'st_dim': st_dim.encode(pong), 'random_cnn': RandomCNN().fit(pong).encode(pong)}
-""", "explorer = RAMExplorer(RAMLab('pong', seed=0, steps=200), pong, predict_region)\nexplorer", "places = InfoNCEMap(st_dim, pong, n_pairs=32)\nplaces", "nearest = NearestFrames({m: Neighbours(c) for m, c in codes.items()}, pong, t=40)\nnearest"]
+TUTORIAL = ROOT/'nbs/tutorials/02_atari.ipynb'
 
 @pytest.fixture(scope='module')
 def lab(tmp_path_factory):
-    d = tmp_path_factory.mktemp('explorers')
-    cells = [new_markdown_cell('# Explorers'), new_code_cell('', metadata=dict(tags=['parameters'])), *map(new_code_cell, CELLS)]
-    nbformat.write(new_notebook(cells=cells, metadata=dict(kernelspec=dict(name='python3', language='python', display_name='Python 3'))), d/'explorers.ipynb')
-    (d/'lab').mkdir()
-    lab = Lab(d/'lab', d/'explorers.ipynb')
+    lab = Lab(tmp_path_factory.mktemp('explorers'), TUTORIAL, "\nsteps, epochs = 1600, 1     # the test presses buttons; nothing needs to be learned\n")
     yield lab
     lab.close()
 
 @pytest.fixture(scope='module')
-def page(browser, lab):        # noqa: F811
-    SHOTS.mkdir(exist_ok=True)
-    page = browser.new_page(viewport=dict(width=1400, height=1250))
-    page.outside, page.errors = [], []
-    page.on('request', lambda r: page.outside.append(r.url) if not r.url.startswith((lab.url, lab.url.replace('http', 'ws'), 'data:', 'blob:', 'about:')) else None)
-    page.on('pageerror', lambda e: page.errors.append(f'{e}\n{e.stack}'))
-    run_all(page, lab)
-    return page
+def page(browser, lab): return open_page(browser, lab)        # noqa: F811
 
 def plot(page, where, k=0):
     view = page.locator(f'{where} .js-plotly-plot').nth(k)
@@ -47,6 +23,56 @@ def plot(page, where, k=0):
 def point(view, x, y):
     "Where on the page a place of a plot's first axes is"
     return view.evaluate("(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }", [x, y])
+
+def cell(heat, *wanted):
+    "Where on the page the cell of a heat map is whose customdata are these, None being any"
+    return heat.evaluate("""(g, wanted) => { const r = g.getBoundingClientRect(), l = g._fullLayout, { customdata, x, y } = { ...g._fullData[0], customdata: g.data[0].customdata }, middle = (e, k) => (e[k] + e[k + 1])/2;
+        for (const [i, row] of customdata.entries()) for (const [j, c] of row.entries())
+            if (wanted.every((w, k) => w === null || c[k] === w)) return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""", wanted)
+
+def menu(page, name): return page.locator('.srlviz-dashboard .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select').first
+
+def test_a_game(page, lab):
+    "A press on a cell of the games shows that game: its categories and its variables"
+    heat = plot(page, '.srlviz-dashboard')
+    assert heat.locator('text=Montezuma’s Revenge').count() and lab.ask('dashboard.game') == 'all'
+    page.mouse.click(*cell(heat, 'pong', 'srlviz', 'st_dim'))
+    wait_for(lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'st_dim'], say='the game and the method are chosen')
+    wait_for(lambda: 'by category: Pong' in plot(page, '.srlviz-dashboard', 1).inner_text(), say='its categories are shown')
+    wait_for(lambda: 'ball_y' in plot(page, '.srlviz-probe-heatmap').inner_text(), say='its variables are shown')
+    assert menu(page, 'Game').input_value() == 'Pong' and lab.ask('dashboard.browser is None')
+
+def test_a_variable(page, lab):
+    "A press on a variable opens frames, with that variable over time"
+    page.mouse.click(*cell(plot(page, '.srlviz-probe-heatmap'), None, 'ball_y', 'srlviz', 'random_cnn'))
+    wait_for(lambda: lab.ask("[dashboard.variable, dashboard.method, dashboard.browser and dashboard.browser.factor]") == ['ball_y', 'random_cnn', 'ball_y'], 60, say='the frames are there')
+    player = page.locator('.srlviz-dashboard .srlviz-player')
+    player.scroll_into_view_if_needed()
+    wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first frame is drawn')
+    assert player.locator('tr[data-name=ball_y] button').get_attribute('aria-pressed') == 'true'
+    wait_for(lambda: 'Ball y' in page.locator('.srlviz-dashboard .srlviz-frame-browser .srlviz-plot').first.inner_text(), say='the variable is drawn over time')
+    page.screenshot(path=SHOTS/'dashboard_frames.png')
+
+def test_menus_choose_the_same(page, lab):
+    menu(page, 'Variable').select_option('ball_x')
+    wait_for(lambda: lab.ask('[dashboard.variable, dashboard.browser.factor]') == ['ball_x', 'ball_x'], say='the open frames follow')
+    menu(page, 'Probes on').select_option('standardized codes')
+    wait_for(lambda: lab.ask('[dashboard.conditioning, dashboard.method, dashboard.variable]') == ['standardized', 'random_cnn · standardized', 'ball_x'], say='the same encoder and variable')
+    menu(page, 'Probes on').select_option('both')
+    menu(page, 'Game').select_option('Breakout')
+    wait_for(lambda: lab.ask('[dashboard.conditioning, dashboard.game, dashboard.variable]') == ['both', 'breakout', ''], say='the menu sets the game')
+    wait_for(lambda: 'Breakout' in plot(page, '.srlviz-probe-heatmap').inner_text() and not page.locator('.srlviz-dashboard .srlviz-player').count(), say='its variables are shown, the frames of the other game are gone')
+
+def test_raw_against_standardized(page, lab):
+    menu(page, 'Show').select_option('Raw against standardized')
+    heat = plot(page, '.srlviz-dashboard')
+    wait_for(lambda: lab.ask('dashboard.view') == 'conditioning' and 'Ring: a probe on raw codes' in heat.inner_text(), say='the arrows are drawn')
+    x, y = heat.evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong'); return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }")
+    page.mouse.click(x, y)
+    wait_for(lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'random_cnn'], say='a press on a ring chooses its game and encoder')
+    page.screenshot(path=SHOTS/'dashboard_conditioning.png')
+    menu(page, 'Show').select_option('Ranks, raw and standardized')
+    wait_for(lambda: 'and rank, Pong' in heat.inner_text(), say='the ranks in that game')
 
 def test_a_byte(page, lab):
     "A press on a cell chooses the byte; the slider, by keyboard, sets it; the picture follows"
@@ -102,18 +128,18 @@ def test_nearest(page, lab):
     "A press on a neighbour makes it the query; back returns; while frames run nothing is looked up"
     player = page.locator('.srlviz-nearest-frames .srlviz-player')
     player.scroll_into_view_if_needed()
-    wait_for(lambda: player.get_attribute('data-frame') == '40', say='the query is drawn')
+    wait_for(lambda: player.get_attribute('data-frame') == '100', say='the query is drawn')
     want = lab.ask("nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
     page.locator('.srlviz-nearest-frames .srlviz-picker').nth(1).locator('button').nth(2).click()
     wait_for(lambda: lab.ask('list(nearest.query)') == want and player.get_attribute('data-frame') == str(want[1]), say='the neighbour is the query')
     page.screenshot(path=SHOTS/'nearest.png')
     page.get_by_role('button', name='back', exact=True).click()
-    wait_for(lambda: lab.ask('list(nearest.query)') == [0, 40] and player.get_attribute('data-frame') == '40')
+    wait_for(lambda: lab.ask('list(nearest.query)') == [0, 100] and player.get_attribute('data-frame') == '100')
     player.locator('[data-do=play]').click()
-    wait_for(lambda: int(player.get_attribute('data-frame')) > 50, say='it plays')
-    assert lab.ask('list(nearest.query)') == [0, 40]
+    wait_for(lambda: int(player.get_attribute('data-frame')) > 110, say='it plays')
+    assert lab.ask('list(nearest.query)') == [0, 100]
     page.keyboard.press('Space')
-    wait_for(lambda: lab.ask('nearest.query[1]') == int(player.get_attribute('data-frame')) > 50, say='stopped, its neighbours are looked up')
+    wait_for(lambda: lab.ask('nearest.query[1]') == int(player.get_attribute('data-frame')) > 110, say='stopped, its neighbours are looked up')
 
 def test_alone(page):
     "No request left this machine, and no script failed"

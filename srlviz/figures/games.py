@@ -17,7 +17,7 @@ from plotly.subplots import make_subplots
 
 from ..core.protocols import unknown
 from ..core.scores import bootstrap_interval
-from .probe import CATEGORY_ORDER, METHOD_ORDER, PAPER_METHODS, UNCONDITIONED, _edges, _headings, _method_rank, _on, _rank, game_title, read_method
+from .probe import CATEGORY_ORDER, METHOD_ORDER, PAPER_METHODS, UNCONDITIONED, _cell_width, _edges, _headings, _method_rank, _on, _rank, game_title, read_method
 from .style import GRID, MUTED, SEQUENTIAL, WRONG, method_color, pretty, split_method, style
 
 # %% ../../nbs/07_figures/03_games.ipynb #b93c67b9
@@ -128,6 +128,7 @@ def plot_games_heatmap(scores: pd.DataFrame, *, metric: str = 'f1', group: str =
         if k and column[0] != found[k - 1][0]: columns.append((None, .35))
         columns.append((column, 1))
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
+    wide, small = _cell_width(x_edges[-1])
     z, hover, ids = ([[None]*len(columns) for _ in rows] for _ in range(3))
     texts, cells = [], [t.to_numpy() for t in (mean, spread, count)]                # texts: x, y, words, size, colour
     for i, (row, _) in enumerate(rows):
@@ -140,7 +141,7 @@ def plot_games_heatmap(scores: pd.DataFrame, *, metric: str = 'f1', group: str =
                 what, n, sd, task = f'Mean over {len(row.games)} games', 1, np.nan, 'all'
             else: value, sd, n, task, what, lacks = *(t[mean.index.get_loc(row), at] for t in cells), row, game_title(row), 'no score'
             hover[i][j], ids[i][j] = _score_hover(what, column, value, sd, n, metric, lacks), [task, *column]
-            if np.isnan(value): texts.append((x[j], y[i], f'{row.have[column]} of {len(row.games)}' if task == 'all' else '–', 9 if task == 'all' else 12, MUTED))
+            if np.isnan(value): texts.append((x[j], y[i], f"{row.have[column]}{'/' if small else ' of '}{len(row.games)}" if task == 'all' else '–', 9 if task == 'all' else 12, MUTED))
             else:
                 z[i][j] = float(value)
                 texts.append((x[j], y[i], f'<b>{value:.2f}</b>' if task == 'all' else f'{value:.2f}', 12, _on(value)))
@@ -149,13 +150,13 @@ def plot_games_heatmap(scores: pd.DataFrame, *, metric: str = 'f1', group: str =
     fig = go.Figure([go.Heatmap(z=z, zmin=0, zmax=1, colorscale=SEQUENTIAL, showscale=len(rows) > 5, colorbar=dict(title=dict(text=pretty(metric), side='right', font_size=13), thickness=11, outlinewidth=0, len=1, y=.5, ticklen=3, tickvals=[0, .25, .5, .75, 1], x=1.01), **cell),
                      go.Heatmap(z=empty, zmin=0, zmax=1, colorscale=[[0, GRID], [1, GRID]], showscale=False, **cell)])
     tx, ty, words, sizes, colours = zip(*texts)
-    fig.add_scatter(x=tx, y=ty, text=words, mode='text', hoverinfo='skip', showlegend=False, textfont=dict(size=sizes, color=colours))
+    fig.add_scatter(x=tx, y=ty, text=words, mode='text', hoverinfo='skip', showlegend=False, textfont=dict(size=[s - 1.5*(small and s > 9) for s in sizes], color=colours))
     label = lambda r: _mean_label(len(r.games), len(mean)) if isinstance(r, GameMean) else game_title(r)
     fig.update_yaxes(tickvals=[c for c, (r, _) in zip(y, rows) if r], ticktext=[label(r) for r, _ in rows if r], range=[y_edges[-1] + .06, -.06], showgrid=False, showline=False, ticks='', fixedrange=True)
-    above = _headings(fig, [c for c, _ in columns], x_edges, x, 11 if x_edges[-1] < 22 else 10)
+    above = _headings(fig, [c for c, _ in columns], x_edges, x, 9 if small else 11 if x_edges[-1] < 22 else 10)
     if selected: _frame_game(fig, selected, rows, columns, x_edges, y_edges)
     what = '' if group == 'all' else f', {pretty(group).lower()}'
-    top, wide, high = above + 18 + (24 if title != '' else 0), int(np.clip(1000/x_edges[-1], 39, 66)), 22
+    top, high = above + 18 + (24 if title != '' else 0), 22
     fig.update_layout(dragmode=False, title=f'{pretty(metric)} of linear probes, {_number_of(len(mean))}{what}' + (', frames of a PPO agent' if data == 'ppo' else '') if title is None else title,
         height=int(high*y_edges[-1] + top + 10), width=int(wide*x_edges[-1] + 190 + 84), margin=dict(l=190, r=76, t=int(top), b=10)).update_xaxes(fixedrange=True)
     return style(fig, dark=dark)
@@ -296,11 +297,17 @@ def conditioning_grid(scores: pd.DataFrame, *, metric: str = 'f1', games: list[s
     return tuple(pd.DataFrame({name: column(name, c) for name in names}, index=mean.index) for c in ('raw', 'standardized'))
 
 # %% ../../nbs/07_figures/03_games.ipynb #2694bb3c
-def _with_means(raw, standardized):
-    """Put the means over the games that all have in front; encoders of a single conditioning take no part."""
+def _shared(raw, standardized):
+    """List the encoders with both conditionings, and the games that all of these have."""
     both = [m for m in raw if (raw[m].notna() & standardized[m].notna()).any()]
     shared = raw.index[(raw[both].notna() & standardized[both].notna()).all(axis=1)] if both else []
     return both, list(shared)
+
+def _mean_rows(raw, standardized, shared):
+    """List the sets of games to average over: all, if an encoder has all, and those that every encoder has."""
+    if len(raw) < 2: return []
+    whole = [m for m in raw if m not in UNCONDITIONED and (raw[m].notna() & standardized[m].notna()).all()]
+    return [list(raw.index)]*bool(whole and len(shared) < len(raw)) + [shared]*bool(shared)
 
 def plot_conditioning(scores: pd.DataFrame, *, metric: str = 'f1', games: list[str] | None = None, methods: list[str] | None = None, data: str = 'random', title: str | None = None, dark: bool | None = None) -> go.Figure:
     """Draw an arrow from the raw to the standardized score, for each game and encoder.
@@ -313,20 +320,21 @@ def plot_conditioning(scores: pd.DataFrame, *, metric: str = 'f1', games: list[s
     Each ring, arrow and stroke carries `customdata` (game, source, method).
     """
     raw, standardized = conditioning_grid(scores, metric=metric, games=games, methods=methods, data=data)
-    both, shared = _with_means(raw, standardized)
+    both, shared = _shared(raw, standardized)
     if not both: raise ValueError("no encoder has both raw and standardized probes on one game; nothing to compare")
-    names, rows = [m for m in raw if m in both], [('all', shared)]*bool(shared and len(raw) > 1) + [(g, [g]) for g in raw.index]
-    before, after = (pd.DataFrame([t.loc[members, names].mean() for _, members in rows]) for t in (raw, standardized))      # rows x encoders
+    names, means = [m for m in raw if m in both], _mean_rows(raw, standardized, shared)
+    rows = [('all', members) for members in means] + [(g, [g]) for g in raw.index]
+    before, after = (pd.DataFrame([t.loc[members, names].mean(skipna=False) for _, members in rows]) for t in (raw, standardized))      # rows x encoders
     moved = [[m for m in names if m not in UNCONDITIONED and (a[m] == a[m] or b[m] == b[m])] for a, b in zip(before.to_dict('records'), after.to_dict('records'))]
     edges, centres = _edges([max(24, 9.5*len(m) + 12) for m in moved])                 # pixels: a row is as high as its arrows need
     fig = go.Figure()
     for name in sorted(names, key=lambda m: m not in UNCONDITIONED):                       # strokes first: arrows lie on them
-        ends = [(game, y + (9.5*(m.index(name) - (len(m) - 1)/2) if name in m else 0), a, b, game_title(game) if game != 'all' else f'Mean over {len(shared)} games') for (game, _), y, m, a, b in zip(rows, centres, moved, before[name], after[name])]
+        ends = [(game, y + (9.5*(m.index(name) - (len(m) - 1)/2) if name in m else 0), a, b, game_title(game) if game != 'all' else f'Mean over {len(members)} games') for (game, members), y, m, a, b in zip(rows, centres, moved, before[name], after[name])]
         _add_arrows(fig, name, ends, metric)
     bands = [dict(type='rect', xref='x domain', x0=0, x1=1, y0=y0, y1=y1, fillcolor=GRID, opacity=.4, line_width=0, layer='below') for y0, y1 in list(zip(edges, edges[1:]))[::2]]
-    fig.update_layout(shapes=bands + [dict(type='line', xref='x domain', x0=0, x1=1, y0=edges[1], y1=edges[1], line=dict(color=MUTED, width=1.5))]*(rows[0][0] == 'all'))
+    fig.update_layout(shapes=bands + [dict(type='line', xref='x domain', x0=0, x1=1, y0=edges[len(means)], y1=edges[len(means)], line=dict(color=MUTED, width=1.5))]*bool(means))
     top = 76 + 24*(len(names) > 8)
-    fig.update_yaxes(tickvals=centres, ticktext=[game_title(g) if g != 'all' else _mean_label(len(shared), len(raw)) for g, _ in rows], range=[edges[-1] + 2, -2], showgrid=False, showline=False, ticks='', fixedrange=True)
+    fig.update_yaxes(tickvals=centres, ticktext=[game_title(g) if g != 'all' else _mean_label(len(members), len(raw)) for g, members in rows], range=[edges[-1] + 2, -2], showgrid=False, showline=False, ticks='', fixedrange=True)
     fig.update_xaxes(title=pretty(metric), range=[-.01, 1.01], dtick=.1, tickformat='.1f', fixedrange=True)
     return style(fig.update_layout(height=int(edges[-1]) + top + 52, width=1000, margin=dict(l=190, r=16, t=top, b=48), dragmode=False, legend=dict(y=1, yanchor='bottom', itemsizing='constant'), hovermode='closest',
         title=dict(text='Ring: a probe on raw codes. Arrow: to the same probe on standardized codes.' if title is None else title)), dark=dark)
@@ -363,7 +371,7 @@ def plot_rank_change(scores: pd.DataFrame, *, game: str | None = None, metric: s
     methods, data : as in `pick_scores`
     """
     raw, standardized = conditioning_grid(scores, metric=metric, games=[game] if game else games, methods=methods, data=data)
-    both, shared = _with_means(raw, standardized)
+    both, shared = _shared(raw, standardized)
     if not shared: raise ValueError("no game has raw and standardized probes of all these encoders; name some, methods=[...]")
     ends = [t.loc[shared, both].mean() for t in (raw, standardized)]
     ranks = [e.rank(ascending=False, method='min').astype(int) for e in ends]
@@ -378,7 +386,7 @@ def plot_rank_change(scores: pd.DataFrame, *, game: str | None = None, metric: s
             fig.add_annotation(x=side + (.07 if side else -.07), y=at[side][name], xshift=3 if side else -3, xanchor=anchor, text=f'{words}  {value}  {rank}' if side == 0 else f'{rank}  {value}  {words}', showarrow=False, font_size=13)
     low, high = min(min(a.values()) for a in at), max(max(a.values()) for a in at)
     fig.update_xaxes(range=[-.75, 1.75], tickvals=[0, 1], ticktext=['<b>raw codes</b>', '<b>standardized codes</b>'], side='top', showgrid=True, showline=False, ticks='', fixedrange=True).update_yaxes(range=[low - .03, high + .03], showticklabels=False, ticks='', showline=False, showgrid=False, automargin=False, fixedrange=True)      # not `visible=False`: a view would keep the margin of the figure before
-    return style(fig.update_layout(height=int(720*(high - low + .06) + 84), width=680, margin=dict(l=8, r=8, t=76, b=8), dragmode=False, title=f'{pretty(metric)} and rank, {_over(shared)}' if title is None else title), dark=dark)
+    return style(fig.update_layout(height=int(720*(high - low + .06) + 84), width=680, margin=dict(l=8, r=8, t=76, b=8), dragmode=False, title=f'{pretty(metric)} and rank, {_over(shared)}' + ', which all have'*(len(shared) < len(raw)) if title is None else title), dark=dark)
 
 # %% ../../nbs/07_figures/03_games.ipynb #5edb0bff
 ABLATIONS = ['st_dim', 'jsd_st_dim', 'gl_st_dim', 'global_t_dim', 'static_dim']
@@ -426,7 +434,7 @@ def plot_ablations(scores: pd.DataFrame, *, by: str = 'category', metric: str = 
             fig.add_bar(x=ticks, y=table[name].reindex(order), name=pretty(name), legendgroup=name, showlegend=all(name not in t for *_, t in panels[:k - 1]), offsetgroup=name, marker=dict(color=method_color(name), pattern=dict(shape=_HATCH.get(name, ''), fillmode='overlay', fgcolor='rgba(255,255,255,.75)', size=6, solidity=.3), line_width=0), row=k, col=1,
                 hovertemplate=f'<b>%{{customdata}}</b><br>{pretty(name)}, {words}<br>{pretty(metric)} <b>%{{y:.3f}}</b><extra></extra>', customdata=names)
     fig.update_yaxes(range=[0, 1], dtick=.25, title=pretty(metric), fixedrange=True).update_xaxes(showline=True, ticks='', fixedrange=True, tickangle=0 if by == 'category' else -45, categoryorder='array', categoryarray=ticks).update_annotations(x=0, xanchor='left', font_size=13)
-    return style(fig.update_layout(barmode='group', bargap=.22, bargroupgap=.08, height=230*len(panels) + 150, width=980 if by == 'category' else max(520, 60*len(order)), margin=dict(l=64, r=12, t=104, b=70), dragmode=False, legend=dict(y=1 + 34/(230*len(panels))),
+    return style(fig.update_layout(barmode='group', bargap=.22, bargroupgap=.08, height=230*len(panels) + 150, width=980 if by == 'category' else int(np.clip(60*len(order), 520, 1130)), margin=dict(l=64, r=12, t=104, b=70), dragmode=False, legend=dict(y=1 + 34/(230*len(panels))),
         title=f'ST-DIM and its ablations, probes on {conditioning} codes' if title is None else title), dark=dark)
 
 def _few(games): return ', '.join(map(game_title, games)) if len(games) < 6 else ', '.join(map(game_title, games[:3])) + ' ...'

@@ -100,15 +100,21 @@ def _on(value):
     cell = f'#{r:02x}{g:02x}{b:02x}'
     return max('#000000', '#ffffff', key=lambda c: contrast(c, cell))
 
+def _cell_width(n, room=850):
+    """Choose how wide cells are, in pixels, so that n of them fit a notebook, and whether that is so narrow that words must shrink."""
+    wide = int(np.clip(room/n, 29, 66))
+    return wide, wide < 39
+
 _BROKEN = {'majority': 'Major-<br>ity', 'random_cnn': 'Random<br>CNN', 'pixel_pred': 'Pixel<br>pred.', 'st_dim': 'ST-<br>DIM', 'jsd_st_dim': 'JSD-ST-<br>DIM', 'gl_st_dim': 'GL-ST-<br>DIM', 'global_t_dim': 'Global-<br>T-DIM',
            'static_dim': 'Static-<br>DIM', 'supervised': 'Super-<br>vised', 'ppo_features': 'PPO<br>features'}
-_CONDITION = {'raw': 'raw', 'standardized': 'stand-<br>ardized'}
+_CONDITION, _CONDITION_SMALL = {'raw': 'raw', 'standardized': 'stand-<br>ardized'}, {'raw': 'raw', 'standardized': 'std.'}
 
 def _headings(fig, columns, edges, centres, size):
     """Write the names of the columns: an encoder's own, or its name over the ways its codes were conditioned."""
     kinds = {c: read_method(c[1]) for c in columns if c}
     twins = {c: [k for k, d in enumerate(columns) if d and d[0] == c[0] and kinds[d]._replace(conditioning='') == kinds[c]._replace(conditioning='')] for c in kinds}
-    label = lambda c: f'<i>{_CONDITION[kinds[c].conditioning]}</i>' if len(twins[c]) > 1 else _BROKEN.get(kinds[c].name, pretty(kinds[c].name)) + (f'<br><i>{_CONDITION["standardized"]}</i>' if kinds[c].conditioning == 'standardized' else '')
+    condition, broken = (_CONDITION, _BROKEN) if size > 9 else (_CONDITION_SMALL, _BROKEN | {'random_cnn': 'Rand.<br>CNN'})
+    label = lambda c: f'<i>{condition[kinds[c].conditioning]}</i>' if len(twins[c]) > 1 else broken.get(kinds[c].name, pretty(kinds[c].name)) + (f'<br><i>{condition["standardized"]}</i>' if kinds[c].conditioning == 'standardized' else '')
     words = {c: '<br>'.join([label(c), *kinds[c].rest]) for c in kinds}
     fig.update_xaxes(tickvals=[x for x, c in zip(centres, columns) if c], ticktext=[words[c] for c in columns if c], side='top', tickangle=0, tickfont_size=size, showgrid=False, showline=False, ticks='', range=[-.04, edges[-1] + .04])
     above = (size + 3)*max(w.count('<br>') + 1 for w in words.values()) + 8
@@ -153,22 +159,23 @@ def plot_probe_heatmap(scores: pd.DataFrame, *, metric: str = 'f1', game: str | 
         columns.append((column, 1))
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
     z, text, hover, data = ([[None]*len(columns) for _ in rows] for _ in range(4))
+    cells, row_at, column_at = [t.to_numpy() for t in (mean, spread, count)], *({key: k for k, key in enumerate(keys)} for keys in (mean.index, mean.columns))      # `.loc` for each cell takes a third of a second
     for i, (row, _) in enumerate(rows):
         for j, (column, _) in enumerate(columns):
             data[i][j], hover[i][j], text[i][j] = ['', '', '', ''], '', ''
             if row is None or column is None: continue
-            value = mean.loc[row, column]
-            data[i][j], hover[i][j] = [*row, *column], _hover(row, column, value, spread.loc[row, column], count.loc[row, column], metric)
+            value, sd, n = (t[row_at[row], column_at[column]] for t in cells)
+            data[i][j], hover[i][j] = [*row, *column], _hover(row, column, value, sd, n, metric)
             if not np.isnan(value): z[i][j], text[i][j] = float(value), f'<b>{value:.2f}</b>' if row[1] == 'mean' else f'{value:.2f}'
     fig = go.Figure(go.Heatmap(z=z, x=x_edges, y=y_edges, text=text, hovertext=hover, hovertemplate='%{hovertext}<extra></extra>', customdata=data, zmin=0, zmax=1, colorscale=SEQUENTIAL,
         xgap=1.5, ygap=1.5, hoverongaps=False, colorbar=dict(title=dict(text=pretty(metric), side='right', font_size=13), thickness=11, outlinewidth=0, len=1, y=.5, ticklen=3, tickvals=[0, .25, .5, .75, 1], x=1.01)))
+    wide, small = _cell_width(x_edges[-1])
     at = [(i, j) for i in range(len(rows)) for j in range(len(columns)) if text[i][j]]
-    fig.add_scatter(x=[x[j] for _, j in at], y=[y[i] for i, _ in at], text=[text[i][j] for i, j in at], mode='text', hoverinfo='skip', showlegend=False, textfont=dict(size=12.5, color=[_on(z[i][j]) for i, j in at]))
+    fig.add_scatter(x=[x[j] for _, j in at], y=[y[i] for i, _ in at], text=[text[i][j] for i, j in at], mode='text', hoverinfo='skip', showlegend=False, textfont=dict(size=10.5 if small else 12.5, color=[_on(z[i][j]) for i, j in at]))
     labels = [f'<b>{game_title(game)}, all categories</b>' if r[0] == 'all' else f'<b>{pretty(r[0])}</b>' if r[1] == 'mean' else f'{r[1]}' for r, _ in rows if r]
     fig.update_yaxes(tickvals=[c for c, (r, _) in zip(y, rows) if r], ticktext=labels, range=[y_edges[-1] + .06, -.06], showgrid=False, showline=False, ticks='')
     fig.update_layout(dragmode=False).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
-    wide = int(np.clip(1000/x_edges[-1], 39, 72))
-    above = _headings(fig, [c for c, _ in columns], x_edges, x, 12 if wide > 60 else 11 if wide > 46 else 10)
+    above = _headings(fig, [c for c, _ in columns], x_edges, x, 12 if wide > 60 else 11 if wide > 46 else 9 if small else 10)
     if theirs := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']: _note_empty(fig, rows, y, (x_edges[theirs[0]] + x_edges[theirs[-1] + 1])/2, [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows])
     if selected: _frame_cell(fig, selected, rows, columns, x_edges, y_edges)
     top = above + 16 + (34 if title != '' else 0)
@@ -222,9 +229,10 @@ def plot_probe_trace(truth, predicted, t=None, *, variable: str = '', method: st
     bad = truth != predicted
     error = np.abs(predicted - truth)[bad]
     weight = np.clip(4*error/max(np.ptp(np.r_[truth, predicted]), 1e-12), 0, 1) if bad.any() else error      # 1 from a quarter of the range on
+    far = np.flatnonzero(bad)[np.sort(np.argsort(-error, kind='stable')[:666])]                               # three numbers a tie: with more, the trace would exceed 2,000 points
     ties = lambda a, b: np.c_[a, b, np.full(len(a), np.nan)].ravel()
     fig = go.Figure([
-        go.Scatter(x=ties(t[bad], t[bad]), y=ties(truth[bad], predicted[bad]), mode='lines', line=dict(color=WRONG, width=1), opacity=.45, showlegend=False, hoverinfo='skip'),
+        go.Scatter(x=ties(t[far], t[far]), y=ties(truth[far], predicted[far]), mode='lines', line=dict(color=WRONG, width=1), opacity=.45, showlegend=False, hoverinfo='skip'),
         go.Scatter(x=t[~bad], y=predicted[~bad], mode='markers', name='predicted, right', marker=dict(color=LINE, size=5), hovertemplate='predicted %{y}, right<extra></extra>'),
         go.Scatter(x=t[bad], y=predicted[bad], mode='markers', name='predicted, wrong', marker=dict(color=WRONG, size=3 + 5*weight, opacity=.45 + .55*weight, symbol='x-thin', line=dict(color=WRONG, width=1.5)), customdata=np.c_[truth[bad], error], hovertemplate='predicted %{y} for %{customdata[0]}, off by %{customdata[1]}<extra></extra>'),
         go.Scatter(x=t, y=truth, mode='lines', name='true', legendrank=1, line=dict(color=INK, width=1.5, shape='hv'), hovertemplate='true %{y}<extra></extra>')])

@@ -92,7 +92,7 @@ class RAMExplorer(StaticForm, W.VBox):
         row = lambda *parts: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='center'))
         region = [W.HTML('<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.'), row(self._columns, self._rows, self._ask), self.note, self.bars]
         self.children = [row(self._action, self._steps, self._go, self._seed, self._after, self._again), row(self._byte, self._value, self._same, self._frames), self.status, self.picture,
-                         row(self._colours, self._find, W.HTML('&ensp;A blue frame: it has a name. An orange corner: it changed since the moment before.')), self.grid, *(region if self.predict else [])]
+                         row(self._colours, self._find, W.HTML('&ensp;A blue frame: it has a name. An orange corner: it changed since the moment before. An arrow: which way it shifts a sprite.')), self.grid, *(region if self.predict else [])]
 
     def _button(self, words, tooltip, act, width=110):
         button = W.Button(description=words, tooltip=tooltip, layout=dict(width=f'{width}px'))
