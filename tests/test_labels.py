@@ -208,7 +208,7 @@ def test_autoreset(mode):
     "A game that begins again tells its first frame; same-step autoreset keeps the factors of the last frame as well"
     many = gymnasium.vector.SyncVectorEnv([lambda: AtariFactors(gymnasium.make('ALE/Freeway-v5', max_episode_steps=12))]*2, autoreset_mode=mode)
     _, info = many.reset(seed=0)
-    first, last = int(info['factors']['player_y'][0]), None
+    first = int(info['factors']['player_y'][0])
     for t in range(40):
         *_, truncated, info = many.step(np.array([1, 1]))
         here = int(info['factors']['player_y'][0])

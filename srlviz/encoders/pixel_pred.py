@@ -8,7 +8,6 @@ __all__ = ['PixelPred']
 # %% ../../nbs/03_encoders/04_pixel_pred.ipynb #e20506e9
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from ..core.recordings import Recording

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Recording
 from .atari import SCREEN, RawAtari, annotations
 
 # %% ../../nbs/01_envs/01_ram.ipynb #0107855c
