@@ -8,16 +8,20 @@ __all__ = ['GAMES', 'VERSIONS', 'KINDS', 'CATEGORIES', 'PIXEL_COLUMNS', 'SCREEN'
            'AtariFactors']
 
 # %% ../../nbs/01_envs/00_atari.ipynb #ed3786d4
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+import ale_py
 import gymnasium
 import numpy as np
 import pandas as pd
 
 from ..core.protocols import unknown
 from ..core.storage import sample_path
+
+gymnasium.register_envs(ale_py)                                    # so that 'ALE/Pong-v5' is known
 
 # %% ../../nbs/01_envs/00_atari.ipynb #09337ce6
 GAMES = ('asteroids', 'berzerk', 'bowling', 'boxing', 'breakout', 'demonattack', 'freeway', 'frostbite', 'hero', 'montezumarevenge', 'mspacman',
@@ -27,8 +31,9 @@ _ROMS = {'battlezone': 'battle_zone', 'demonattack': 'demon_attack', 'montezumar
 _EXTRA = ('battlezone', 'skiing')                                  # labelled at the repository's HEAD only
 
 def game_name(game: str) -> str:
-    """Give the paper's name of a game, however it is spelled: 'ms_pacman', 'MsPacman' -> 'mspacman'. Games of ale-py without labels are named too."""
-    name = ''.join(filter(str.isalnum, str(game).lower()))
+    """Give the paper's name of a game, however it is spelled: 'ms_pacman', 'MsPacman', 'ALE/MsPacman-v5' -> 'mspacman'. Games of ale-py without labels are named too."""
+    plain = re.sub(r'^ale/|(noframeskip|deterministic)?-v\d+$', '', str(game).lower())
+    name = ''.join(filter(str.isalnum, plain))
     if name not in GAMES + _EXTRA and name not in _other_roms(): raise unknown('game', game, GAMES)
     return name
 
