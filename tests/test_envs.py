@@ -1,0 +1,131 @@
+"""What holds for every POMDP in the catalogue: the contract, the same episodes however they are played, and no harm from bad input."""
+import os, shutil, subprocess, sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import srlviz.envs  # noqa: F401 - registers the tasks
+from srlviz.core.protocols import catalog, check_pomdp
+from srlviz.envs.pomdp import TASKS, POMDPVector, make_task, make_tasks
+
+CLASSES = catalog('envs')
+OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]               # without aliases
+ROOT = Path(__file__).parents[1]
+
+
+def test_all_are_there():
+    assert len(OWN) == 48 and {cls for cls, _ in TASKS.values()} == set(CLASSES.values())
+    for alias in 'StatelessCartPole', 'NoisyStatelessCartPole', 'StatelessPendulum', 'NoisyStatelessPendulum': assert f'{alias}-hard' in TASKS
+
+
+@pytest.mark.parametrize('name', CLASSES)
+def test_contract(name):
+    cls = CLASSES[name]
+    check_pomdp(cls, lambda difficulty, n: POMDPVector(cls, n, difficulty=difficulty), episodes=1, steps=120)
+
+
+def play(envs, steps: int) -> list:
+    "Everything that a batch shows under actions that depend on the environment's number and the step only."
+    space, rows = envs.single_action_space, []
+    moves = []
+    for i in range(envs.num_envs):
+        space.seed(i)
+        moves.append([space.sample() for _ in range(steps)])
+    obs, _ = envs.reset(seed=7)
+    for t in range(steps):
+        rows.append(obs)
+        obs, *ends, info = envs.step(np.stack([m[t] for m in moves]))
+        rows += [*ends, info.get('final_obs')]
+    return rows
+
+
+def first(rows, n: int) -> list: return [r if r is None else tuple(x[:n] for x in r) if isinstance(r, tuple) else r[:n] for r in rows]
+
+
+def same(a, b) -> bool:
+    if a is None or b is None: return a is b
+    if isinstance(a, tuple): return all(map(same, a, b))
+    return np.array_equal(a, b)
+
+
+@pytest.mark.parametrize('flat', [False, True], ids=['plain', 'flat'])
+@pytest.mark.parametrize('task', [t for t in OWN if t.endswith('easy')])
+def test_batch_size_changes_nothing(task, flat):
+    "At N = 1, 7 and 64, and in a second run, environment i plays the same episodes; final observations are compared where an episode of those compared ended."
+    runs = [play(make_tasks(task, n, flat=flat), 130) for n in (1, 7, 64, 64)]
+    assert all(map(same, runs[2], runs[3]))
+    for n, run in zip((1, 7), runs):
+        for k, (a, b) in enumerate(zip(run, first(runs[2], n))):
+            if k % 5 != 4: assert same(a, b)
+            elif a is not None:
+                over = run[k - 2] | run[k - 1]
+                assert same(*(tuple(x[over] for x in v) if isinstance(v, tuple) else v[over] for v in (a, b)))
+
+
+@pytest.mark.parametrize('task', OWN)
+def test_bad_actions_move_nothing(task):
+    envs, env = make_tasks(task, 4), make_task(task)
+    envs.reset(seed=0)
+    env.reset(seed=0)
+    saved, good = envs.snapshot(), envs.action_space.sample()
+    low, wild = good.copy(), good.astype(float)
+    if isinstance(env.action_space, gymnasium.spaces.Box): low[2], wild[2] = np.nan, np.inf
+    else: low[2], wild = -1, good + .5
+    huge = good.copy()
+    huge[3] = np.nan if huge.dtype.kind == 'f' else 2**40
+    for bad, said in (low, 'environment 2'), (huge, 'environment 3'), (wild, 'dtype|environment 2'), (good[:3], 'expected'), (good[..., None], 'expected'), (None, 'shape'), ('left', 'shape'):
+        with pytest.raises(ValueError, match=said): envs.step(bad)
+        assert (envs.snapshot() == saved).all()
+    for bad in low[2], huge[3], None, 'left', good, [0, 1, 2, 3, 4]:
+        with pytest.raises(ValueError, match='is not in the action space'): env.step(bad)
+    with pytest.raises(ValueError, match='no options'): envs.reset(options={'side': 1})
+    with pytest.raises(gymnasium.error.ResetNeeded): make_tasks(task, 2).step(good[:2])
+
+
+def test_unknown_names_say_the_nearest():
+    with pytest.raises(ValueError, match='RepeatPrevious-hard'): make_task('RepeatPrevius-hard')
+    with pytest.raises(ValueError, match='medium'): CLASSES['Battleship']('mediun')
+    with pytest.raises(ValueError, match="unknown parameter of RepeatPrevious 'deck'"): make_task('RepeatPrevious-hard', deck=3)
+    with pytest.raises(gymnasium.error.NameNotFound, match='RepeatPrevious-hard'): gymnasium.make('srlviz/RepeatPrevious-hrad-v0')
+
+
+BOUNDS = """
+from srlviz.envs.pomdp import make_tasks, TASKS
+import srlviz.envs
+for task, (cls, _) in TASKS.items():
+    if not task.startswith(cls.__name__) or not task.endswith('easy'): continue
+    envs = make_tasks(task, 16, flat=True)
+    envs.reset(seed=0)
+    envs.action_space.seed(0)
+    for _ in range(300): envs.step(envs.action_space.sample())
+print('done')
+"""
+
+
+def test_kernels_stay_in_bounds(tmp_path):
+    "The same kernels, compiled with numba's own bounds checks: none fires."
+    env = {**os.environ, 'NUMBA_BOUNDSCHECK': '1', 'NUMBA_CACHE_DIR': str(tmp_path)}
+    r = subprocess.run([sys.executable, '-c', BOUNDS], env=env, cwd=ROOT, capture_output=True, text=True)
+    assert r.stdout.strip() == 'done', r.stderr[-2000:]
+
+
+READ_ONLY = """
+import errno, tempfile
+def refuse(*args, **kwargs): raise OSError(errno.EROFS, 'Read-only file system')
+tempfile.TemporaryFile = refuse                                  # how numba finds out whether it may write to a folder; root may write to any
+import srlviz.envs, gymnasium
+env = gymnasium.make('srlviz/RepeatPrevious-easy-v0')
+env.reset(seed=0)
+env.step(1)
+print(srlviz.envs.__file__, env.unwrapped._one._cache)
+"""
+
+
+def test_read_only_install(tmp_path):
+    "Nowhere to keep compiled code: it is compiled each time, without complaint."
+    shutil.copytree(ROOT/'srlviz', tmp_path/'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
+    r = subprocess.run([sys.executable, '-c', READ_ONLY], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {'PYTHONDONTWRITEBYTECODE': '1'})
+    assert str(tmp_path) in r.stdout and 'NullCache' in r.stdout, r.stdout + r.stderr[-2000:]
+    assert r.stderr == '' and not list(tmp_path.rglob('*.nbi'))
