@@ -3,6 +3,7 @@ import json, os, signal, subprocess, sys, time
 from pathlib import Path
 
 import nbformat, pytest, torch
+from PIL import Image
 
 from srlviz.core.scores import load_scores
 from srlviz.encoders.ppo_features import read_agent
@@ -109,3 +110,23 @@ def test_pages_of_a_score_table(study, grid, tmp_path):
 def test_an_agent_that_is_not_there_is_named(tmp_path):
     done = execute(tmp_path/'out', 'atari_tables', games='pong', agents='shipped')
     assert done.returncode == 1 and "no agent of pong in 'shipped'" in done.stdout + done.stderr and not list(tmp_path.rglob('*.npz'))
+
+
+def test_tasks_of_popgym(tmp_path):
+    "Two tasks, before anything is learned: the script of RepeatFirst knows the answer, chance meets one suit in four."
+    done = execute(tmp_path, 'popgym_tasks', tasks='RepeatFirst-easy,Battleship-easy', episodes='200', oracle_episodes='3')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '2 tasks; random returns within 3 standard errors of popgym\'s on 2 of 2' in done.stdout
+    scores = load_scores(tmp_path/'scores.csv')
+    ours = scores.query("source == 'srlviz'").set_index(['task', 'method', 'metric'])['value']
+    assert ours['RepeatFirst-easy', 'oracle', 'return'] == pytest.approx(1) and ours['RepeatFirst-easy', 'oracle', 'return_se'] < 1e-9
+    assert abs(ours['RepeatFirst-easy', 'random', 'return'] + .5) < .04                       # 3/4 wrong, 1/4 right; one standard error is .009
+    assert ours['Battleship-easy', 'oracle', 'return'] > .2 > 0 > ours['Battleship-easy', 'random', 'return']
+    assert {'RepeatFirst-easy', 'Battleship-easy'} <= set(scores.query("source == 'paper'")['task'])
+    assert (tmp_path/'popgym_tasks.html').read_text().count('Plotly.newPlot(') >= 1 and Image.open(tmp_path/'tasks.png').width == 1600
+
+
+@pytest.mark.parametrize('parameters, words', [(dict(tasks='RepeatFrist-easy'), "did you mean 'RepeatFirst-easy'"), (dict(episodes='1'), 'at least 2 episodes, got episodes=1')])
+def test_bad_parameters_of_popgym_are_named(parameters, words, tmp_path):
+    done = execute(tmp_path, 'popgym_tasks', **parameters)
+    assert done.returncode == 1 and words in done.stdout + done.stderr and not (tmp_path/'scores.csv').exists()
