@@ -202,8 +202,11 @@ def find_policy(env: gymnasium.Env, policy: str | Callable = 'random', seed: int
     if callable(policy): return policy
     if policy not in POLICIES: raise unknown('policy', policy, POLICIES)
     if policy == 'random': return RandomPolicy(env.action_space, seed)
-    if not hasattr(env.unwrapped, 'oracle'): raise ValueError(f"{env} has no oracle(); give a function of the observation")
-    return env.unwrapped.oracle()
+    world = env.unwrapped
+    if not hasattr(world, 'oracle'): raise ValueError(f"{env} has no oracle(); give a function of the observation")
+    if world is env: return world.oracle()
+    if env.action_space != world.action_space: raise ValueError(f"the oracle acts in {world.action_space}, and wrappers made that {env.action_space}; give a function of the observation")
+    return world.oracle(direct=True)                             # wrappers may change what the agent sees
 
 # %% ../../nbs/00_core/05_play.ipynb #8580e88b
 def episode_seed(seed: int, i: int) -> int:
@@ -240,5 +243,8 @@ def gather_episodes(env: gymnasium.Env, episodes: Sequence[Episode], *, policy: 
     spec = env.spec.id if env.spec else type(world).__name__
     task = f'{type(world).__name__}-{world.difficulty}' if hasattr(world, 'difficulty') else spec
     settings = {k: v for k in ('parameters', 'legacy', 'flat') if (v := getattr(world, k, None)) is not None}
+    wrappers, inner = [], env
+    while inner is not world: wrappers, inner = [*wrappers, type(inner).__name__], inner.env
+    if wrappers: settings['wrappers'] = wrappers                 # outermost first
     packages = {p: installed(p) for p in ('gymnasium', 'numpy', 'srlviz')}
     return Recording(list(episodes), task, getattr(env, 'metadata', {}).get('render_fps'), factor_list(env), meta=dict(task=task, id=spec, policy=policy, seeds=list(seeds), packages=packages) | settings | meta)

@@ -79,9 +79,10 @@ def catalog(room: str) -> dict[str, type]:
 
 # %% ../../nbs/00_core/02_protocols.ipynb #25f30afe
 def _require(ok, thing, rule: str, found=''):
-    "Raise an AssertionError that names the class and the broken rule, unless all is well."
-    name = thing if isinstance(thing, str) else type(getattr(thing, 'unwrapped', thing)).__name__
-    if not ok: raise AssertionError(f"{name} breaks the rule that {rule}" + (f" ({found})" if str(found) else ''))
+    "Raise an AssertionError that names the class, the broken rule and what was found (or what a function says of it), unless all is well."
+    if ok: return
+    name, found = thing if isinstance(thing, str) else type(getattr(thing, 'unwrapped', thing)).__name__, str(found() if callable(found) else found)
+    raise AssertionError(f"{name} breaks the rule that {rule}" + (f" ({found})" if found else ''))
 
 def _fingerprint(content) -> str:
     "A hash of nested lists, dicts and arrays."
@@ -438,7 +439,7 @@ def _equal(a, b) -> bool:
     if isinstance(a, Mapping): return isinstance(b, Mapping) and a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
     if isinstance(a, (tuple, list)): return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_equal, a, b))
     if a is None or b is None: return a is b
-    return np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True)
+    return np.shape(a) == np.shape(b) and (np.array_equal(a, b) or np.allclose(a, b, rtol=1e-5, atol=1e-6, equal_nan=True))
 
 def _actions(env, n: int, seed: int) -> list:
     "Actions drawn from a copy of the action space, so that the environment's own stays as it is."
@@ -452,9 +453,9 @@ def _read_factors(env, before: Mapping | None = None) -> Mapping:
     read = _attribute(env, 'factors')
     factors = read() if callable(read) else None
     ok = isinstance(factors, Mapping) and all(isinstance(k, str) and np.isfinite(v).all() for k, v in factors.items())
-    _require(ok, env, POMDP_RULES['factors'], f"{factors}")
+    _require(ok, env, POMDP_RULES['factors'], lambda: factors)
     shapes = lambda f: {k: np.shape(v) for k, v in f.items()}
-    _require(before is None or shapes(factors) == shapes(before), env, POMDP_RULES['factors'], f"{before} became {factors}")
+    _require(before is None or shapes(factors) == shapes(before), env, POMDP_RULES['factors'], lambda: f"{before} became {factors}")
     return factors
 
 def _play(make, actions: list, seed: int, read: bool = True) -> list[tuple]:
@@ -482,7 +483,7 @@ def _check_limits(make, seed: int, episodes: int) -> None:
         actions = _actions(env, longest, s)
         for tried in actions, actions[:1]*longest:
             rows = _play(make, tried, s)
-            for obs, *_ in rows: _require(env.observation_space.contains(obs), env, rules['space'], f"{obs}")
+            for obs, *_ in rows: _require(env.observation_space.contains(obs), env, rules['space'], lambda: obs)
             total = sum(r[1] for r in rows)
             _require(low - 1e-6 <= total <= high + 1e-6, env, rules['returns'], f"{total} outside [{low}, {high}], seed {s}")
             _require(rows[-1][2] or rows[-1][3], env, rules['length'], f"still going after {longest}, seed {s}")
@@ -545,12 +546,12 @@ def _check_batched(make, make_vec, num_envs: int, steps: int, seed: int) -> None
         factors = _read_factors(vec)
         for i, (e, row) in enumerate(zip(envs, rows)):
             seen = (_row_of(vec.observation_space, obs, i), rewards[i], terminated[i], truncated[i])
-            _require(_equal(seen, row[:4]), vec, rules['batched'], f"step {t}, environment {i}: {seen}, single {row[:4]}")
+            _require(_equal(seen, row[:4]), vec, rules['batched'], lambda: f"step {t}, environment {i}: {seen}, single {row[:4]}")
             one, many = _read_factors(e), {k: v[i] for k, v in factors.items()}
-            _require(_equal(one, many), vec, rules['batched'], f"step {t}, environment {i}: factors {many}, single {one}")
+            _require(_equal(one, many), vec, rules['batched'], lambda: f"step {t}, environment {i}: factors {many}, single {one}")
             if row[4] is None: continue
             last = _row_of(vec.observation_space, infos['final_obs'], i) if 'final_obs' in infos else None
-            _require(_equal(last, row[4]), vec, rules['batched'], f"step {t}, environment {i}: final_obs {last}, single {row[4]}")
+            _require(_equal(last, row[4]), vec, rules['batched'], lambda: f"step {t}, environment {i}: final_obs {last}, single {row[4]}")
         if t == steps or mode == AutoresetMode.DISABLED and any(r[2] or r[3] for r in rows): break
         actions = concatenate(vec.single_action_space, [m[t] for m in moves], create_empty_array(vec.single_action_space, num_envs))
         rows = [_advance(e, m[t], r[2] or r[3], mode == AutoresetMode.SAME_STEP) for e, m, r in zip(envs, moves, rows)]

@@ -9,11 +9,10 @@ __all__ = ['record_pomdp']
 from collections.abc import Callable, Mapping
 
 import gymnasium
-import numpy as np
 from tqdm.auto import tqdm
 
 from ..core.play import Recorder, episode_seed, gather_episodes, play_episode
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Recording
 from ..envs.pomdp import make_task
 
 # %% ../../nbs/02_data/01_popgym.ipynb #70ceb1bc
@@ -45,22 +44,11 @@ def record_pomdp(task: str | gymnasium.Env, episodes: int = 10, policy: str | Ca
     if isinstance(task, gymnasium.Env) and (parameters or legacy or flat): raise ValueError("parameters, legacy and flat belong to a task given by name; this one is an environment already")
     env = task if isinstance(task, gymnasium.Env) else make_task(task, flat=flat, legacy=legacy, **parameters or {})
     recorder = Recorder(env, frames=frames, reveal=reveal)
-    script = flat and policy == 'oracle' and Recorder(make_task(task, legacy=legacy, **parameters or {}))
     seeds = [episode_seed(seed, i) for i in range(episodes)]
-    played = [_play(recorder, script, policy, s, max_steps) for s in tqdm(seeds, desc=f'{policy if isinstance(policy, str) else "policy"} plays', unit='episode', delay=2, disable=not progress)]
+    played = [play_episode(recorder, policy, seed=s, max_steps=max_steps) for s in tqdm(seeds, desc=f'{policy if isinstance(policy, str) else "policy"} plays', unit='episode', delay=2, disable=not progress)]
     name = policy if isinstance(policy, str) else _identity(policy)
     recording = gather_episodes(env, played, policy=name, seeds=seeds, seed=int(seed), max_steps=max_steps)
     return recording.with_split(seed, **split) if split else recording
-
-def _play(recorder: Recorder, script: Recorder | bool, policy, seed: int, max_steps: int | None) -> Episode:
-    "One episode; an oracle reads plain observations, so for flat ones its actions are played again"
-    if script: policy = _again(play_episode(script, policy, seed=seed, max_steps=max_steps).actions)
-    return play_episode(recorder, policy, seed=seed, max_steps=max_steps)
-
-def _again(actions: np.ndarray) -> Callable:
-    "A policy that plays these actions"
-    left = iter(actions)
-    return lambda obs: next(left)
 
 def _identity(policy: Callable) -> str:
     from srlviz.data.atari import policy_identity

@@ -157,7 +157,7 @@ class RepeatFirst(_Suits):
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
-        self.observation_space = self.action_space = spaces.Discrete(4)
+        self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.Discrete(4), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1., 1.)
         return dict(deck=deck)
@@ -216,7 +216,7 @@ class RepeatPrevious(_Suits):
     def build(self, decks, k):
         deck = _sorted_deck(decks, 4)
         self.k = whole('k', k, 1, deck.size - 1)
-        self.observation_space = self.action_space = spaces.Discrete(4)
+        self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([4]*self.k), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1., 1.)
         return dict(deck=deck, k=self.k)
@@ -360,7 +360,7 @@ class CountRecall(_Answers):
         deck = _sorted_deck(decks, kinds)
         self.most = deck.size//kinds
         self.observation_space, self.action_space = spaces.MultiDiscrete([kinds]*2), spaces.Discrete(self.most + 1)
-        self.state_space = spaces.Tuple((spaces.Box(0, 1, (kinds,)), spaces.Box(0, 1, (kinds,)), self.observation_space))
+        self.state_space = spaces.Tuple((spaces.Box(0, 1, (kinds,)), spaces.Box(0, 1, (kinds,)), spaces.MultiDiscrete([kinds]*2)))
         self.max_steps, self.return_range = deck.size - 1, (-1., 1.)
         self.action_names = tuple(map(str, range(self.most + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.most}

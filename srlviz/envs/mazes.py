@@ -13,7 +13,7 @@ import abc
 import numpy as np
 from gymnasium import spaces
 
-from .pomdp import POMDP, random_int
+from .pomdp import POMDP, random_int, whole
 
 FREE, WALL, START, GOAL, HIDDEN = range(5)
 NONE = 4                                                         # no action yet
@@ -129,8 +129,8 @@ class Labyrinth(POMDP):
 
     def build(self, height, width, length):
         for name, n in dict(height=height, width=width).items():
-            if not isinstance(n, (int, np.integer)) or n % 2 == 0 or n < 5: raise ValueError(f"{name} must be odd and at least 5, walls included (popgym's maze_dims of 10 is 11 here); got {n!r}")
-        if not isinstance(length, (int, np.integer)) or length <= height + width: raise ValueError(f"length must be a whole number, more than height + width = {height + width}; got {length!r}")
+            if whole(name, n, 5, 255) % 2 == 0: raise ValueError(f"{name} must be odd, walls included (popgym's maze_dims of 10 is 11 here); got {n}")
+        length = whole('length', length, height + width + 1, 10**9)
         self.observation_space, self.action_space = spaces.MultiDiscrete([5]*10), spaces.Discrete(4)
         cells = (height, width)
         if self.legacy: self.state_space = spaces.MultiDiscrete(np.full(cells, 5))

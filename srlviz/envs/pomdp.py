@@ -10,7 +10,6 @@ __all__ = ['GOLDEN', 'MIX1', 'MIX2', 'B11', 'B27', 'B30', 'B31', 'B32', 'TASKS',
 # %% ../../nbs/01_envs/03_pomdp.ipynb #924c555c
 import abc, functools, math, operator, types, zlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import gymnasium
@@ -63,25 +62,39 @@ def _native(function: Callable, names: Mapping, known: dict) -> Callable:
 
 def _rebound(function: Callable, names: Mapping, known: dict) -> types.FunctionType:
     "A copy of `function` whose globals are compiled functions instead of plain ones, and, for a template, `names`."
-    scope = {**function.__globals__, **(names if function.__globals__ is globals() else {})}
-    for name in function.__code__.co_names:
-        f = scope.get(name)
-        if isinstance(f, types.FunctionType) and not f.__module__.startswith('numba'): scope[name] = _native(f, names, known)
-    return types.FunctionType(function.__code__, scope, function.__name__)
+    scope = _scope(function, names)
+    return types.FunctionType(function.__code__, scope | {k: _native(f, names, known) for k, f in _calls(function, scope).items()}, function.__name__)
 
-@functools.cache
-def _source_id() -> str:
-    "Changes when this file does, whose functions are compiled into the kernels of others."
-    try: return f"{zlib.crc32(Path(__file__).read_bytes()):08x}"
-    except (NameError, OSError): return 'notebook'
+def _scope(function: Callable, names: Mapping) -> dict:
+    "What `function` finds by name."
+    return {**function.__globals__, **(names if function.__globals__ is globals() else {})}
+
+def _calls(function: Callable, scope: Mapping) -> dict[str, Callable]:
+    "The plain functions that `function` names."
+    named = {name: scope.get(name) for name in function.__code__.co_names}
+    return {name: f for name, f in named.items() if isinstance(f, types.FunctionType) and not f.__module__.startswith('numba')}
 
 # %% ../../nbs/01_envs/03_pomdp.ipynb #a72f7ec0
+def _meaning(function: Callable, names: Mapping, met: set) -> str:
+    "What decides the machine code of `function`: its instructions, the constants that it names, and the same of the functions that it calls; `met` remembers those already said."
+    if function in met: return ''
+    met.add(function)
+    scope, code = _scope(function, names), function.__code__
+    constants = {name: scope[name] for name in code.co_names if isinstance(scope.get(name), (int, float, tuple, np.generic, np.ndarray, np.dtype))}
+    said = _instructions(code), {k: (v.dtype.str, v.tolist()) if isinstance(v, (np.generic, np.ndarray)) else v for k, v in constants.items()}
+    return repr(said) + ''.join(_meaning(f, names, met) for f in _calls(function, scope).values())
+
+def _instructions(code: types.CodeType) -> tuple:
+    return code.co_code, code.co_names, [_instructions(c) if isinstance(c, types.CodeType) else c for c in code.co_consts]
+
+# %% ../../nbs/01_envs/03_pomdp.ipynb #776844e5
 def compiled(template: Callable, owner: type, names: Mapping, known: dict) -> Callable:
     "The template compiled by numba for the kernels of the class `owner`; cached on disk where that is possible."
     from numba import njit
     copy, home = _rebound(template, names, known), owner.step1.__code__
     copy.__code__ = copy.__code__.replace(co_filename=home.co_filename, co_firstlineno=home.co_firstlineno)
-    copy.__module__, copy.__qualname__ = owner.__module__, f"{owner.__name__}{template.__name__}.{_source_id()}{names['LAYOUT']:08x}"
+    number = zlib.crc32(f"{names['LAYOUT']} {_meaning(template, names, set())}".encode())
+    copy.__module__, copy.__qualname__ = owner.__module__, f"{owner.__name__}{template.__name__}.{number:08x}"
     try: return njit(cache=True)(copy)
     except RuntimeError: return njit(copy)                       # numba found no folder that it may write to
 
@@ -149,6 +162,7 @@ def _write(e, n_obs, n_act, rows, hot, i):
     column = 0
     for j in range(e.obs.size):
         if OBS:                                                  # noqa: F821
+            if e.obs[j] < 0 or e.obs[j] >= n_obs[j]: raise ValueError("step1 or reset1 left an observation outside its space")
             old, new = hot[i, j], column + e.obs[j]
             if old != new:
                 if old >= 0: rows[i, old] = 0
@@ -243,8 +257,8 @@ def _layout(space: spaces.Space) -> Layout:
 
 def flat_space(observation_space: spaces.Space, action_space: spaces.Space) -> spaces.Box:
     "The space of the paper's observation: observation and previous action, one-hot where they are codes, and two columns that say whether this is the first step."
-    whole = spaces.flatten_space(spaces.Tuple([observation_space, action_space, spaces.Discrete(2)]))
-    return spaces.Box(whole.low.astype(np.float32), whole.high.astype(np.float32), dtype=np.float32)
+    box = spaces.flatten_space(spaces.Tuple([observation_space, action_space, spaces.Discrete(2)]))
+    return spaces.Box(box.low.astype(np.float32), box.high.astype(np.float32), dtype=np.float32)
 
 _DTYPES: dict[np.dtype, np.dtype] = {}
 
@@ -276,7 +290,7 @@ class Task(abc.ABC):
     flat : observations as every agent of the paper saw them, `Antialias(PreviousAction(env))` flattened to float32, one-hot where they are codes
     legacy : the defects of popgym 1.0.7 as they were, where the class has mended any
     render_mode : None, 'rgb_array' or 'ansi'
-    reveal : pictures show what is true beside what the agent sees
+    reveal : pictures show what is true beside what the agent sees; for people, not for agents that learn from pictures
     parameters : instead of the difficulty's own; `difficulties` lists them
 
     Raises
@@ -294,15 +308,17 @@ class Task(abc.ABC):
     return_range: tuple[float, float]
     state_space: spaces.Space
 
-    def __init__(self, difficulty: str = 'easy', *, flat: bool = False, legacy: bool = False, render_mode: str | None = None, reveal: bool = True, **parameters):
+    def __init__(self, difficulty: str = 'easy', *, flat: bool = False, legacy: bool = False, render_mode: str | None = None, reveal: bool = False, **parameters):
         name, known = type(self).__name__, self.difficulties
         if difficulty not in known: raise _unknown(f'difficulty of {name}', difficulty, known)
         for p in parameters:
-            if p not in known[difficulty]: raise _unknown(f'parameter of {name}', p, known[difficulty])
+            if p not in known[difficulty]: raise _unknown(f'parameter of {name}', p, [*known[difficulty], 'flat', 'legacy', 'render_mode', 'reveal'])
         if render_mode not in (None, *self.metadata['render_modes']): raise _unknown('render_mode', render_mode, self.metadata['render_modes'])
         self.difficulty, self.flat, self.legacy, self.render_mode, self.reveal = difficulty, flat, legacy, render_mode, reveal
         self.parameters = {**known[difficulty], **parameters}
         fields = self.build(**self.parameters)
+        for a in ('observation_space', 'action_space', 'state_space', 'max_steps', 'return_range', 'reset1', 'step1'):
+            if not hasattr(self, a): raise TypeError(f"{name} has no {a}: reset1 and step1 stand in the class, build() sets the others")
         task_id = zlib.crc32(repr((name, sorted(self.parameters.items()), legacy)).encode())
         self.plain_space = self.observation_space
         self.obs_layout, self.act_layout = _layout(self.observation_space), _layout(self.action_space)
@@ -326,12 +342,12 @@ class Task(abc.ABC):
         return _kernel(template, type(self), self.obs_layout.codes, self.act_layout.codes, self.act_layout.one, self.blank.dtype)
 
     def accept(self, snapshot: np.ndarray, n: int) -> np.ndarray:
-        "A copy of a snapshot of `n` environments of this task; a ValueError says what does not fit."
+        "A snapshot of `n` environments of this task, as an array; a ValueError says what does not fit."
         R, name = np.asarray(snapshot), f"{type(self).__name__}-{self.difficulty}"
         if R.dtype != self.blank.dtype or (R['task'] != self.blank['task'][0]).any():
             raise ValueError(f"the snapshot is not one of {name} with {self.parameters}{', legacy' if self.legacy else ''}")
         if R.shape != (n,): raise ValueError(f"the snapshot holds {R.shape} environments, expected ({n},)")
-        return R.view(self.blank.dtype).copy()
+        return R
 
     def draw_seen(self, panel, e: np.void):
         "Draw what the agent sees of a record on a `srlviz.envs.drawing.Panel`."
@@ -359,6 +375,7 @@ class Task(abc.ABC):
 
     def picture(self, e: np.void) -> np.ndarray | str | None:
         "A record in the form that `render_mode` asks for: (H, W, 3) uint8, or text."
+        if self.render_mode and e['t'] < 0: raise ResetNeeded("no episode has begun: call reset() before render()")
         if self.render_mode == 'rgb_array': return self.sheet(e, self.reveal).array()
         if self.render_mode == 'ansi': return self.text_seen(e) + (f'\n\nin truth:\n{self.text_truth(e)}' if self.reveal else '')
 
@@ -377,7 +394,7 @@ class POMDP(Task, gymnasium.Env):
 
     @property
     def record(self) -> np.ndarray:
-        "All that the environment is: an array of one record, which may be written to; `restore` puts another in its place."
+        "All that the environment is: an array of one record, the same one as long as the environment lives. It may be written to, within the bounds of its fields."
         return self._record
 
     def _hold(self, record: np.ndarray):
@@ -411,7 +428,7 @@ class POMDP(Task, gymnasium.Env):
         a = np.asarray(action) if not isinstance(action, np.ndarray) else action
         if a.shape != self.action_space.shape or a.dtype.kind not in ('iu' if self.act_layout.codes else 'fiu'): raise TypeError
         if self.act_layout.codes: return a.tolist()
-        numbers = [float(x) for x in a.tolist()]
+        numbers = a.astype(np.float32).tolist()
         if all(map(math.isfinite, numbers)): return numbers
         raise TypeError
 
@@ -448,9 +465,12 @@ class POMDP(Task, gymnasium.Env):
         "The hidden state by name, copied."
         return {k: np.array(v[0]) for k, v in self.factors_of(self._record).items()}
 
+    @functools.cached_property
+    def _state_batch(self) -> spaces.Space: return batch_space(self.state_space, 1)
+
     def get_state(self):
         "The hidden Markov state, of `state_space`."
-        return next(iter(iterate(batch_space(self.state_space, 1), self.states_of(self._record))))
+        return next(iter(iterate(self._state_batch, self.states_of(self._record))))
 
     def snapshot(self) -> np.ndarray:
         "Everything the environment is, random stream included: an array of one record, to be given to `restore`, or saved with `np.save`."
@@ -458,18 +478,18 @@ class POMDP(Task, gymnasium.Env):
 
     def restore(self, snapshot: np.ndarray):
         "Go back to a snapshot; gives the observation of that moment."
-        self._hold(self.accept(snapshot, 1))
-        self._seeded = True
+        self._record[:] = self.accept(snapshot, 1)
+        self._seeded = bool(self._record['t'][0] >= 0)           # one from before the first reset has no random stream yet
         return self._observe()
 
     def render(self): return self.picture(self._record[0])
 
-    def oracle(self):
-        """A scripted policy of this environment, as good as is known: call `reset()` before each episode, then give it an observation for an action.
+    def oracle(self, *, direct: bool = False):
+        """A scripted policy of this environment, as good as is known: call its `reset()` before each episode, then give it an observation for an action.
 
-        Of a `flat` environment it reads the plain observation that its row was made of.
+        `direct`: it reads the plain observation from this environment and ignores what it is given, for use under wrappers; a `flat` environment's always does.
         """
-        return Script(self.script, self._plain_obs if self.flat else None)
+        return Script(self.script, self._plain_obs if direct or self.flat else None)
 
 # %% ../../nbs/01_envs/03_pomdp.ipynb #f2fe3a71
 class Script:
@@ -495,24 +515,33 @@ class POMDPVector(VectorEnv):
     ----------
     task : a POMDP class, or an instance of one whose settings are taken
     num_envs : N
-    copy : give new arrays at each step; False gives the same arrays, overwritten by the next step
+    copy : give new arrays at each step; False gives the same arrays, overwritten by the next step, and not to be written to: only what changed is written again
     options : arguments of the class
 
     Environment i, seeded `reset(seed=s)`, is the single environment seeded s + i to the last bit, whatever N. In the step that ends an episode the observation is already the first of the next;
     `info['final_obs']` is a batch with the last observations of those that ended, `info['_final_obs']` says which these are.
     """
     def __init__(self, task: type[POMDP] | POMDP, num_envs: int = 1, *, copy: bool = True, **options):
-        if num_envs < 1: raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+        self.num_envs = num_envs = whole('num_envs', num_envs, 1, 2**31)
         self.task = t = task(**options) if isinstance(task, type) else task
-        self.num_envs, self.copy, self.render_mode = num_envs, copy, t.render_mode
+        self.copy, self.render_mode = copy, t.render_mode
         self.max_steps, self.return_range, self.state_space = t.max_steps, t.return_range, t.state_space
         self.metadata = {**t.metadata, 'autoreset_mode': AutoresetMode.SAME_STEP}
         self.single_observation_space, self.single_action_space = t.observation_space, t.action_space
         self.observation_space, self.action_space = (batch_space(s, num_envs) for s in (t.observation_space, t.action_space))
         self.records, self._ready, self._seeded = np.repeat(t.blank, num_envs), False, False
-        self._stepper, self._restart, self._rows = map(t.kernel, (_step_flat if t.flat else _step_all, _reset_all, _flat_all))
         self._hot = np.empty((num_envs, t.obs_layout.sizes.size + t.act_layout.sizes.size), np.int64)
         self._out, self._final = self._new(), self._new()[0]
+        self._compile()
+
+    def _compile(self): self._stepper, self._restart, self._rows = map(self.task.kernel, (_step_flat if self.task.flat else _step_all, _reset_all, _flat_all))
+
+    def __getstate__(self) -> dict: return {k: v for k, v in self.__dict__.items() if k not in ('_stepper', '_restart', '_rows')}
+
+    def __setstate__(self, state: dict):
+        self.__dict__.update(state)
+        self.records = self.records.view(self.task.blank.dtype)
+        self._compile()
 
     def _new(self) -> tuple:
         "Empty arrays: observations (N, k), rewards, terminated, truncated."
@@ -541,6 +570,8 @@ class POMDPVector(VectorEnv):
             if np.isscalar(seed) or seed is None: super().reset(seed=seed)
             first = self.np_random_seed
             seeds = [first + i for i in range(self.num_envs)] if seed is None or np.isscalar(seed) else seed
+            for i, s in enumerate(seeds):
+                if s is not None and (not isinstance(s, (int, np.integer)) or s < 0): raise ValueError(f"a seed is a whole number from 0 on, or None; got {s!r} for environment {i}")
             for i, s in enumerate(seeds):
                 if s is None and self._seeded: continue
                 self.records[i] = self.task.blank[0]
@@ -591,8 +622,12 @@ class POMDPVector(VectorEnv):
         return self.records.copy()
 
     def restore(self, snapshot: np.ndarray):
-        "Go back to a snapshot; gives the observations of that moment."
-        self.records, self._ready, self._seeded = self.task.accept(snapshot, self.num_envs), True, True
+        "Go back to a snapshot; gives the observations of that moment. A batch knows no episode that is over: such a record raises a ValueError."
+        R = self.task.accept(snapshot, self.num_envs)
+        over = np.flatnonzero(R['terminated'] | R['truncated'])
+        if over.size: raise ValueError(f"the episode of environment {over[0]} is over in the snapshot; a batch goes on from running episodes only")
+        self.records[:] = R
+        self._ready = self._seeded = bool((R['t'] >= 0).all())
         return self._observe()
 
     def render(self): return tuple(self.task.picture(e) for e in self.records) if self.render_mode else None
@@ -602,6 +637,8 @@ TASKS: dict[str, tuple[type, str]] = {}                          # 'RepeatPrevio
 
 def register(cls: type[POMDP]):
     "Register a POMDP class with Gymnasium, under its name and its aliases, at each difficulty."
+    other = TASKS.get(f'{cls.__name__}-{next(iter(cls.difficulties))}', (cls, ''))[0]
+    if other.__module__ != cls.__module__: raise ValueError(f"there is a {cls.__name__} already, in {other.__module__}; give this class another name")
     for name in (cls.__name__, *cls.aliases):
         for difficulty in cls.difficulties:
             TASKS[f'{name}-{difficulty}'] = (cls, difficulty)
@@ -611,7 +648,8 @@ def register(cls: type[POMDP]):
                                disable_env_checker=True, order_enforce=False)
 
 def find_task(task: str) -> tuple[type[POMDP], str]:
-    "The class and the difficulty of 'RepeatPrevious-hard'; a ValueError names the nearest."
+    "The class and the difficulty of 'RepeatPrevious-hard', or of its id in Gymnasium; a ValueError names the nearest."
+    task = task.removeprefix('srlviz/').removesuffix('-v0')
     if task not in TASKS: raise _unknown('task', task, TASKS)
     return TASKS[task]
 
