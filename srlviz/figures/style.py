@@ -42,8 +42,9 @@ METHOD_COLORS = {
     'context_lstm': '#009E73', 'context_attention': '#33B58F', 'context_conv1d': '#00734F', 'dynamics_x': '#CC79A7', 'dynamics_img': '#A84F80', 'dynamics_img_x': '#7A5195',
     'ts_regr_attention_t1': '#0072B2', 'ts_regr_lstm_t30': '#5B7FD1', 'ts_regr_convlstm_t30': '#D55E00', 'ts_regr_convlstm_lstm_t30': '#EE8646',
     # popgym
-    'mlp': '#8c8c8c', 'posmlp': '#6f6f6f', 'fr.stack': '#A6761D', 'tcn': '#4BA3A3', 'elman': '#E69F00', 'lstm': '#D55E00', 'gru': '#0072B2', 'indrnn': '#56B4E9',
-    'lmu': '#CC79A7', 's4d': '#009E73', 'fart': '#7A5195', 'fwp': '#5B7FD1', 'dnc': '#A84F80'}
+    'mlp': '#8c8c8c', 'posmlp': '#6f6f6f', 'fr.stack': '#A6761D', 'framestack': '#A6761D', 'tcn': '#4BA3A3', 'elman': '#E69F00', 'lstm': '#D55E00', 'gru': '#0072B2', 'indrnn': '#56B4E9',
+    'lmu': '#CC79A7', 's4d': '#009E73', 'fart': '#7A5195', 'fwp': '#5B7FD1', 'dnc': '#A84F80',
+    'ffm': '#66A61E', 'lru': '#1B7837', 'gtrxl': '#B22222'}
 PALETTE = ['#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#7A5195', '#A6761D']
 
 def split_method(method: str) -> tuple[str, str]:
