@@ -27,4 +27,3 @@ def concentration(theirs, e):
 
 INJECT = dict(RepeatFirst=repeat_first, RepeatPrevious=repeat_first, Autoencode=autoencode, CountRecall=count_recall, HigherLower=higher_lower, Concentration=concentration)
 LEGACY = {'HigherLower', 'Concentration'}                        # whose get_state is mended
-NOISE: dict = {}                                                 # none of these tasks has any

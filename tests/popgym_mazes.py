@@ -25,4 +25,3 @@ def escape(theirs, e):
 
 INJECT = dict(LabyrinthExplore=explore, LabyrinthEscape=escape)
 LEGACY = set(INJECT)
-NOISE = {}

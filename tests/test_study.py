@@ -126,6 +126,16 @@ def test_tasks_of_popgym(tmp_path):
     assert (tmp_path/'popgym_tasks.html').read_text().count('Plotly.newPlot(') >= 1 and Image.open(tmp_path/'tasks.png').width == 1600
 
 
+def test_memories_of_popgym(tmp_path):
+    "After sixty lessons a GRU knows the first token four steps later, and a network without memory guesses one of eight; parameters and state are counted."
+    done = execute(tmp_path, 'popgym_memories', models='MLP,GRU', tasks='first', delays='1,4', steps='60', length='16', runs='3')
+    assert done.returncode == 0, done.stdout + done.stderr
+    scores = load_scores(tmp_path/'scores.csv').query("source == 'srlviz'").set_index(['method', 'target', 'metric'])['value']
+    assert scores['GRU', 'delay 4', 'accuracy'] > .9 and abs(scores['MLP', 'delay 4', 'accuracy'] - 1/8) < .06      # of 512 answers: one standard error is .015
+    assert scores['GRU', 'mean', 'parameters'] == 3*256*(128 + 256 + 2) and [scores[m, 'mean', 'state floats'] for m in ('MLP', 'GRU')] == [0, 256]
+    assert (tmp_path/'popgym_memories.html').read_text().count('Plotly.newPlot(') >= 1
+
+
 @pytest.mark.parametrize('parameters, words', [(dict(tasks='RepeatFrist-easy'), "did you mean 'RepeatFirst-easy'"), (dict(episodes='1'), 'at least 2 episodes, got episodes=1')])
 def test_bad_parameters_of_popgym_are_named(parameters, words, tmp_path):
     done = execute(tmp_path, 'popgym_tasks', **parameters)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GOLDEN', 'MIX1', 'MIX2', 'B11', 'B27', 'B30', 'B31', 'B32', 'TASKS', 'random_word', 'random_int', 'random_float',
-           'random_normal', 'shuffle', 'stream', 'compiled', 'whole', 'Layout', 'flat_space', 'Task', 'POMDP', 'Script',
+           'random_normal', 'stream', 'compiled', 'whole', 'Layout', 'flat_space', 'Task', 'POMDP', 'Script',
            'POMDPVector', 'register', 'find_task', 'make_task', 'make_tasks']
 
 # %% ../../nbs/01_envs/03_pomdp.ipynb #924c555c
@@ -42,12 +42,6 @@ def random_float(e):
 def random_normal(e):
     "A standard normal number (Box and Muller; the second of the pair is not kept)."
     return np.sqrt(-2*np.log(1 - random_float(e)))*np.cos(2*np.pi*random_float(e))
-
-def shuffle(e, x):
-    "Shuffle the array `x` in place (Fisher and Yates)."
-    for i in range(x.size - 1, 0, -1):
-        j = random_int(e, i + 1)
-        x[i], x[j] = x[j], x[i]
 
 def stream(seed: int) -> np.uint64:
     "The start of the random stream of a seed."

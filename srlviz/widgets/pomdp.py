@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['make_world', 'task_menu', 'task_of', 'explain', 'number', 'say_action', 'say_seen', 'PlayBoard', 'plain',
-           'board_controls', 'PlayWidget', 'whole', 'rollout_strips', 'Rollout', 'EnvironmentExplorer']
+           'board_controls', 'PlayWidget', 'with_end', 'rollout_strips', 'Rollout', 'EnvironmentExplorer']
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #ed72faca
 import html, inspect, pathlib, re
@@ -321,7 +321,7 @@ def _coloured(x: float) -> str:
     return f'<span class="srlviz-{"gain" if x > 0 else "loss" if x < 0 else "even"}">{number(x)}</span>'
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #08703f68
-def whole(episode: Episode, end: Episode) -> Episode:
+def with_end(episode: Episode, end: Episode) -> Episode:
     """An episode of T steps and the instant after it as T + 1 rows, without actions."""
     both = lambda a, b: stack_records([a, b]) if a.dtype.names else np.concatenate([np.asarray(a), np.asarray(b)])
     obs = {k: DrawnFrames(v.world, both(v.records, end.obs[k].records), reveal=v.reveal, shape=v.shape[1:]) if isinstance(v, DrawnFrames) else both(v, end.obs[k]) for k, v in episode.obs.items()}
@@ -329,7 +329,7 @@ def whole(episode: Episode, end: Episode) -> Episode:
 
 def rollout_strips(env: gymnasium.Env, episode: Episode, end: Episode, *, reveal: bool = True, only: str = '') -> dict[str, Strip]:
     """The strips of `plot_rollout`: the hidden state, if it is to be seen (`only` one factor or group), then what is seen and done."""
-    e, strips = whole(episode, end), {}
+    e, strips = with_end(episode, end), {}
     groups = {f.name: f.group for f in factor_list(env)}
     if reveal and e.factors: strips['Hidden state'] = factor_strip(e, groups, [n for n, g in groups.items() if only in ('', n, g)])
     if 'vector' in e.obs: strips['What the agent sees and does'] = joined(observation_strip(env.observation_space, e.obs['vector']), action_strip(episode.actions, env.action_space))
@@ -498,7 +498,7 @@ class EnvironmentExplorer(StaticForm, W.VBox):
     # showing
     def _show(self, t: int):
         "Show the present episode at a step."
-        e, n = whole(*self.rollout), len(self.rollout.episode)
+        e, n = with_end(*self.rollout), len(self.rollout.episode)
         film = DrawnFrames(self.env.unwrapped, e.obs['frame'].records, reveal=self.reveal)
         rows, values = self._table(e, n)
         self._factor.layout.display = '' if self.reveal else 'none'
@@ -530,6 +530,6 @@ class EnvironmentExplorer(StaticForm, W.VBox):
 
     def figure(self) -> go.Figure:
         """Draw the static form: the picture of the step, and all strips with the step marked."""
-        sheet = self.env.unwrapped.sheet(whole(*self.rollout).obs['frame'].records[self.t], self.reveal)
+        sheet = self.env.unwrapped.sheet(with_end(*self.rollout).obs['frame'].records[self.t], self.reveal)
         title = f'{self.task}, {self.policy}, seed {self.seed}, episode {self.episode}, t = {self.t}'
         return plot_rollout(self.rollout.episode.rewards, self._strips(), self.t, frame=sheet.array(), title=title)
