@@ -1,6 +1,6 @@
 """The third tutorial in a real JupyterLab: PlayWidget by key presses and clicks, EnvironmentExplorer by its menus and its strips; what the page shows, and what the kernel then holds."""
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for        # noqa: F401, browser is a fixture
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for        # noqa: F401, browser is a fixture
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT/'nbs/tutorials/03_pomdps.ipynb'
@@ -24,7 +24,20 @@ class Board:
         wait_for(lambda: self.root.get_attribute('data-shown') is not None, say='the first picture is drawn')
     def ask(self, what): return self.lab.ask(f'{self.name}.{what}')
     def steps(self): return self.ask('recorder.steps')
-    def settled(self): return wait_for(lambda: self.root.get_attribute('data-shown') == str(self.ask('board.shown')), say='the page shows what the kernel drew')
+    def settled(self):
+        in_step(self.page)
+        wait_for(lambda: self.root.get_attribute('data-shown') == str(self.ask('board.shown')), say='the page shows what the kernel drew')
+    def begin(self, button):
+        "Another game, by a button. Nothing may be pressed before the page has it: a key that was meant for the game before is not played"
+        game = self.ask('board.game')
+        self.whole.get_by_role('button', name=button).click()
+        wait_for(lambda: self.ask('board.game') > game and self.steps() == 0, say=button)
+        self.settled()
+    def choose(self, task):
+        "Another task, by the menu"
+        self.menu('Task').select_option(task)
+        wait_for(lambda: self.ask('task') == f'{task}-easy' and self.steps() == 0, say=task)
+        self.settled()
     def focus(self): self.root.focus()
     def press(self, key):
         "A key, and the step that it makes"
@@ -35,6 +48,7 @@ class Board:
     def menu(self, label): return self.whole.locator('.widget-dropdown').filter(has=self.page.locator(f'label:text-is("{label}")')).locator('select')
     def at(self, x, y):
         "Where on the page a pixel of the picture is"
+        self.root.scroll_into_view_if_needed()
         self.settled()
         box, (width, height) = self.root.locator('img').bounding_box(), self.ask('board.size')
         return box['x'] + x*box['width']/width, box['y'] + y*box['height']/height
@@ -54,8 +68,7 @@ def mines(page, lab): return Board(page, lab, 'mines', 1)
 
 def test_keys(cards):
     "Each key is the action that the environment gives it"
-    cards.whole.get_by_role('button', name='same again').click()
-    wait_for(lambda: cards.steps() == 0)
+    cards.begin('same again')
     cards.focus()
     for key, action in (('h', 3), ('s', 0), ('d', 1), ('c', 2)):
         cards.press(key)
@@ -69,7 +82,7 @@ def test_pointer(cards):
     cards.click_target(2)
     n = cards.steps()
     cards.page.mouse.click(*cards.at(3, 3))                              # where nothing is
-    cards.page.wait_for_timeout(400)
+    in_step(cards.page)
     assert cards.steps() == n
     box = next(t['box'] for t in cards.ask('board.targets') if t['action'] == 1)
     cards.page.mouse.move(*cards.at((box[0] + box[2])/2, (box[1] + box[3])/2))
@@ -98,15 +111,15 @@ def test_curtain(cards):
     cards.whole.screenshot(path=SHOTS/'play_cards.png')
     box.uncheck()
     wait_for(lambda: cards.ask('board.size')[0] == wide)
+    cards.settled()
     assert cards.ask("recording().meta['looked'][-1]") is True
 
 def test_a_whole_game(cards):
     "To its end by keys; Enter begins the next; both are recorded"
-    cards.whole.get_by_role('button', name='new game').click()
-    wait_for(lambda: cards.steps() == 0, say='a new game')
-    seed = cards.ask('seed')
-    cards.settled()                                                      # the board has the keyboard: nobody has to press in it first
+    cards.begin('new game')
+    seed = cards.ask('seed')                                             # the board has the keyboard: nobody has to press in it first
     while not cards.ask('recorder.ended'): cards.page.keyboard.press('sdch'[cards.steps() % 4])
+    cards.settled()
     wait_for(lambda: 'over after 51 steps' in cards.root.locator('.srlviz-over').inner_text(), say='the page says so')
     cards.whole.screenshot(path=SHOTS/'play_over.png')
     cards.page.keyboard.press('h')                                       # too late: nothing happens
@@ -122,9 +135,7 @@ def test_a_game_is_a_recording(cards, lab):
 
 def test_another_task(cards):
     "By the menu: a maze, walked with the arrow keys; a key that is held never runs ahead"
-    cards.menu('Task').select_option('LabyrinthExplore')
-    wait_for(lambda: cards.ask('task') == 'LabyrinthExplore-easy' and cards.steps() == 0, say='the maze')
-    cards.settled()
+    cards.choose('LabyrinthExplore')
     cards.focus()
     for key, action in (('ArrowRight', 1), ('ArrowDown', 3), ('ArrowLeft', 0), ('ArrowUp', 2)):
         cards.press(key)
@@ -132,21 +143,19 @@ def test_another_task(cards):
     before = cards.steps()
     cards.root.evaluate("r => { for (let i = 0; i < 30; i++) r.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', repeat: i > 0, bubbles: true })) }")
     wait_for(lambda: cards.steps() > before)
-    cards.page.wait_for_timeout(500)
+    cards.settled()
     assert cards.steps() == before + 1
     cards.whole.screenshot(path=SHOTS/'play_maze.png')
 
 def test_a_slider(cards):
     "A pendulum: an action between two bounds, by slider and by key"
-    cards.menu('Task').select_option('PositionOnlyPendulum')
-    wait_for(lambda: cards.ask('task') == 'PositionOnlyPendulum-easy')
-    cards.settled()
+    cards.choose('PositionOnlyPendulum')
     bar = cards.root.locator('input[type=range]')
     bar.focus()
     cards.page.keyboard.press('End')
     assert bar.input_value() == '2'
     cards.page.keyboard.press('Enter')
-    wait_for(lambda: cards.steps() == 1)
+    wait_for(lambda: cards.steps() == 1, say='Enter is a step')
     assert cards.ask("recorder.last(1)[0]['action'].tolist()") == [2]
     cards.settled()
     cards.focus()
@@ -158,6 +167,7 @@ def test_a_board(mines):
     "A tile by the pointer, and another by arrows and Enter"
     mines.click_target([3, 3])
     mines.page.mouse.move(5, 5)
+    mines.settled()
     mines.focus()
     mines.page.keyboard.press('ArrowRight')                              # the first key shows where it is
     ring = mines.root.locator('.srlviz-ring')
@@ -167,11 +177,14 @@ def test_a_board(mines):
     assert mines.ask("recorder.last(1)[0]['action'].tolist()") == [1, 1]
     mines.whole.screenshot(path=SHOTS/'play_mines.png')
 
-def menu(page, name): return page.locator('.srlviz-environment-explorer .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select')
+def menu(page, name):
+    in_step(page)                                                        # the kernel may have sent other choices
+    return page.locator('.srlviz-environment-explorer .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select')
 def explorer(page):
     player = page.locator('.srlviz-environment-explorer .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') is not None, say='the first frame is drawn')
+    in_step(page)
     return player
 
 def test_policies(page, lab):
@@ -189,6 +202,7 @@ def test_linked(page, lab):
     graph = strips.locator('.js-plotly-plot')
     wait_for(lambda: graph.count() and graph.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the strips are drawn')
     strips.scroll_into_view_if_needed()
+    in_step(page)
     x, y = graph.evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(30), r.top + l.yaxis3._offset + 12] }")
     page.mouse.click(x, y)
     wait_for(lambda: player.get_attribute('data-frame') == '30' and lab.ask('explorer.t') == 30 and strips.get_attribute('data-cursor') == '30', say='picture, kernel and line are at 30')
@@ -208,6 +222,7 @@ def test_hidden(page, lab):
     t, wide = lab.ask('explorer.t'), player.locator('canvas').first.evaluate('c => c.width')
     box.uncheck()
     wait_for(lambda: player.locator('canvas').first.evaluate('c => c.width') < wide and lab.ask('explorer.reveal') is False, say='the curtain is closed')
+    in_step(page)
     wait_for(lambda: int(player.get_attribute('data-frame')) == t, say='at the same step')
     assert not player.get_by_role('button', name='asked', exact=True).count()
     box.check()
@@ -223,13 +238,14 @@ def test_another_world(page, lab):
     wait_for(lambda: lab.ask('explorer.seed') == 5, say='another seed')
     menu(page, 'Episode').select_option(index=2)
     wait_for(lambda: lab.ask('explorer.episode') == 2)
+    in_step(page)                                                        # a key before that is meant for the episode before
     player.locator('.srlviz-stage').click()
     page.keyboard.press('End')
     wait_for(lambda: lab.ask('explorer.t') == lab.ask('len(explorer.rollout.episode)') == int(player.get_attribute('data-frame')), say='the moment after the last action')
     page.locator('.srlviz-environment-explorer').screenshot(path=SHOTS/'explorer_maze.png')
     lab.ask("[setattr(explorer, 'episode', 1), setattr(explorer, 't', 7)]")       # in one go, while the page still opens the episode
     wait_for(lambda: player.get_attribute('data-frame') == '7', say='the page shows that step')
-    page.wait_for_timeout(500)
+    in_step(page)
     assert lab.ask('[explorer.episode, explorer.t]') == [1, 7] and player.get_attribute('data-frame') == '7'
 
 def test_alone(page):
