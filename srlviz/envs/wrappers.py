@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MODES', 'SingleFace', 'VectorFace', 'AnyWrapper', 'joined', 'joined_space', 'like', 'either', 'zero_of',
-           'PreviousAction', 'Antialias', 'state_space_of', 'state_of', 'Markovian', 'flat', 'unflat', 'Flatten',
+           'PreviousAction', 'Antialias', 'state_space_of', 'state_of', 'Markovian', 'unflat', 'Flatten',
            'DiscreteAction']
 
 # %% ../../nbs/01_envs/08_wrappers.ipynb #a811a98c
@@ -17,6 +17,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from ..core.play import flat
 from ..core.protocols import unknown
 from .pomdp import POMDPVector
 
@@ -276,55 +277,6 @@ class Markovian(AnyWrapper):
         return info
 
 # %% ../../nbs/01_envs/08_wrappers.ipynb #870ac920
-def flat(space: spaces.Space, x, lead: tuple = (), dtype=np.float32, dim: int | None = None) -> np.ndarray:
-    """Flatten a value of a space, or a batch of them.
-
-    Parameters
-    ----------
-    space : of one value
-    x : a value; with `lead` (N,) a batch of N, as vector environments give it
-    dtype : of the result
-    dim : k, if it is known
-
-    Returns
-    -------
-    (*lead, k), `gymnasium.spaces.flatten` of each
-    """
-    out = np.zeros((*lead, spaces.flatdim(space) if dim is None else dim), dtype)
-    _write(space, x, out, 0)
-    return out
-
-def _write(space, x, out, n: int) -> int:
-    "Write a value, or a batch, into the columns of `out` from the n-th; gives the next free one."
-    if isinstance(space, spaces.Discrete): return _write_codes(space, x - space.start, out, n, int(space.n))
-    if isinstance(space, spaces.Tuple):
-        for s, v in zip(space.spaces, x, strict=True): n = _write(s, v, out, n)
-        return n
-    if isinstance(space, spaces.Dict):
-        for k, s in space.spaces.items(): n = _write(s, x[k], out, n)
-        return n
-    lead = out.shape[:-1]
-    if isinstance(space, spaces.MultiDiscrete):
-        codes, sizes = (np.asarray(x, np.int64) - space.start).reshape(*lead, -1), space.nvec.ravel()
-        if (codes < 0).any() or (codes >= sizes).any(): raise ValueError(f"an observation is not in its space {space}: {x}")
-        np.put_along_axis(out, codes + (n + np.cumsum(sizes) - sizes), 1, -1)
-        return n + int(sizes.sum())
-    if isinstance(space, (spaces.Box, spaces.MultiBinary)): rows = np.asarray(x).reshape(*lead, -1)
-    elif lead: rows = np.stack([spaces.flatten(space, v) for v in iterate(batch_space(space, *lead), x)])
-    else: rows = spaces.flatten(space, x)
-    out[..., n:n + rows.shape[-1]] = rows
-    return n + rows.shape[-1]
-
-def _write_codes(space, code, out, n: int, size: int) -> int:
-    "Write one-hot a code from 0 to size-1, or a batch of them."
-    if out.ndim == 1:
-        if not 0 <= code < size: raise ValueError(f"an observation is not in its space {space}: {code + space.start}")
-        out[n + code] = 1
-    else:
-        if (code < 0).any() or (code >= size).any(): raise ValueError(f"an observation is not in its space {space}: {code + space.start}")
-        out[np.arange(len(code)), n + code] = 1
-    return n + size
-
 def _sizes(space) -> np.ndarray:
     "How many values each number of a space of codes can take."
     return np.array([space.n]) if isinstance(space, spaces.Discrete) else space.nvec.ravel()
