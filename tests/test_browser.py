@@ -2,7 +2,7 @@
 
 Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
 """
-import json, os, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
+import json, os, shutil, socket, subprocess, sys, time, urllib.request
 from pathlib import Path
 
 import nbformat, pytest
@@ -14,13 +14,29 @@ INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMI
 FLAGS = ['--no-sandbox', '--headless=new', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
 SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
 
-def wait_for(what, timeout=30, every=.2, say=''):
+def wait_for(what, timeout=60, every=.2, say=''):
     "Ask until the answer is true, and give it"
     end, seen = time.time() + timeout, None
     while time.time() < end:
         if seen := what(): return seen
         time.sleep(every)
     raise AssertionError(f'waited {timeout} s in vain: {say or what}; last answer {seen!r}')
+
+IN_STEP = """() => Promise.race([new Promise((_, fail) => setTimeout(() => fail(new Error('the kernel does not answer')), 240000)), (async () => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    for (let i = 0; i < 2; i++) await kernel.requestExecute({ code: '', silent: true, store_history: false }).done;
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+})()])"""
+
+def in_step(page):
+    """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is drawn.
+
+    An empty request stands in the same two queues as what widgets say. Twice, for an answer may bring a question. What follows may press at a computed place, press a key that is meant
+    for the state that the kernel is in, or read a value once.
+    """
+    page.evaluate(IN_STEP)
+
+DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
 class Lab:
     "A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook"
@@ -41,25 +57,25 @@ class Lab:
         flags = ['--no-browser', '--ip=127.0.0.1', f'--port={self.url.split(":")[-1]}', '--allow-root', '--IdentityProvider.token=', '--ServerApp.disable_check_xsrf=True', f'--ServerApp.root_dir={folder}',
                  '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate', '--LabApp.expose_app_in_browser=True']
         self.process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', *flags], cwd=folder, env=env, stdout=open(folder/'lab.log', 'w'), stderr=subprocess.STDOUT)
-        wait_for(self._up, 60, say='JupyterLab starts')
+        wait_for(self._up, 120, say='JupyterLab starts')
 
     def _up(self):
         if self.process.poll() is not None: raise AssertionError((self.folder/'lab.log').read_text()[-2000:])
-        try: return urllib.request.urlopen(f'{self.url}/api/status', timeout=2).status == 200
+        try: return urllib.request.urlopen(f'{self.url}/api/status', timeout=5).status == 200
         except OSError: return False
 
     def kernels(self):
         try: return json.load(urllib.request.urlopen(f'{self.url}/api/kernels', timeout=5))
-        except urllib.error.HTTPError: return []            # a busy machine: the server answers 500 while the kernel is being started
+        except OSError: return []                           # a busy machine: the server answers 500, or late, while the kernel is being started
 
     def ask(self, expression):
         "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
         if not self.client:
             from jupyter_client import BlockingKernelClient
-            kernel, = self.kernels()
+            kernel, = wait_for(self.kernels, say='the server tells its kernel')
             self.client = BlockingKernelClient(connection_file=str(self.folder/f'runtime/kernel-{kernel["id"]}.json'))
-            self.client.load_connection_file(); self.client.start_channels(); self.client.wait_for_ready(timeout=30)
-        reply = self.client.execute_interactive('', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=30, store_history=False)
+            self.client.load_connection_file(); self.client.start_channels(); self.client.wait_for_ready(timeout=60)
+        reply = self.client.execute_interactive('', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=120, store_history=False)
         answer = reply['content']['user_expressions']['r']
         assert answer['status'] == 'ok', (expression, answer)
         return json.loads(eval(answer['data']['text/plain']))
@@ -92,23 +108,26 @@ def open_page(browser, lab):
     "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
     SHOTS.mkdir(exist_ok=True)
     page = browser.new_page(viewport=dict(width=1400, height=1250))
+    page.set_default_timeout(60_000)
     page.outside, page.errors = [], []
     page.on('request', lambda r: page.outside.append(r.url) if not r.url.startswith((lab.url, lab.url.replace('http', 'ws'), 'data:', 'blob:', 'about:')) else None)
     page.on('pageerror', lambda e: page.errors.append(f'{e}\n{e.stack}'))
     page.on('console', lambda m: page.errors.append(m.text) if m.type == 'error' and 'srlviz' in m.text else None)
     run_all(page, lab)
+    page.wait_for_function(DRAWN)                             # until then the page moves under the pointer
+    in_step(page)
     return page
 
 def run_all(page, lab):
     "Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads; not by waiting for the command, whose promise may stay pending"
     page.goto(f'{lab.url}/lab/tree/notebook.ipynb')
-    page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=60_000)
-    page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=60_000)
-    wait_for(lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'], 60, say='the kernel is connected and idle')
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=60_000)
+    page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
+    page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
+    wait_for(lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'], 120, say='the kernel is connected and idle')
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=120_000)
     page.evaluate("() => { window.jupyterapp.commands.execute('application:toggle-left-area'); window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }")
     prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
-    try: page.wait_for_function(f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}", timeout=240_000)
+    try: page.wait_for_function(f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}", timeout=480_000)
     except Exception:
         page.screenshot(path=SHOTS/'failed_run.png', full_page=True)
         wrong = page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], .jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
@@ -135,25 +154,29 @@ def test_the_frame_is_the_recorded_one(page, lab):
     assert drawn == lab.ask("recording[1].obs['frame'][200].ravel().tolist()")
     lab.ask("browser.seek(0, 0)")
     wait_for(lambda: shown(player) == 0)
+    in_step(page)                                              # a jump also stops: it must not stop what the next test plays
 
 def test_play(page, lab):
     player = player_in(page, '.srlviz-frame-browser')
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 12, say='frames move')
-    assert wait_for(lambda: lab.ask('[browser.player.playing, browser.t]'))[0] is True
+    wait_for(lambda: lab.ask('browser.player.playing'), say='the kernel knows that it plays')
     page.screenshot(path=SHOTS/'browser_playing.png')
     page.keyboard.press('Space')
     wait_for(lambda: player.get_attribute('data-playing') == 'false', say='space stops it')
+    in_step(page)
     t = agree(player, lab, 'browser')
     assert t > 12 and lab.ask('browser.player.playing') is False
     assert int(player.locator('input[type=number]').input_value()) == t
 
 def test_slider_and_keys(page, lab):
     player = player_in(page, '.srlviz-frame-browser')
+    in_step(page)
     box = player.locator('input[type=range]').bounding_box()
     now, last = shown(player), lab.ask('int(recording.lengths[browser.episode]) - 1')
     middle = box['y'] + box['height']/2
     page.mouse.move(box['x'] + 8 + (box['width'] - 16)*now/last, middle); page.mouse.down(); page.mouse.move(box['x'] + box['width']*.7, middle, steps=6); page.mouse.up()
+    in_step(page)
     t = agree(player, lab, 'browser')
     assert .6*last < t < .8*last
     player.locator('.srlviz-stage').click()
@@ -164,18 +187,21 @@ def test_slider_and_keys(page, lab):
     for key, to in (('Home', 0), ('End', last)):
         page.keyboard.press(key)
         wait_for(lambda: shown(player) == to, say=f'{key} jumps to {to}')
+    in_step(page)
     assert agree(player, lab, 'browser') == last
     assert page.locator('.jp-Notebook').first.evaluate("n => !n.classList.contains('jp-mod-editMode')")     # no key reached the notebook
 
 def test_another_episode_while_one_plays(page, lab):
     "The kernel's answer meets a page that is moving: both must end at the new episode's first step"
     player = player_in(page, '.srlviz-frame-browser')
+    player.locator('.srlviz-stage').click()
     page.keyboard.press('Home')
+    wait_for(lambda: shown(player) == 0)
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 5, say='it plays')
     page.locator('.srlviz-frame-browser select').first.select_option(index=2)
     wait_for(lambda: lab.ask('browser.episode') == 2 and shown(player) == 0, say='the page shows the new episode')
-    page.wait_for_timeout(500)
+    in_step(page)
     assert (shown(player), lab.ask('[browser.episode, browser.t, browser.player.playing]')) == (0, [2, 0, False])
     assert int(page.locator('.srlviz-frame-browser .srlviz-plot').first.get_attribute('data-cursor')) == 0
 
@@ -186,53 +212,65 @@ def test_table_and_strip(page, lab):
     strip = page.locator('.srlviz-frame-browser .srlviz-plot').first
     wait_for(lambda: 'Ball x' in strip.inner_text(), say='the strip shows it')
     strip.scroll_into_view_if_needed()
+    in_step(page)
     x, y, t = strip.locator('.js-plotly-plot').evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }")
     page.mouse.click(x, y)
     wait_for(lambda: shown(player) == t, say='a press in the strip moves the frame')
+    in_step(page)
     assert agree(player, lab, 'browser') == t and int(strip.get_attribute('data-cursor')) == t
     cell = player.locator('tr[data-name=ball_x] td').last.inner_text()
     assert int(cell) == lab.ask("int(browser.current()['ball_x'])")
     marks = player.locator('input[type=checkbox]')
     ringed = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
-    assert marks.is_checked() and player.locator('canvas').last.evaluate(ringed)
+    wait_for(lambda: marks.is_checked(), say='marks are on')
+    assert player.locator('canvas').last.evaluate(ringed)
     marks.uncheck()
     wait_for(lambda: lab.ask('browser.show_marks') is False)
     assert not player.locator('canvas').last.evaluate(ringed)
     marks.check()
     page.screenshot(path=SHOTS/'browser_strip.png')
 
+def cell_of(heat, variable, method):
+    "Where on the page a cell of the heat map is"
+    return heat.evaluate("""(g, [variable, method]) => { const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
+        const i = d.findIndex(row => row[0][1] === variable), j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method), middle = (e, k) => (e[k] + e[k + 1])/2;
+        return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i))] }""", [variable, method])
+
 def test_heat_map(page, lab):
     heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
     heat.scroll_into_view_if_needed()
     wait_for(lambda: heat.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the heat map is drawn')
+    in_step(page)
     method = 'random_cnn · standardized'
     assert lab.ask('[heatmap.variable, heatmap.method]') != ['ball_x', method]
-    x, y = heat.evaluate("""(g, method) => { const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
-        const i = d.findIndex(row => row[0][1] === 'ball_x'), j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method), middle = (e, k) => (e[k] + e[k + 1])/2;
-        return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i))] }""", method)
+    x, y = cell_of(heat, 'ball_x', method)
     page.mouse.move(x, y)
-    page.wait_for_selector('.srlviz-probe-heatmap .hoverlayer .hovertext', timeout=10_000)
+    page.wait_for_selector('.srlviz-probe-heatmap .hoverlayer .hovertext')
     page.mouse.click(x, y)
     wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it')
     trace = page.locator('.srlviz-probe-heatmap .srlviz-plot').nth(1)
     wait_for(lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(), say='true against predicted is drawn')
-    assert f"{lab.ask('int((heatmap._answers()[0] != heatmap._answers()[1]).sum())'):,} of" in page.locator('.srlviz-status').inner_text()
+    wrong = lab.ask('int((heatmap._answers()[0] != heatmap._answers()[1]).sum())')
+    wait_for(lambda: f'{wrong:,} of' in page.locator('.srlviz-status').inner_text(), say='the sentence tells how many are wrong')
     page.mouse.move(5, 5)
     page.screenshot(path=SHOTS/'heatmap_cell.png')
 
 def test_worst_frames(page, lab):
+    in_step(page)
     worst = lab.ask("heatmap.worst[['episode', 't']].astype(int).values.tolist()")
     thumbs = page.locator('.srlviz-picker button')
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()
     player = page.locator('.srlviz-probe-heatmap .srlviz-player').first
     wait_for(lambda: player.get_attribute('data-frame') == str(worst[0][1]), say='the worst frame is shown before anything is pressed')
+    in_step(page)
     assert thumbs.first.get_attribute('aria-pressed') == 'true'
-    assert len({b['y'] for b in (thumb.bounding_box() for thumb in thumbs.all())}) == 1        # one row
+    wait_for(lambda: len({b['y'] for b in (thumb.bounding_box() for thumb in thumbs.all())}) == 1, say='they stand in one row')
     for k, press in ((min(1, len(worst) - 1), lambda b: b.click()), (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter')))):      # once by pointer, once by keyboard
         press(thumbs.nth(k))
         wait_for(lambda: lab.ask('[list(heatmap.selection or []), [heatmap.browser.episode, heatmap.browser.t]]') == [worst[k]]*2, say='the kernel opens that frame')
         wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), say='the page shows it')
+        in_step(page)
         assert thumbs.nth(k).get_attribute('aria-pressed') == 'true'
     player.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
@@ -242,10 +280,25 @@ def test_worst_frames(page, lab):
 def test_menus_choose_the_same_cells(page, lab):
     menus = page.locator('.srlviz-probe-heatmap select')
     menus.nth(0).select_option('ball_y')
+    wait_for(lambda: lab.ask('heatmap.variable') == 'ball_y')
+    in_step(page)
     menus.nth(1).select_option('Majority')
     wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_y', 'majority'], say='the menus set the traits')
+    in_step(page)
     menus.nth(2).select_option('Accuracy')
     wait_for(lambda: 'Accuracy' in page.locator('.srlviz-probe-heatmap .js-plotly-plot').first.inner_text(), say='the heat map shows the other metric')
+
+def test_short_presses(page, lab):
+    "A press just after a move, while plotly does not look where the pointer is: none is lost"
+    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
+    heat.scroll_into_view_if_needed()
+    for k, ms in enumerate((0, 50, 56, 62, 68, 74)):
+        in_step(page)
+        variable = ('ball_x', 'player_y')[k % 2]
+        x, y = cell_of(heat, variable, 'random_cnn')
+        page.mouse.move(x + 3, y); page.mouse.move(x, y); page.mouse.down(); page.wait_for_timeout(ms); page.mouse.up()
+        wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == [variable, 'random_cnn'], say=f'a press of {ms} ms chooses {variable}')
+    page.mouse.move(5, 5)
 
 def test_dark_theme(page, lab):
     "The inks follow the theme at once, without the kernel"
@@ -265,7 +318,7 @@ def test_reload_shows_the_present_state(page, lab):
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
     wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
     page.reload()
-    page.wait_for_selector('.srlviz-frame-browser .srlviz-player', timeout=60_000)
+    page.wait_for_selector('.srlviz-frame-browser .srlviz-player', timeout=120_000)
     player = player_in(page, '.srlviz-frame-browser')
     wait_for(lambda: shown(player) == t, say='the frame is the one that was left')
     heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first

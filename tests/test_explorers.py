@@ -1,6 +1,6 @@
 """The second tutorial in a real JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames; what a reader presses and drags, what the page shows, what the kernel then holds."""
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for        # noqa: F401, browser is a fixture
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for        # noqa: F401, browser is a fixture
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT/'nbs/tutorials/02_atari.ipynb'
@@ -18,6 +18,7 @@ def plot(page, where, k=0):
     view = page.locator(f'{where} .js-plotly-plot').nth(k)
     wait_for(lambda: view.count() and view.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the plot is drawn')
     view.scroll_into_view_if_needed()
+    in_step(page)
     return view
 
 def point(view, x, y):
@@ -30,7 +31,9 @@ def cell(heat, *wanted):
         for (const [i, row] of customdata.entries()) for (const [j, c] of row.entries())
             if (wanted.every((w, k) => w === null || c[k] === w)) return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""", wanted)
 
-def menu(page, name): return page.locator('.srlviz-dashboard .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select').first
+def menu(page, name):
+    in_step(page)                                              # the kernel may have sent other choices
+    return page.locator('.srlviz-dashboard .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select').first
 
 def test_a_game(page, lab):
     "A press on a cell of the games shows that game: its categories and its variables"
@@ -45,10 +48,11 @@ def test_a_game(page, lab):
 def test_a_variable(page, lab):
     "A press on a variable opens frames, with that variable over time"
     page.mouse.click(*cell(plot(page, '.srlviz-probe-heatmap'), None, 'ball_y', 'srlviz', 'random_cnn'))
-    wait_for(lambda: lab.ask("[dashboard.variable, dashboard.method, dashboard.browser and dashboard.browser.factor]") == ['ball_y', 'random_cnn', 'ball_y'], 60, say='the frames are there')
+    wait_for(lambda: lab.ask("[dashboard.variable, dashboard.method, dashboard.browser and dashboard.browser.factor]") == ['ball_y', 'random_cnn', 'ball_y'], 120, say='the frames are there')
     player = page.locator('.srlviz-dashboard .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first frame is drawn')
+    in_step(page)
     assert player.locator('tr[data-name=ball_y] button').get_attribute('aria-pressed') == 'true'
     wait_for(lambda: 'Ball y' in page.locator('.srlviz-dashboard .srlviz-frame-browser .srlviz-plot').first.inner_text(), say='the variable is drawn over time')
     page.screenshot(path=SHOTS/'dashboard_frames.png')
@@ -67,6 +71,7 @@ def test_raw_against_standardized(page, lab):
     menu(page, 'Show').select_option('Raw against standardized')
     heat = plot(page, '.srlviz-dashboard')
     wait_for(lambda: lab.ask('dashboard.view') == 'conditioning' and 'Ring: a probe on raw codes' in heat.inner_text(), say='the arrows are drawn')
+    in_step(page)
     x, y = heat.evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong'); return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }")
     page.mouse.click(x, y)
     wait_for(lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'random_cnn'], say='a press on a ring chooses its game and encoder')
@@ -81,6 +86,7 @@ def test_a_byte(page, lab):
     wait_for(lambda: lab.ask('explorer.address') == 49, say='the byte is chosen')
     status = page.locator('.srlviz-ram-explorer .srlviz-status').first
     wait_for(lambda: '49 · ball_x' in status.inner_text() and 'pixels change' in status.inner_text(), say='the page says what it moves')
+    in_step(page)
     before = lab.ask('explorer.value')
     page.locator('.srlviz-ram-explorer [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
@@ -90,9 +96,10 @@ def test_a_byte(page, lab):
 
 def test_what_each_byte_moves(page, lab):
     page.get_by_role('button', name='find what each byte moves').click()
-    wait_for(lambda: lab.ask('explorer.colours') == 'effects', 60, say='the table is there')
+    wait_for(lambda: lab.ask('explorer.colours') == 'effects', 120, say='the table is there')
     wait_for(lambda: 'which bytes move which pixels' in plot(page, '.srlviz-ram-explorer', 1).inner_text(), say='the grid shows it')
     page.screenshot(path=SHOTS/'ram_effects.png')
+    in_step(page)
     ram = lab.ask('explorer.lab.ram.tolist()')
     page.get_by_role('button', name='play on').click()
     wait_for(lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.effects is None'), say='another moment')
@@ -105,7 +112,7 @@ def test_a_region(page, lab):
     box = wait_for(lambda: lab.ask('explorer.box'), say='the kernel knows the region')
     assert all(abs(a - b) <= 1 for a, b in zip(box, (20, 40, 100, 180)))
     page.get_by_role('button', name='which byte tells it?').click()
-    best = wait_for(lambda: lab.ask("None if explorer.predictors is None else explorer.predictors['address'].tolist()[:3]"), 60, say='the answer')
+    best = wait_for(lambda: lab.ask("None if explorer.predictors is None else explorer.predictors['address'].tolist()[:3]"), 120, say='the answer')
     wait_for(lambda: str(best[0]) in plot(page, '.srlviz-ram-explorer', 2).inner_text(), say='the bars show it')
     page.screenshot(path=SHOTS/'ram_region.png')
     x, y = plot(page, '.srlviz-ram-explorer', 2).evaluate("g => { const r = g.querySelectorAll('.bars path')[0].getBoundingClientRect(); return [r.left + r.width/2, r.top + r.height/2] }")
@@ -118,6 +125,7 @@ def test_loss_map(page, lab):
     page.mouse.click(*point(view, 5*16 + 21.5, 6*16 + 21.5))
     wait_for(lambda: lab.ask('list(places.cell)') == [6, 5], say='the place is chosen')
     wait_for(lambda: 'row 6, column 5' in plot(page, '.srlviz-infonce-map', 1).inner_text(), say='its patches are shown')
+    in_step(page)
     page.locator('.srlviz-infonce-map [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
     wait_for(lambda: lab.ask('places.pair') == 1 and 'number 2 from the hardest' in page.locator('.srlviz-infonce-map .srlviz-status').inner_text())
@@ -129,12 +137,17 @@ def test_nearest(page, lab):
     player = page.locator('.srlviz-nearest-frames .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '100', say='the query is drawn')
+    in_step(page)
     want = lab.ask("nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
     page.locator('.srlviz-nearest-frames .srlviz-picker').nth(1).locator('button').nth(2).click()
     wait_for(lambda: lab.ask('list(nearest.query)') == want and player.get_attribute('data-frame') == str(want[1]), say='the neighbour is the query')
+    in_step(page)
     page.screenshot(path=SHOTS/'nearest.png')
+    keys = "() => [document.activeElement.closest('.srlviz-picker') !== null, [...document.activeElement.parentElement.children].indexOf(document.activeElement)]"
+    assert page.evaluate(keys) == [True, 2], 'the keys stay with the frames, though these are others'
     page.get_by_role('button', name='back', exact=True).click()
     wait_for(lambda: lab.ask('list(nearest.query)') == [0, 100] and player.get_attribute('data-frame') == '100')
+    in_step(page)
     player.locator('[data-do=play]').click()
     wait_for(lambda: int(player.get_attribute('data-frame')) > 110, say='it plays')
     assert lab.ask('list(nearest.query)') == [0, 100]

@@ -1,6 +1,6 @@
 """MemoryExplorer: its traits without a browser, and the fourth tutorial in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
 import numpy as np, pytest, torch, traitlets
-from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for        # noqa: F401, browser is a fixture
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for        # noqa: F401, browser is a fixture
 
 from srlviz.core.protocols import catalog
 from srlviz.core.recordings import Episode, Recording
@@ -105,9 +105,12 @@ def explorer(page, k=0):
     whole.scroll_into_view_if_needed()
     drawn = whole.locator('.js-plotly-plot')
     wait_for(lambda: drawn.count() >= 4 and all(p.evaluate("g => !!g._fullLayout?.xaxis?._length") for p in drawn.all()), say='all plots are drawn')
+    in_step(page)
     return whole
 
-def menu(whole, name): return whole.locator('.widget-dropdown').filter(has=whole.page.locator(f'label:text-is("{name}")')).locator('select')
+def menu(whole, name):
+    in_step(whole.page)
+    return whole.locator('.widget-dropdown').filter(has=whole.page.locator(f'label:text-is("{name}")')).locator('select')
 def cursors(whole): return [p.get_attribute('data-cursor') for p in whole.locator('.srlviz-plot').all()[:3]]
 def at(plot, x): return plot.evaluate("(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }", x)
 
@@ -116,8 +119,9 @@ def test_a_press_moves_all(page, lab):
     "A press in the state moves the line in all three plots, the slider and the sentence"
     whole = explorer(page)
     state = whole.locator('.js-plotly-plot').nth(1)
-    left = [p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round)") for p in whole.locator('.js-plotly-plot').all()[:3]]
-    assert left[0] == left[1] == left[2], 'the steps of the plots stand below one another'
+    left = lambda: [p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round).join()") for p in whole.locator('.js-plotly-plot').all()[:3]]
+    wait_for(lambda: len(set(left())) == 1, say='the steps of the plots stand below one another')
+    in_step(page)
     page.mouse.click(*at(state, 20))
     wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20']*3, say='kernel and lines are at 20')
     wait_for(lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').nth(1).inner_text(), say='the sentence tells')
@@ -128,6 +132,7 @@ def test_by_keyboard(page, lab):
     whole = explorer(page)
     lab.ask("setattr(explorer, 't', 20)")
     wait_for(lambda: cursors(whole) == ['20']*3)
+    in_step(page)
     whole.locator('.noUi-handle, [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
     wait_for(lambda: lab.ask('explorer.t') == 21 and cursors(whole) == ['21']*3, say='the arrow key is a step')
@@ -137,6 +142,7 @@ def test_a_reset(page, lab):
     "A new episode by a press: the past is cut off, in the kernel and in the picture; and back"
     whole = explorer(page)
     lab.ask("setattr(explorer, 't', 24)")
+    in_step(page)
     button = whole.get_by_role('button', name='begin an episode at t = 24')
     wait_for(lambda: button.count(), say='the button tells the step')
     button.click()
@@ -165,6 +171,7 @@ def test_tables(page, lab):
     "The last explorer of the tutorial: cards, recall and cost, with the model marked"
     whole = explorer(page, 2)
     wait_for(lambda: whole.locator('.js-plotly-plot').count() == 6, say='three over time, the table of weights, recall, cost')
+    in_step(page)
     assert lab.ask("[t.line.width for t in watch.recalled.figure.data if t.name == 'GRU'][0] > [t.line.width for t in watch.recalled.figure.data if t.name == 'MLP'][0]")
     page.wait_for_timeout(600)
     whole.screenshot(path=SHOTS/'memory_cards.png')

@@ -28,6 +28,7 @@ def test_page_alone(page_path, chromium):
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
         page, asked, errors = browser.new_page(), [], []
+        page.set_default_timeout(60_000)
         page.on('request', lambda r: asked.append(r.url)); page.on('pageerror', lambda e: errors.append(str(e)))
         page.on('console', lambda m: errors.append(m.text) if m.type == 'error' else None)
         page.goto(page_path.as_uri())

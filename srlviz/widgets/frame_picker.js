@@ -9,6 +9,7 @@ function render({ model, el }) {
 
   function draw() {
     const images = model.get('images'), captions = model.get('captions'), zoom = model.get('zoom');
+    const held = [...root.querySelectorAll('button')].indexOf(root.getRootNode().activeElement);
     root.setAttribute('aria-label', model.get('label'));
     root.replaceChildren(...images.map((bytes, i) => {
       const button = document.createElement('button'), image = new Image(), text = document.createElement('span');
@@ -22,6 +23,7 @@ function render({ model, el }) {
       button.onclick = () => { model.set('picked', i); model.set('picks', model.get('picks') + 1); model.save_changes(); };
       return button;
     }));
+    root.querySelectorAll('button')[held]?.focus({ preventScroll: true });             // other frames take the place of those that stood here: the keys stay here too
     pick();
   }
   function write() { const captions = model.get('captions'); root.querySelectorAll('span').forEach((span, i) => { span.textContent = captions[i] ?? ''; }); }

@@ -39,6 +39,7 @@ function render({ model, el }) {
     let text = model.get('fig_json');
     for (const [neutral, colour] of Object.entries(model.get('inks')[isDark() ? 'dark' : 'light'] ?? {})) text = text.replaceAll(neutral, colour);
     const { data, layout } = JSON.parse(text);
+    div.style.height = layout.height ? `${layout.height}px` : '';       // or plotly, once its box is resized, takes the height from a box that has none
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
@@ -93,11 +94,16 @@ function render({ model, el }) {
     await draw();
     if (ended) return;
     if (channel()) globalThis.dispatchEvent(new CustomEvent('srlviz-where', { detail: { channel: channel() } }));
-    div.on('plotly_click', event => {
-      const p = event.points[0];
+    let taken = true;
+    const take = ([p]) => {
+      taken = true;
       model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: p.customdata ?? null, n: (model.get('clicked').n || 0) + 1 });
       model.save_changes();
-    });
+    };
+    div.on('plotly_click', event => take(event.points));
+    // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
+    div.addEventListener('mousedown', () => { taken = false; }, true);
+    div.addEventListener('click', event => { if (!taken && event.target.classList.contains('drag')) setTimeout(() => { if (!taken && !ended && div._hoverdata?.length) take(div._hoverdata); }, 80); });
     div.on('plotly_selected', event => {
       const [x, y] = ['x', 'y'].map(axis => Object.entries(event?.range ?? {}).find(([name]) => name.startsWith(axis))?.[1].slice().sort((a, b) => a - b));
       model.set('selected', event?.points?.map(p => p.pointNumber) ?? []);
