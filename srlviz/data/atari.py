@@ -8,7 +8,7 @@ __all__ = ['PROTOCOLS', 'DEFECTS', 'Rows', 'SHORT', 'check_protocol', 'stream_st
            'factor_entropy', 'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, io, json, os, shutil, tempfile, time
+import hashlib, io, json, os, shutil, tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import contextmanager, nullcontext, suppress
@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording, load_recording
-from ..core.storage import finish_recording, is_finished, make_folder, partial_episodes, write_episode, write_json
+from ..core.storage import finish_recording, is_finished, lock_file, make_folder, only_writer, partial_episodes, write_episode, write_json
 from ..envs.atari import MAX_FRAMES, PIXEL_COLUMNS, SCREEN, RawAtari, action_names, annotations, game_name, rom_name, rom_path
 
 # %% ../../nbs/02_data/00_atari.ipynb #c97d3e48
@@ -108,39 +108,16 @@ def _map_rows(folder: Path, n: int, create: bool = False) -> Rows:
     except OSError as e: raise OSError(f"{n} steps need {n*33.8/1e6:.1f} GB in {str(folder)!r}: {e.strerror or e}. Record to a folder (out=) or set TMPDIR") from e
 
 # %% ../../nbs/02_data/00_atari.ipynb #de40dfd3
-def _lock(f, shared: bool = False) -> bool:
-    "Lock an open file, or raise BlockingIOError if another holds it; False where there are no locks (Windows, some network drives)"
-    try: import fcntl; fcntl.flock(f, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX)); return True
-    except BlockingIOError: raise
-    except (ImportError, OSError): return False
-
 @contextmanager
 def _workplace() -> Iterator[Path]:
     "A temporary folder, locked while it is used; those of processes that were killed hold no lock and are removed"
     for left in Path(tempfile.gettempdir()).glob('srlviz-record-*/lock'):
         with suppress(OSError), open(left) as f:
-            if _lock(f): shutil.rmtree(left.parent, ignore_errors=True)
+            if lock_file(f): shutil.rmtree(left.parent, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix='srlviz-record-', ignore_cleanup_errors=True) as where:
-        with open(Path(where)/'new', 'w') as f: _lock(f); os.rename(f.name, Path(where)/'lock'); yield Path(where)
+        with open(Path(where)/'new', 'w') as f: lock_file(f); os.rename(f.name, Path(where)/'lock'); yield Path(where)
 
-# %% ../../nbs/02_data/00_atari.ipynb #53d94ea9
-_PATIENCE = 10.                                                    # seconds; what a killed process leaves running stops sooner
-
-@contextmanager
-def _only(out: Path) -> Iterator[None]:
-    "Hold the lock of a folder to record to; wait a little for what is left of a killed process"
-    until = time.monotonic() + _PATIENCE
-    with open(out/'.lock', 'a+') as f:
-        while True:
-            try: _lock(f); _lock(f, shared=True); break
-            except BlockingIOError:
-                if time.monotonic() > until: raise OSError(f"another process is recording to {str(out)!r}; wait for it, or give another folder") from None
-                time.sleep(.05)
-        try: yield
-        finally:
-            if is_finished(out): (out/'.lock').unlink(missing_ok=True)
-
-# %% ../../nbs/02_data/00_atari.ipynb #40c582c0
+# %% ../../nbs/02_data/00_atari.ipynb #31068f3f
 def _random(n_actions, first=0): return lambda frame, rng: int(rng.integers(first, n_actions))
 
 def _record_stream(raw: RawAtari, request: dict, policy, stream: int, done: Mapping[str, int], where: Path, out: Path|None, parent: int|None = None, tick: Callable|None = None) -> list[tuple]:
@@ -178,7 +155,7 @@ _emulator = lru_cache(1)(RawAtari)                                 # starting on
 def _task(request, policy, stream, done, where, out, parent):
     "Play a stream in a worker, which shares the lock. Asked for after that, a parent that lives has it too, so nobody else does"
     with open(out/'.lock', 'a+') if out else nullcontext() as f:
-        if out: _lock(f, shared=True); _parent_lives(parent)
+        if out: lock_file(f, shared=True); _parent_lives(parent)
         return _record_stream(_emulator(request['game'], request['frame_skip']), request, policy, stream, done, where, out, parent)
 
 def _game_of(key): return int(key.split('-')[1][1:])
@@ -200,9 +177,9 @@ def _run(request, policy, done, where, out, n_jobs, bar):
     if n_jobs == 1:
         raw = RawAtari(request['game'], request['frame_skip'])
         return [_record_stream(raw, request, policy, s, done[s], where, out, tick=tick) for s in range(n)]
-    from joblib.externals.loky import get_reusable_executor
+    from joblib.executor import get_memmapping_executor
     progress = np.memmap(where/'progress', np.int64, 'w+', shape=(n,))
-    pool = get_reusable_executor(max_workers=n_jobs, timeout=300)
+    pool = get_memmapping_executor(n_jobs, timeout=300, max_nbytes=None)       # loky's own would break a later joblib.Parallel
     try:
         tasks = [pool.submit(_task, request, policy, s, done[s], where, out, os.getpid()) for s in range(n)]
         pending = set(tasks)
@@ -255,7 +232,7 @@ def record_atari(game: str, steps: int, policy: str|Callable = 'random', seed: i
     if not is_finished(out):
         _check_folder(out, request)                                # before and after waiting for the lock
         make_folder(out)
-        with _only(out):
+        with only_writer(out):
             if not is_finished(out): _to_folder(out, request, policy, n_jobs, progress)
     return _same(load_recording(out), request, out)
 

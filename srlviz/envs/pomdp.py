@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GOLDEN', 'MIX1', 'MIX2', 'B11', 'B27', 'B30', 'B31', 'B32', 'TASKS', 'random_word', 'random_int', 'random_float',
-           'random_normal', 'stream', 'compiled', 'whole', 'Layout', 'flat_space', 'Task', 'POMDP', 'Script',
+           'random_normal', 'stream', 'meaning', 'compiled', 'whole', 'Layout', 'flat_space', 'Task', 'POMDP', 'Script',
            'POMDPVector', 'register', 'find_task', 'make_task', 'make_tasks']
 
 # %% ../../nbs/01_envs/03_pomdp.ipynb #924c555c
@@ -69,14 +69,14 @@ def _calls(function: Callable, scope: Mapping) -> dict[str, Callable]:
     return {name: f for name, f in named.items() if isinstance(f, types.FunctionType) and not f.__module__.startswith('numba')}
 
 # %% ../../nbs/01_envs/03_pomdp.ipynb #a72f7ec0
-def _meaning(function: Callable, names: Mapping, met: set) -> str:
+def meaning(function: Callable, names: Mapping, met: set) -> str:
     "What decides the machine code of `function`: its instructions, the constants that it names, and the same of the functions that it calls; `met` remembers those already said."
     if function in met: return ''
     met.add(function)
     scope, code = _scope(function, names), function.__code__
     constants = {name: scope[name] for name in code.co_names if isinstance(scope.get(name), (int, float, tuple, np.generic, np.ndarray, np.dtype))}
     said = _instructions(code), {k: (v.dtype.str, v.tolist()) if isinstance(v, (np.generic, np.ndarray)) else v for k, v in constants.items()}
-    return repr(said) + ''.join(_meaning(f, names, met) for f in _calls(function, scope).values())
+    return repr(said) + ''.join(meaning(f, names, met) for f in _calls(function, scope).values())
 
 def _instructions(code: types.CodeType) -> tuple:
     return code.co_code, code.co_names, [_instructions(c) if isinstance(c, types.CodeType) else c for c in code.co_consts]
@@ -87,7 +87,7 @@ def compiled(template: Callable, owner: type, names: Mapping, known: dict) -> Ca
     from numba import njit
     copy, home = _rebound(template, names, known), owner.step1.__code__
     copy.__code__ = copy.__code__.replace(co_filename=home.co_filename, co_firstlineno=home.co_firstlineno)
-    number = zlib.crc32(f"{names['LAYOUT']} {_meaning(template, names, set())}".encode())
+    number = zlib.crc32(f"{names['LAYOUT']} {meaning(template, names, set())}".encode())
     copy.__module__, copy.__qualname__ = owner.__module__, f"{owner.__name__}{template.__name__}.{number:08x}"
     try: return njit(cache=True)(copy)
     except RuntimeError: return njit(copy)                       # numba found no folder that it may write to

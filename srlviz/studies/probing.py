@@ -391,8 +391,8 @@ def _run_games(games, methods, call, found, jobs, keep_frames, progress) -> list
     return failed
 
 def _in_pool(one_game, games, jobs, stop, bar):
-    from joblib.externals.loky import get_reusable_executor
-    def pool(): return get_reusable_executor(max_workers=jobs, timeout=300, env=dict(OMP_NUM_THREADS='1', OMP_WAIT_POLICY='passive'))
+    from joblib.executor import get_memmapping_executor
+    def pool(): return get_memmapping_executor(jobs, timeout=300, max_nbytes=None, env=dict(OMP_NUM_THREADS='1', OMP_WAIT_POLICY='passive'))
     def run(f, *a): return pool().submit(f, *a, os.getpid()).result()                   # asked for anew each time: a pool whose worker was killed is of no use
     with ThreadPoolExecutor(jobs) as waiting:
         tasks = [waiting.submit(one_game, g, run) for g in games]
