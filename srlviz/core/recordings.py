@@ -68,8 +68,8 @@ class Episode:
         return length
 
     @classmethod
-    def _stored(cls, length, obs, steps, factors, ended, name):
-        "An episode whose arrays were aligned when they were written, so that none is read now"
+    def stored(cls, length: int, obs: Mapping, steps: Mapping, factors: Mapping, ended: str, name: str) -> 'Episode':
+        """Make an episode of lazy mappings (steps: action and reward) whose arrays were aligned when they were written, so that none is read now."""
         self = cls.__new__(cls)
         self.obs, self.factors, self._steps, self.ended, self.name, self._length = obs, factors, steps, ended, name, length
         return self
@@ -241,7 +241,7 @@ class FolderEpisodes(Sequence):
     def __getitem__(self, i):
         parts, end = read_episode(self.folder, i), int(self.lengths[:i+1].sum())
         if self.caches: parts['obs'] = {**{k: parts['obs'][k] for k in parts['obs'] if k not in self.caches}, **{k: v[end-self.lengths[i]:end] for k, v in self.caches.items()}}
-        return Episode._stored(**parts)
+        return Episode.stored(**parts)
 
 def load_recording(path: str|Path) -> Recording:
     """Open a recording saved by `Recording.save` or made by a recorder; folders are read lazily.

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['CHUNK_FRAMES', 'VERSION', 'SHARD_BYTES', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'write_json',
-           'checksum', 'sample_path', 'write_frames', 'FrameFile', 'is_film', 'write_episode', 'partial_episodes',
-           'is_finished', 'lock_file', 'only_writer', 'finish_recording', 'LazyColumns', 'RecordingFolder',
-           'read_episode', 'frame_cache']
+           'checksum', 'sample_path', 'write_frames', 'FrameFile', 'is_film', 'to_arrow', 'from_arrow', 'write_episode',
+           'partial_episodes', 'is_finished', 'lock_file', 'only_writer', 'moments', 'merge_moments', 'described',
+           'finish_recording', 'LazyColumns', 'RecordingFolder', 'read_episode', 'frame_cache']
 
 # %% ../../nbs/00_core/00_storage.ipynb #9e5428bc
 import hashlib, json, os, re, shutil, tempfile, time, uuid, zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ class FrameFile:
     def __init__(self, path: str|Path, shape: tuple, dtype='uint8'): self.path, self.shape, self.dtype = Path(path), tuple(shape), np.dtype(dtype)
     ndim = property(lambda self: len(self.shape))
     def __len__(self): return self.shape[0]
-    def __repr__(self): return f"FrameFile({self.path.name}, {self.shape}, {self.dtype})"
+    def __repr__(self): return f"{type(self).__name__}({self.path.name}, {self.shape}, {self.dtype})"
 
     def __getitem__(self, index):
         import zarr
@@ -119,11 +119,16 @@ def _columns(episode) -> dict[str, np.ndarray]:
     out |= {f'factor.{k}': v for k, v in episode.factors.items() if v.ndim}
     return {k: np.asarray(v) for k, v in out.items() if v is not None}
 
-def _table(columns: Mapping[str, np.ndarray]) -> pa.Table:
-    def array(a):
-        if a.ndim == 1: return pa.array(a)
-        return pa.FixedSizeListArray.from_arrays(pa.array(a.reshape(-1)), int(np.prod(a.shape[1:])))
+def to_arrow(columns: Mapping[str, np.ndarray]) -> pa.Table:
+    """Make a table of arrays (T, ...); a row of more than one axis becomes a flat list of fixed length."""
+    def array(a): return pa.array(a) if a.ndim == 1 else pa.FixedSizeListArray.from_arrays(pa.array(a.reshape(-1)), int(np.prod(a.shape[1:])))
     return pa.table({k: array(np.ascontiguousarray(v)) for k, v in columns.items()})
+
+def from_arrow(column: pa.ChunkedArray) -> np.ndarray:
+    """Give a column of `to_arrow` as (T,) or (T, n)."""
+    x = column.combine_chunks()
+    if not pa.types.is_fixed_size_list(x.type): return x.to_numpy(zero_copy_only=False)
+    return x.flatten().to_numpy(zero_copy_only=False).reshape(len(x), x.type.list_size)
 
 # %% ../../nbs/00_core/00_storage.ipynb #de0257d6
 def write_episode(folder: str|Path, key: str, episode) -> None:
@@ -140,8 +145,8 @@ def write_episode(folder: str|Path, key: str, episode) -> None:
         path = folder/'frames'/name/f'{key}.zip'
         path.parent.mkdir(parents=True, exist_ok=True)
         write_frames(path, frames)
-        files[str(path.relative_to(folder))] = [path.stat().st_size, checksum(path)]
-    with atomic_path(folder/'partial'/f'{key}.parquet') as p: pq.write_table(_table(columns), p)
+        files[path.relative_to(folder).as_posix()] = [path.stat().st_size, checksum(path)]
+    with atomic_path(folder/'partial'/f'{key}.parquet') as p: pq.write_table(to_arrow(columns), p)
     observed = {f'obs.{k}': _feature(v) | ({'film': True} if k in film else {}) for k, v in episode.obs.items()}
     features = observed | {k: _feature(v) for k, v in columns.items() if k not in observed} | {f'factor.{k}': _feature(v) | {'single': True} for k, v in episode.factors.items() if not v.ndim}
     write_json(folder/'partial'/f'{key}.json', dict(key=key, length=len(episode), ended=episode.ended, name=episode.name, files=files, features=features,
@@ -179,7 +184,29 @@ def only_writer(out: Path) -> Iterator[None]:
                 time.sleep(.05)
         try: yield
         finally:
-            if is_finished(out): (out/'.lock').unlink(missing_ok=True)
+            if is_finished(out):
+                with suppress(PermissionError): (out/'.lock').unlink(missing_ok=True)      # Windows removes no open file
+
+# %% ../../nbs/00_core/00_storage.ipynb #622abd40
+def moments(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Give n, mean, m2 (the sum of squared deviations), min and max of each column of (T, C), of what is finite."""
+    x = np.where(finite := np.isfinite(x), x.astype(np.float64), 0)
+    n = finite.sum(0)
+    mean = x.sum(0)/np.maximum(n, 1)
+    return dict(n=n, mean=mean, m2=(np.where(finite, x - mean, 0)**2).sum(0), min=np.where(finite, x, np.inf).min(0), max=np.where(finite, x, -np.inf).max(0))
+
+def merge_moments(a: dict|None, b: dict) -> dict[str, np.ndarray]:
+    """Give the moments of two parts together; None stands for no part."""
+    if a is None: return b
+    n, delta = a['n'] + b['n'], b['mean'] - a['mean']
+    share = b['n']/np.maximum(n, 1)
+    mean = np.where(a['n'] > 0, a['mean'] + delta*share, b['mean'])
+    return dict(n=n, mean=mean, m2=a['m2'] + b['m2'] + np.where(a['n'] > 0, delta**2*a['n']*share, 0), min=np.minimum(a['min'], b['min']), max=np.maximum(a['max'], b['max']))
+
+def described(m: dict) -> dict[str, np.ndarray]:
+    """Give min, max, mean and std of moments; NaN where there is no value."""
+    values = dict(min=m['min'], max=m['max'], mean=m['mean'], std=np.sqrt(m['m2']/np.maximum(m['n'], 1)))
+    return {k: np.where(m['n'] == 0, np.nan, v) for k, v in values.items()}
 
 # %% ../../nbs/00_core/00_storage.ipynb #3387daa5
 def finish_recording(folder: str|Path, *, name: str = '', hz: float|None = None, factors: pd.DataFrame|None = None, split: Mapping[str, str]|None = None, meta: dict|None = None) -> None:
@@ -228,17 +255,11 @@ def _write_shards(folder: Path, episodes: list[dict]):
             writer.close(); writer = None
             os.replace(path.with_suffix('.part'), path)
             files[f'steps/{path.name}'] = [path.stat().st_size, checksum(path)]
-    return rows, files, {k: _stats(*v) for k, v in running.items()}
+    return rows, files, {k: {name: float(v[0]) for name, v in described(m).items()} | {'n': int(m['n'][0])} for k, m in running.items()}
 
 def _add_stats(running, column, values):
-    x = values.combine_chunks()
-    x = x.flatten() if pa.types.is_fixed_size_list(x.type) else x
-    if not pa.types.is_integer(x.type) and not pa.types.is_floating(x.type): return              # words and truths have no mean
-    x = x.to_numpy(zero_copy_only=False).astype(np.float64)
-    n, low, high, s, s2 = running.get(column, (0, np.inf, -np.inf, 0., 0.))
-    if len(x): running[column] = (n + len(x), min(low, x.min()), max(high, x.max()), s + x.sum(), s2 + (x*x).sum())
-
-def _stats(n, low, high, s, s2): return dict(min=low, max=high, mean=s/n, std=float(np.sqrt(max(s2/n - (s/n)**2, 0))), n=n)
+    x = from_arrow(values)
+    if x.dtype.kind in 'iuf' and len(x): running[column] = merge_moments(running.get(column), moments(x.reshape(-1, 1)))       # words and truths have no mean
 
 # %% ../../nbs/00_core/00_storage.ipynb #150076e7
 class LazyColumns(Mapping):
@@ -285,11 +306,7 @@ class RecordingFolder:
         path = self.path/'steps'/f"{row['shard']:03}.parquet"
         if path not in self._footers: self._footers[path] = pq.read_metadata(path)
         with pq.ParquetFile(path, metadata=self._footers[path]) as f: table = f.read_row_group(int(row['row_group']), columns=names)
-        def array(name):
-            x = table[name].combine_chunks()
-            x = (x.flatten() if pa.types.is_fixed_size_list(x.type) else x).to_numpy(zero_copy_only=False)
-            return x.astype(features[name]['dtype'], copy=False).reshape(-1, *features[name]['shape'])
-        return {name: array(name) for name in names}
+        return {name: from_arrow(table[name]).astype(features[name]['dtype'], copy=False).reshape(-1, *features[name]['shape']) for name in names}
 
     def verify(self) -> None:
         """Compare every file with its checksum; raise a ValueError that names the first that differs."""

@@ -89,7 +89,11 @@ def _text(value) -> str:
     if not isinstance(value, str): raise ValueError
     return value
 
-_KINDS = {'int': _whole, 'bool': _truth, 'float': _number, 'str': _text}
+def _path(value) -> str:
+    "A file or folder is meant from where the study is asked for, not from the folder of its results, where it runs"
+    return str(Path(value).resolve()) if _text(value) and Path(value).exists() else value
+
+_KINDS = {'int': _whole, 'bool': _truth, 'float': _number, 'str': _text, 'Path': _path}
 
 # %% ../../nbs/09_studies/00_run.ipynb #af30ec5e
 def parse_value(value, kind: str, default=None):
@@ -98,7 +102,7 @@ def parse_value(value, kind: str, default=None):
     Parameters
     ----------
     value : a Python value, or text as typed on a command line
-    kind : annotation of the parameter: str, int, float, bool, list, list[int], dict, 'int | None'
+    kind : annotation of the parameter: str, int, float, bool, list, list[int], dict, 'int | None', or 'Path' for the text of a path
     default : its default; tells the type of a list's items, and whether None may be
 
     Raises

@@ -1,0 +1,87 @@
+// Shows on the plots beside a film where the flight is at its step: a dot on the path, a line over the traces. A press or a drag on a plot moves the film.
+// All of it happens in the page: the film tells its step by an event, and is told by one, as the plots of plot_view.js do.
+
+const floats = view => view?.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
+
+function render({ model, el }) {
+  el.style.display = 'none';
+  let t = 0, xy = floats(), root = null, held = null;
+  const nodes = [];
+  const T = () => xy.length / 2 / Math.max(1, model.get('kinds').length);
+  const whole = () => root ??= el.closest(`.${model.get('within')}`);
+  const plots = () => whole() ? [...whole().querySelectorAll('.srlviz-plot')].slice(0, model.get('kinds').length) : [];
+  const layout = plot => { const l = plot.querySelector('.js-plotly-plot')?._fullLayout; return l?.xaxis?._length && l; };
+
+  function place() {
+    if (!watched && whole()) watch();
+    plots().forEach((plot, k) => {
+      const l = layout(plot), line = model.get('kinds')[k] === 'line', at = (k * T() + t) * 2;
+      const node = nodes[k] ??= document.createElement('div');
+      if (node.parentNode !== plot) { node.className = line ? 'srlviz-line' : 'srlviz-dot'; plot.append(node); }
+      const x = l ? l.xaxis.c2p(xy[at]) : NaN, y = l && !line ? l.yaxis.c2p(xy[at + 1]) : 0;
+      node.hidden = !(x >= -1 && x <= l.xaxis._length + 1 && y >= -1 && (line || y <= l.yaxis._length + 1));
+      plot.dataset.step = node.hidden ? '' : t;
+      if (node.hidden) return;
+      node.style.left = `${l.xaxis._offset + x}px`;
+      node.style.top = `${line ? l._size.t : l.yaxis._offset + y}px`;
+      if (line) node.style.height = `${l._size.h}px`;
+    });
+  }
+
+  let watched = false;
+  const followed = new WeakSet();
+  const redrawn = new MutationObserver(changes => { if (changes.some(c => c.target.classList.contains('srlviz-plot'))) { follow(); place(); } });
+  const resized = new ResizeObserver(() => requestAnimationFrame(place));
+  function follow() {
+    for (const plot of plots()) {
+      const l = layout(plot), div = plot.querySelector('.js-plotly-plot');
+      if (l && !followed.has(div)) { followed.add(div); div.on('plotly_afterplot', place); }
+    }
+  }
+  function watch() {
+    watched = true;
+    follow();
+    redrawn.observe(root, { subtree: true, attributes: true, attributeFilter: ['data-drawn'] });
+    for (const plot of [root, ...plots()]) resized.observe(plot);
+  }
+
+  const heard = ({ detail }) => { if (detail.channel === model.get('channel')) { t = detail.t; place(); } };
+  function seek(event) {
+    const [plot, k] = held, l = layout(plot);
+    if (!l || !T()) return;
+    const px = event.clientX - plot.querySelector('.js-plotly-plot').getBoundingClientRect().left - l.xaxis._offset;
+    const x = l.xaxis.p2c(Math.max(0, Math.min(l.xaxis._length, px)));
+    let best = 0, near = Infinity;
+    for (let i = 0; i < T(); i++) { const d = Math.abs(xy[(k * T() + i) * 2] - x); if (d < near) { near = d; best = i; } }
+    globalThis.dispatchEvent(new CustomEvent('srlviz-seek', { detail: { channel: model.get('channel'), t: best } }));
+  }
+  function inside(plot, event) {
+    const l = layout(plot), box = plot.querySelector('.js-plotly-plot')?.getBoundingClientRect();
+    return l && event.clientX > box.left + l._size.l - 6 && event.clientX < box.left + l._size.l + l._size.w + 6 && event.clientY > box.top + l._size.t - 4 && event.clientY < box.top + l._size.t + l._size.h + 4;
+  }
+  function find(event) {
+    const plot = whole()?.contains(event.target) && event.target.closest('.srlviz-plot'), k = plot ? plots().indexOf(plot) : -1;
+    return k >= 0 && inside(plot, event) ? [plot, k] : null;
+  }
+  const down = event => { if (event.button || !(held = find(event))) return; held[0].setPointerCapture(event.pointerId); seek(event); event.preventDefault(); event.stopPropagation(); };
+  const move = event => { if (held) seek(event); };
+  const up = () => { held = null; };
+  const mouse = event => { if (find(event)) event.stopPropagation(); };                // else plotly starts a drag of its own
+  const on = [['pointerdown', down], ['pointermove', move], ['pointerup', up], ['pointercancel', up], ['mousedown', mouse]];
+  for (const [event, handler] of on) document.addEventListener(event, handler, true);
+  globalThis.addEventListener('srlviz-step', heard);
+  const read = () => { xy = floats(model.get('xy')); place(); };
+  model.on('change:xy', read);
+  read();
+  requestAnimationFrame(() => { place(); globalThis.dispatchEvent(new CustomEvent('srlviz-where', { detail: { channel: model.get('channel') } })); });
+  return () => {
+    for (const [event, handler] of on) document.removeEventListener(event, handler, true);
+    globalThis.removeEventListener('srlviz-step', heard);
+    redrawn.disconnect();
+    resized.disconnect();
+    model.off('change:xy', read);
+    for (const node of nodes) node?.remove();
+  };
+}
+
+export default { render };
