@@ -2290,6 +2290,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'srlviz/memories/memory.py'),
                                         'srlviz.memories.memory.Memory._load_from_state_dict': ( '04_memories/memory.html#memory._load_from_state_dict',
                                                                                                  'srlviz/memories/memory.py'),
+                                        'srlviz.memories.memory.Memory._told': ( '04_memories/memory.html#memory._told',
+                                                                                 'srlviz/memories/memory.py'),
                                         'srlviz.memories.memory.Memory.config': ( '04_memories/memory.html#memory.config',
                                                                                   'srlviz/memories/memory.py'),
                                         'srlviz.memories.memory.Memory.forward': ( '04_memories/memory.html#memory.forward',

@@ -54,7 +54,7 @@ def test_memory_in_bfloat16(memory):
 
 def test_memory_refuses(memory):
     name, x, state = type(memory).__name__, torch.randn(2, 3, 5), memory.initial_state(2)
-    for bad in x[..., :4], x[:, :0], x[0], torch.full_like(x, float('nan')): pytest.raises(ValueError, memory, bad, state)
+    for bad in x[..., :4], x[:, :0], x[0], x.double(), x.long(), torch.full_like(x, float('nan')): pytest.raises(ValueError, memory, bad, state)
     for starts in torch.zeros(2, 2, dtype=torch.bool), torch.zeros(2, 3), torch.zeros(3, dtype=torch.bool):
         with pytest.raises(ValueError, match=f'{name} takes starts'): memory(x, state, starts)
     if memory.n_state:

@@ -54,6 +54,7 @@ def recall_batch(task: str, delays: Sequence[int] = DELAYS, batch: int = 64, *, 
 
 def check_delays(delays) -> tuple[int, ...]:
     "Delays as a tuple, or a ValueError."
+    if isinstance(delays, (int, str)): raise ValueError(f"delays are whole numbers in a tuple, such as (1, 2, 4), got {delays!r}")
     given = tuple(delays)
     if not given or any(int(d) != d or d < 0 for d in given) or any(a >= b for a, b in zip(given, given[1:])): raise ValueError(f"delays are whole numbers from 0 on, each greater than the one before, got {given}")
     return tuple(int(d) for d in given)
@@ -203,7 +204,8 @@ def saliency(memory: nn.Module, x, starts=None, of=None, *, rows: int = 512) -> 
     """
     like = next(memory.parameters())
     x = torch.as_tensor(x).to(like).reshape(-1, memory.n_in) if np.ndim(x) in (2, 3) and np.shape(x)[-1] == memory.n_in and (np.ndim(x) == 2 or len(x) == 1) else None
-    if x is None: raise ValueError(f"saliency takes one sequence (T, {memory.n_in})")
+    if x is None or not len(x): raise ValueError(f"saliency takes one sequence (T, {memory.n_in}) of at least one step")
+    if rows < 1: raise ValueError(f"rows is at least 1, got {rows}")
     T = len(x)
     starts = torch.zeros(T, dtype=torch.bool, device=like.device) if starts is None else torch.as_tensor(starts, device=like.device).reshape(-1)
     if starts.shape != (T,) or starts.dtype != torch.bool: raise ValueError(f"starts are ({T},) of bool, got {tuple(starts.shape)} of {starts.dtype}")

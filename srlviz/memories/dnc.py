@@ -55,6 +55,7 @@ class DNC(Memory):
     Source: Graves et al. (2016), methods; tanh on keys and write vectors and softplus on strengths as in the package dnc that popgym uses.
     """
     def __init__(self, n_in: int, n_hidden: int = 256, n_cells: int = 16, cell_size: int = 16, n_heads: int = 4):
+        if min(n_cells, cell_size, n_heads) < 1: raise ValueError(f"n_cells, cell_size and n_heads must be at least 1, got {n_cells}, {cell_size} and {n_heads}")
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.n_cells, self.cell_size, self.n_heads = n_hidden, n_cells, cell_size, n_heads
         N, W, R = n_cells, cell_size, n_heads

@@ -87,7 +87,7 @@ class FFM(Memory):
     def run(self, x, state, starts):
         new, write = self.write(x).chunk(2, -1)
         rate = torch.complex(-_precise(self.fade).abs()[:, None].expand(-1, self.n_context), -_precise(self.turn).expand(self.m, -1))
-        s = torch.view_as_real(fading_sums(_precise(new*write.sigmoid()), rate, torch.view_as_complex(state), starts))
+        s = torch.view_as_real(fading_sums(_precise(new*write.sigmoid()), rate, torch.view_as_complex(state.contiguous()), starts))
         z = self.norm(self.read(s.flatten(2).to(x.dtype)))       # (B, T, n_hidden)
         gate, skip = self.gates(x).chunk(2, -1)
         return skip + (z - skip)*gate.sigmoid(), s[:, -1]

@@ -96,7 +96,8 @@ class LMU(Memory):
     Source: Voelker et al. (2019), section 2; popgym paper, appendix.
     """
     def __init__(self, n_in: int, n_hidden: int = 256, order: int | None = None, theta: float = 64):
-        if theta <= 0: raise ValueError(f"theta, the window's length in steps, must be positive, got {theta}")
+        if not 0 < theta < float('inf'): raise ValueError(f"theta, the window's length in steps, must be positive and finite, got {theta}")
+        if order is not None and order < 1: raise ValueError(f"order, the number of polynomials, must be at least 1, got {order}")
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.order, self.theta = n_hidden, order, theta
         q = n_hidden if order is None else order

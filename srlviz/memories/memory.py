@@ -27,6 +27,7 @@ class Memory(nn.Module, abc.ABC):
     state_shapes: tuple[tuple[int, ...], ...] = ()               # of one row of each tensor of the state
 
     def __init__(self, n_in: int, n_out: int):
+        if not (n_in >= 1 and n_out >= 1): raise ValueError(f"{type(self).__name__} takes widths of at least 1, got {n_in} of the input and {n_out} of the output")
         super().__init__()
         self.n_in, self.n_out = n_in, n_out
 
@@ -67,6 +68,8 @@ class Memory(nn.Module, abc.ABC):
         if not isinstance(x, Tensor) or x.ndim != 3 or x.shape[2] != self.n_in: raise ValueError(f"{name} takes x (B, T, {self.n_in}), got {_what(x)}")
         B, T, _ = x.shape
         if B == 0 or T == 0: raise ValueError(f"{name} takes at least one row and one step, got x {tuple(x.shape)}")
+        kind = next(self.parameters()).dtype
+        if not x.is_floating_point() or (x.dtype != kind and not torch.is_autocast_enabled(x.device.type)): raise ValueError(f"{name} has weights of {kind}, got x of {x.dtype}; use x.to({kind}), or convert the model")
         if state is None: state = self.initial_state(B)
         if starts is None: starts = torch.zeros(B, T, dtype=torch.bool, device=x.device)
         if not isinstance(starts, Tensor) or starts.shape != (B, T) or starts.dtype != torch.bool: raise ValueError(f"{name} takes starts ({B}, {T}) of torch.bool, got {_what(starts)}")
@@ -80,10 +83,11 @@ class Memory(nn.Module, abc.ABC):
     def _check_state(self, state, x: Tensor):
         "A ValueError says how a state differs from `initial_state(B)`."
         want, have = leaves(self.initial_state(1)), leaves(state) if isinstance(state, (tuple, Tensor)) else []
-        if len(want) != len(have): raise ValueError(f"the state of {type(self).__name__} has {len(want)} tensors, got {_what(state)}; begin with initial_state({len(x)})")
+        if len(want) != len(have) or not all(isinstance(h, Tensor) for h in have): raise ValueError(f"the state of {type(self).__name__} has {len(want)} tensors, got {_what(state)}; begin with initial_state({len(x)})")
         for w, h in zip(want, have):
             if h.shape != (len(x), *w.shape[1:]): raise ValueError(f"a state of {type(self).__name__} for {len(x)} rows has shape {(len(x), *w.shape[1:])}, got {tuple(h.shape)}")
             if h.device != x.device: raise ValueError(f"the state is on {h.device}, x on {x.device}")
+            if h.dtype != w.dtype and not torch.is_autocast_enabled(x.device.type): raise ValueError(f"a state of {type(self).__name__} is of {w.dtype}, got {h.dtype}")
 
     # a configuration travels with the weights, as bytes, which every safe format holds
 
@@ -91,14 +95,17 @@ class Memory(nn.Module, abc.ABC):
         "The arguments that this model was made with."
         return {p: getattr(self, p) for p in inspect.signature(type(self).__init__).parameters if p != 'self'}
 
-    def get_extra_state(self) -> Tensor: return torch.frombuffer(bytearray(json.dumps([type(self).__name__, self.config()]).encode()), dtype=torch.uint8)
+    def _told(self) -> str:
+        "Name and configuration as JSON; numbers may be NumPy's."
+        return json.dumps([type(self).__name__, self.config()], default=lambda v: v.item())
+
+    def get_extra_state(self) -> Tensor: return torch.frombuffer(bytearray(self._told().encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor): pass                # looked at before any weight is taken
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         if (extra := state_dict.get(prefix + '_extra_state')) is not None:
-            name, config = json.loads(bytes(extra.tolist()))
-            mine = json.loads(json.dumps(self.config()))
+            (name, config), (_, mine) = json.loads(bytes(extra.tolist())), json.loads(self._told())
             if name != type(self).__name__: raise ValueError(f"these are weights of {name}, not of {type(self).__name__}")
             if differ := [f"{k}={config.get(k)!r} there, {mine.get(k)!r} here" for k in {**mine, **config} if config.get(k) != mine.get(k)]:
                 raise ValueError(f"these are weights of another {name}: {'; '.join(differ)}")

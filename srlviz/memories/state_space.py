@@ -230,7 +230,7 @@ class S4D(Scan):
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #bcfd4067
 class LRU(Scan):
-    """Linear recurrent unit, one layer. The state is (B, n_state/2, 1, 2).
+    """Linear recurrent unit, one layer. The state is (B, d_state/2, 1, 2).
 
     Parameters
     ----------
