@@ -68,7 +68,7 @@ class Memory(nn.Module, abc.ABC):
         if not isinstance(x, Tensor) or x.ndim != 3 or x.shape[2] != self.n_in: raise ValueError(f"{name} takes x (B, T, {self.n_in}), got {_what(x)}")
         B, T, _ = x.shape
         if B == 0 or T == 0: raise ValueError(f"{name} takes at least one row and one step, got x {tuple(x.shape)}")
-        kind = next(self.parameters()).dtype
+        kind = next(self.parameters(), x).dtype
         if not x.is_floating_point() or (x.dtype != kind and not torch.is_autocast_enabled(x.device.type)): raise ValueError(f"{name} has weights of {kind}, got x of {x.dtype}; use x.to({kind}), or convert the model")
         if state is None: state = self.initial_state(B)
         if starts is None: starts = torch.zeros(B, T, dtype=torch.bool, device=x.device)
