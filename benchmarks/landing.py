@@ -167,4 +167,4 @@ if __name__ == '__main__':
     table = main(args)
     args.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(args.out/'landing.csv', index=False)
-    raise SystemExit((table['verdict'] == 'MISSED').any())
+    raise SystemExit(int((table['verdict'] == 'MISSED').any()))
