@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .feedforward import Position
-from .memory import Memory, clock
+from .memory import Memory, clock, precise
 
 # %% ../../nbs/04_memories/06_attention.ipynb #dcc5f050
 def linear_attention(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> tuple[Tensor, Tensor]:
@@ -67,7 +67,7 @@ class _FastWeights(Memory):
 
     def initial_state(self, batch_size: int = 1):
         "Zeros, in float32 or better: the sums (batch_size, h, ...) and the clock (batch_size,)."
-        return tuple(_precise(s) for s in super().initial_state(batch_size))
+        return tuple(precise(s) for s in super().initial_state(batch_size))
 
     def run(self, x, state, starts):
         t, after = clock(state[1], starts)
@@ -77,12 +77,8 @@ class _FastWeights(Memory):
     def block(self, x, sums, starts):
         "From (B, T, n_in) to (B, T, h): what is held against popgym's block."
         q, k, v, shortcut = self.project(self.norm(x)).split(self.h, -1)
-        a, sums = self.read(*(_precise(z).contiguous() for z in (q, k, v)), sums, starts)
+        a, sums = self.read(*(precise(z).contiguous() for z in (q, k, v)), sums, starts)
         return self.feed(a.to(x.dtype)) + shortcut + self.bias, sums
-
-def _precise(x: Tensor) -> Tensor:
-    "In float32 at least."
-    return x if x.dtype == torch.float64 else x.float()
 
 # %% ../../nbs/04_memories/06_attention.ipynb #7c07f2a6
 class FART(_FastWeights):

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory
+from .memory import Memory, precise
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
@@ -82,16 +82,12 @@ class FFM(Memory):
 
     def initial_state(self, batch_size: int = 1) -> Tensor:
         "Zeros (batch_size, m, c, 2), in float32 or better."
-        return _precise(super().initial_state(batch_size))
+        return precise(super().initial_state(batch_size))
 
     def run(self, x, state, starts):
         new, write = self.write(x).chunk(2, -1)
-        rate = torch.complex(-_precise(self.fade).abs()[:, None].expand(-1, self.n_context), -_precise(self.turn).expand(self.m, -1))
-        s = torch.view_as_real(fading_sums(_precise(new*write.sigmoid()), rate, torch.view_as_complex(state.contiguous()), starts))
+        rate = torch.complex(-precise(self.fade).abs()[:, None].expand(-1, self.n_context), -precise(self.turn).expand(self.m, -1))
+        s = torch.view_as_real(fading_sums(precise(new*write.sigmoid()), rate, torch.view_as_complex(state.contiguous()), starts))
         z = self.norm(self.read(s.flatten(2).to(x.dtype)))       # (B, T, n_hidden)
         gate, skip = self.gates(x).chunk(2, -1)
         return skip + (z - skip)*gate.sigmoid(), s[:, -1]
-
-def _precise(x: Tensor) -> Tensor:
-    "In float32 at least."
-    return x if x.dtype == torch.float64 else x.float()

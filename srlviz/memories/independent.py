@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory
+from .memory import Memory, precise
 
 # %% ../../nbs/04_memories/03_independent.ipynb #cffb827d
 def _ahead(y, b, u, h, starts):
@@ -139,9 +139,9 @@ class IndRNN(Memory):
             for layer in self.layers: layer.bias += torch.rand(n_hidden)
 
     def run(self, x, state, starts):
-        kind, wide = x.dtype, lambda z: z if z.dtype == torch.float64 else z.float()     # sums over many steps want more than bfloat16
-        x, state, u, last = wide(x), wide(state), _Limited.apply(wide(self.recurrent), 2**(1/self.max_steps)), []
+        kind = x.dtype
+        x, state, u, last = precise(x), precise(state), _Limited.apply(precise(self.recurrent), 2**(1/self.max_steps)), []
         for i, layer in enumerate(self.layers):
-            x = independent(x, wide(layer.weight), wide(layer.bias), u[i], state[:, i], starts)
+            x = independent(x, precise(layer.weight), precise(layer.bias), u[i], state[:, i], starts)
             last.append(x[:, -1])
         return x.to(kind), torch.stack(last, 1).to(kind)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Chunks', 'chunks', 'take', 'lay', 'lift', 'Carry', 'System', 'Matrices', 'pairs', 'unpaired', 'toeplitz', 'matrices',
-           'Scan', 'wide', 'S4D', 'LRU']
+           'Scan', 'S4D', 'LRU']
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #cc58bad6
 import abc
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .memory import Memory
+from .memory import Memory, precise
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #1aa2aa4e
 class Chunks(NamedTuple):
@@ -189,10 +189,6 @@ class Scan(Memory):
         "(G*p, M*C) -> (G, M, p*C)"
         return u.view(-1, self.parts, u.shape[1]//size, size).transpose(1, 2).flatten(2)
 
-def wide(dtype: torch.dtype) -> torch.dtype:
-    "The type that is scanned in: float32 for bfloat16, which is too coarse to add up in."
-    return torch.promote_types(dtype, torch.float32)
-
 # %% ../../nbs/04_memories/09_state_space.ipynb #1f24ad30
 class S4D(Scan):
     """Diagonal state space model, one layer. The state is (B, n_hidden, d_state/2, 2).
@@ -217,14 +213,14 @@ class S4D(Scan):
         self.C, self.skip = nn.Parameter(torch.randn(H, n, 2)/2**.5), nn.Parameter(torch.randn(H))
 
     def system(self):
-        log_dt, log_decay, frequency, B, C, d = (p.to(wide(p.dtype)) for p in (self.log_dt, self.log_decay, self.frequency, self.B, self.C, self.skip))
+        log_dt, log_decay, frequency, B, C, d = (precise(p) for p in (self.log_dt, self.log_decay, self.frequency, self.B, self.C, self.skip))
         A = torch.complex(-log_decay.exp(), frequency)
         log = A*log_dt.exp()[:, None]
         return System(log, (torch.view_as_complex(B)*torch.expm1(log)/A)[:, None], 2*torch.view_as_complex(C)[:, None], d)
 
     def write(self, x):
         u = torch.addmm(self.write_in.bias[:, None], self.write_in.weight, x.t())    # (H, K)
-        return u.to(wide(u.dtype))
+        return precise(u)
 
     def read(self, h, x): return F.glu(self.read_out(F.gelu(h).to(x.dtype).t()))
 
@@ -254,14 +250,14 @@ class LRU(Scan):
         self.skip, self.gate = nn.Linear(n_in, H), nn.Linear(H, 2*H)
 
     def system(self):
-        decay, frequency = (p.to(wide(p.dtype)).exp() for p in (self.log_decay, self.log_frequency))
+        decay, frequency = (precise(p).exp() for p in (self.log_decay, self.log_frequency))
         log = torch.complex(-decay, frequency)[:, None]           # (N, 1)
         i = torch.tensor([1, 1j], dtype=log.dtype, device=log.device)[:, None].expand(len(log), 2, 1)
         return System(log, i, i.conj())
 
     def write(self, x):
         v = (self.write_in*self.log_scale.exp()[:, None, None]).flatten(0, 1) @ x.t()                 # (N*2, K)
-        return v.to(wide(v.dtype))
+        return precise(v)
 
     def read(self, h, x):
         sign = torch.tensor([1, -1], device=h.device, dtype=x.dtype)
