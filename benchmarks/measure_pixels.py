@@ -11,7 +11,7 @@ import argparse
 import numpy as np, pandas as pd
 from ale_py import ALEInterface, LoggerMode
 from joblib import Parallel, delayed
-from srlviz.core.storage import sample_path
+from srlviz.core.files import sample_path
 from srlviz.envs.atari import rom_path
 
 # bytes that are copies of another one: write there, read here

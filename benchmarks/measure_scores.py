@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from srlviz.core.scores import load_scores, merge_scores, save_scores
-from srlviz.core.storage import write_json
+from srlviz.core.files import write_json
 from srlviz.envs.atari import GAMES
 from srlviz.studies.probing import probe_games, with_game_means
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np, pandas as pd, pytest
 from joblib import Parallel, delayed
 
-from srlviz.core.storage import sample_path
+from srlviz.core.files import sample_path
 from srlviz.envs.approach import AIM, HZ, MOST_EVENTS, OUTCOMES, PAPER_FLIGHTS, PERTURBATIONS, REASONS, SLOPE, Event, draw_conditions, fly_approach
 from srlviz.envs.landing import fly
 from srlviz.envs.sensors import sensor_table, sensors

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import srlviz.envs  # noqa: F401 - registers the tasks
-from srlviz.core.storage import sample_path
+from srlviz.core.files import sample_path
 from srlviz.envs.pomdp import TASKS, make_task, make_tasks
 
 with warnings.catch_warnings():

@@ -4,7 +4,7 @@ import json
 import numpy as np
 
 from srlviz.core.scores import SCORE_COLUMNS, load_scores
-from srlviz.core.storage import sample_path
+from srlviz.core.files import sample_path
 from srlviz.envs.atari import GAMES, annotations
 from srlviz.evaluate.probe import with_category_means
 

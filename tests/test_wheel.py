@@ -54,6 +54,6 @@ def test_command_line(installed, tmp_path):
     for p in (ROOT/'nbs/studies').glob('*.ipynb'): assert p.stem in out
 
 def test_sample(installed, tmp_path):
-    code = ("from srlviz.core.storage import sample_path; from srlviz.core.recordings import load_recording; "
+    code = ("from srlviz.core.files import sample_path; from srlviz.core.recordings import load_recording; "
             "rec = load_recording(sample_path('pong_sample.npz')); print(len(rec), rec.n_steps)")
     assert min(map(int, run(installed, '-c', code, cwd=tmp_path).split())) > 0

@@ -23,7 +23,8 @@ from tqdm.auto import tqdm
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording, load_recording
-from ..core.storage import finish_recording, is_finished, lock_file, make_folder, only_writer, partial_episodes, write_episode, write_json
+from ..core.files import lock_file, make_folder, only_writer, open_lock, write_json
+from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
 from ..envs.atari import MAX_FRAMES, PIXEL_COLUMNS, SCREEN, RawAtari, action_names, annotations, game_name, rom_name, rom_path
 
 # %% ../../nbs/02_data/00_atari.ipynb #c97d3e48
@@ -154,7 +155,7 @@ _emulator = lru_cache(1)(RawAtari)                                 # starting on
 
 def _task(request, policy, stream, done, where, out, parent):
     "Play a stream in a worker, which shares the lock. Asked for after that, a parent that lives has it too, so nobody else does"
-    with open(out/'.lock', 'a+') if out else nullcontext() as f:
+    with open_lock(out/'.lock') if out else nullcontext() as f:
         if out: lock_file(f, shared=True); _parent_lives(parent)
         return _record_stream(_emulator(request['game'], request['frame_skip']), request, policy, stream, done, where, out, parent)
 
@@ -232,7 +233,7 @@ def record_atari(game: str, steps: int, policy: str|Callable = 'random', seed: i
     if not is_finished(out):
         _check_folder(out, request)                                # before and after waiting for the lock
         make_folder(out)
-        with only_writer(out):
+        with only_writer(out, is_finished):
             if not is_finished(out): _to_folder(out, request, policy, n_jobs, progress)
     return _same(load_recording(out), request, out)
 

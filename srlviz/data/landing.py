@@ -24,7 +24,8 @@ import srlviz.envs
 from tqdm.auto import tqdm
 
 from ..core.recordings import Episode, Factor, FolderEpisodes, Recording
-from ..core.storage import FrameFile, LazyColumns, atomic_path, checksum, described, from_arrow, is_finished, make_folder, merge_moments, moments, only_writer, remove_temporary, to_arrow, write_json
+from ..core.files import atomic_path, checksum, make_folder, only_writer, remove_temporary, write_json
+from ..core.storage import FrameFile, LazyColumns, described, from_arrow, is_finished, merge_moments, moments, to_arrow
 
 # %% ../../nbs/02_data/02_landing.ipynb #90236539
 def film_codec(size: int) -> dict:
@@ -441,7 +442,7 @@ def _film_again(out: Path, world: _World, request: dict, info: dict, lost: Mappi
 def _mend(folder: 'FlightFolder', world: _World, request: dict, workers: int, progress: bool) -> None:
     "Make the films again that a finished set has lost"
     if not folder.info['video'] or not _lost_films(folder): return
-    with only_writer(out := folder.path):
+    with only_writer(out := folder.path, is_finished):
         remove_temporary(out)
         lost, parent = _lost_films(folder), os.getpid()           # again: somebody may have made them while we waited
         pool = _pool(min(workers, len(lost) or 1))
@@ -490,7 +491,7 @@ def _open(out, world, request, workers, progress) -> Recording:
 def _make_set(out, world, request, workers, progress):
     _claim(out, request)                                           # before and after waiting for the lock
     make_folder(out)
-    with only_writer(out):
+    with only_writer(out, is_finished):
         _claim(out, request)
         _generate(out, world, request, min(workers, request['n']), progress)
 

@@ -23,7 +23,8 @@ from tqdm.auto import tqdm
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording
-from ..core.storage import LazyColumns, described, is_film, make_folder, merge_moments, moments, to_arrow, write_json
+from ..core.files import make_folder, write_json
+from ..core.storage import LazyColumns, described, is_film, merge_moments, moments, to_arrow
 from .landing import FilmFile, encode_film, film_codec, open_video
 from ..envs.approach import FAILURES
 from ..envs.sensors import sensor_table

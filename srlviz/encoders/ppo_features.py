@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from ..core.recordings import Recording
-from ..core.storage import sample_path
+from ..core.files import sample_path
 from ..core.training import load_weights
 from .frames import FrameEncoder
 

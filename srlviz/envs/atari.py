@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.protocols import unknown
-from ..core.storage import sample_path
+from ..core.files import sample_path
 
 gymnasium.register_envs(ale_py)                                    # so that 'ALE/Pong-v5' is known
 

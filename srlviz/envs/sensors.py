@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from ..core.storage import sample_path
+from ..core.files import sample_path
 from . import radios
 from .approach import AIM, FOOT, HZ, INHG, KNOT, TIME_LIMIT, Flight, lag
 

@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from ..core.protocols import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores
-from ..core.storage import atomic_path, make_folder
+from ..core.files import atomic_path, make_folder
 from ..core.training import threads
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #e11b8666

@@ -15,7 +15,7 @@ import torch
 
 from ..agents.ppo import PPO, ActorCritic, NetworkPolicy, PPOConfig
 from ..core.protocols import unknown
-from ..core.storage import make_folder
+from ..core.files import make_folder
 from ..core.training import native_bfloat16, pick_device, save_weights, seeded
 from ..data.atari import play_games
 from ..encoders.frames import FrameCNN

@@ -23,7 +23,7 @@ import pandas as pd
 from ..core.protocols import catalog, unknown
 from ..core.recordings import Recording, align
 from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, paper_scores, save_scores
-from ..core.storage import checksum, make_folder, write_json
+from ..core.files import checksum, make_folder, write_json
 from ..core.training import threads, train
 from ..data.atari import drop_duplicates, game_returns, policy_identity, prune_factors, record_atari, split_episodes
 from ..encoders.ppo_features import read_agent

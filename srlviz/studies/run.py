@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ..core.protocols import unknown
-from ..core.storage import atomic_path, make_folder
+from ..core.files import atomic_path, make_folder
 
 # %% ../../nbs/09_studies/00_run.ipynb #22cc4cd0
 def studies_folder() -> Path:

@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Recording
-from ..core.storage import sample_path
+from ..core.files import sample_path
 from ..figures.frames import check_frame, mark_colors
 from ..figures.landing import EVENTS, HZ, describe, find_sensors, fleet_table, how_much, onsets, plot_fleet, plot_flight, plot_map, plot_profile, plot_traces, say, short_name, short_unit, sparks, told_events, where
 from ..figures.style import pretty

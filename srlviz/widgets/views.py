@@ -23,7 +23,7 @@ import traitlets
 from PIL import Image
 
 from ..figures.frames import check_frame, frame_png
-from ..core.storage import atomic_path
+from ..core.files import atomic_path
 from ..figures.style import INKS, style
 
 # %% ../../nbs/08_widgets/00_views.ipynb #44084541
