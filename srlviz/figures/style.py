@@ -4,9 +4,11 @@
 
 # %% auto #0
 __all__ = ['INK', 'MUTED', 'GRID', 'LINE', 'INKS', 'SEQUENTIAL', 'WRONG', 'METHOD_COLORS', 'PALETTE', 'LABELS', 'FONT',
-           'TEMPLATE', 'contrast', 'split_method', 'method_color', 'method_dash', 'pretty', 'style', 'ink']
+           'TEMPLATE', 'contrast', 'split_method', 'method_color', 'method_dash', 'pretty', 'unlinked', 'style', 'ink']
 
 # %% ../../nbs/07_figures/00_style.ipynb #eae817e7
+import re
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -72,6 +74,21 @@ def pretty(name: str) -> str:
     head, variant = split_method(name)
     words = LABELS.get(head) or (head[:1].upper() + head[1:]).replace('_', ' ')
     return f'{words} · {variant}' if variant else words
+
+# %% ../../nbs/07_figures/00_style.ipynb #5de55b26
+_FOREIGN = re.compile(r'<(?!/?(?:b|i|br|em|strong|sub|sup|extra) ?/?>|/span>|span style="(?:(?!url)[-\w:;.,#()% ])*">)', re.I)
+
+def unlinked(x: Any) -> Any:
+    """Give what a plotly figure is made of (a dict, list, array or text) with no markup but bold, italic, line breaks and plain styles.
+
+    Source: the tags that plotly.js reads, src/lib/svg_text_utils.js (MIT).
+    """
+    if isinstance(x, str): return _FOREIGN.sub('&lt;', x)
+    if isinstance(x, dict): return {k: unlinked(v) for k, v in x.items()}
+    if isinstance(x, (list, tuple)): return [unlinked(v) for v in x]
+    if isinstance(x, np.ndarray) and x.dtype.kind in 'OU':
+        return np.array([unlinked(v) for v in x.ravel().tolist()], object).reshape(x.shape)
+    return x
 
 # %% ../../nbs/07_figures/00_style.ipynb #e0b31b84
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
