@@ -39,23 +39,32 @@ RANGES = {
 
 # %% ../../nbs/00_core/04_scores.ipynb #66f29ada
 _CONTROL = re.compile('[\x00-\x1f\x7f]')
-_SLACK = 1e-9                                                          # of a mean's last digits
+_SLACK = 1e-9  # of a mean's last digits
+
 
 def _columns_of(names: Sequence) -> str:
     "What is wrong with the names of the columns; nothing if they are those of a score table, in any order."
     missing, foreign = [c for c in SCORE_COLUMNS if c not in names], [c for c in names if c not in SCORE_COLUMNS]
     foreign += [c for c in SCORE_COLUMNS if list(names).count(c) > 1]
-    if not missing and not foreign: return ''
+    if not missing and not foreign:
+        return ''
     return f"a score table has the columns {', '.join(SCORE_COLUMNS)}; missing: {missing}, not expected: {foreign}"
 
-def _is_seed(v) -> bool: return isinstance(v, Real) and np.isfinite(v) and -1 <= v < 2**63 and v == int(v)
+
+def _is_seed(v) -> bool:
+    return isinstance(v, Real) and np.isfinite(v) and -1 <= v < 2**63 and v == int(v)
+
 
 def _faults(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
     "Rows that break a rule, the column and the rule in words, for each rule; one may rely on those before it."
     wrong = lambda column, ok: ~df[column].map(ok).astype(bool)
     for c in _TEXT:
         yield wrong(c, lambda v: isinstance(v, str)), c, f"{c} must be text"
-        yield df[c].isin([v for v in df[c].unique() if _CONTROL.search(v)]), c, f"{c} must be text without control characters"
+        yield (
+            df[c].isin([v for v in df[c].unique() if _CONTROL.search(v)]),
+            c,
+            f"{c} must be text without control characters",
+        )
     for c, known in ('study', STUDIES), ('source', SOURCES):
         bad = ~df[c].isin(known)
         yield bad, c, str(unknown(c, df[c][bad].iloc[0], known)) if bad.any() else ''
@@ -64,7 +73,11 @@ def _faults(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
     yield wrong('value', lambda v: isinstance(v, Real) and np.isfinite(v)), 'value', "value must be a finite number"
     for metric, (low, high) in RANGES.items():
         bad = (df.metric == metric) & ~df.value.between(low - _SLACK, high + _SLACK)
-        yield bad, 'value', f"{metric} must be a number {f'from {low:g} to {high:g}' if high < math.inf else f'>= {low:g}'}"
+        yield (
+            bad,
+            'value',
+            f"{metric} must be a number {f'from {low:g} to {high:g}' if high < math.inf else f'>= {low:g}'}",
+        )
     yield df.duplicated(_KEY, keep=False), 'key', "one key, several rows"
 
 # %% ../../nbs/00_core/04_scores.ipynb #592bae2d
@@ -92,9 +105,9 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
 
     Raises
     ------
-    ValueError : on missing or foreign columns, text that is not text or has control characters, an unknown study or source,
-        a seed below -1 or a paper row with a seed, a value that is not a finite number or lies outside of `RANGES`, or two
-        rows with one key; it shows the rows.
+    ValueError : on missing or foreign columns, text that is not text or has control characters, an unknown study or
+        source, a seed below -1 or a paper row with a seed, a value that is not a finite number or lies outside of
+        `RANGES`, or two rows with one key; it shows the rows.
     """
     if wrong := _columns_of(list(df.columns)): raise ValueError(wrong)
     df = df.loc[:, list(SCORE_COLUMNS)].reset_index(drop=True)
@@ -111,8 +124,9 @@ def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:
     return check_scores(pd.concat([check_scores(t) for t in tables]))
 
 # %% ../../nbs/00_core/04_scores.ipynb #da62d60b
-MOST_TABLE = 2**26                                                     # bytes
-_ODD = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')                # what text in lines does not hold
+MOST_TABLE = 2**26  # bytes
+_ODD = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')  # what text in lines does not hold
+
 
 def table_text(path: str | Path, what: str = 'a table', most: int = MOST_TABLE) -> str:
     """Read the text of a table.
@@ -122,56 +136,78 @@ def table_text(path: str | Path, what: str = 'a table', most: int = MOST_TABLE) 
     ValueError : naming the file, if it is no regular one, has more than `most` bytes, or is not text in UTF-8
     """
     with reading(path, what):
-        with open_file(path) as f: raw = f.read(most + 1)
-        if len(raw) > most: raise ValueError(f"it has more than {most:,} bytes")
+        with open_file(path) as f:
+            raw = f.read(most + 1)
+        if len(raw) > most:
+            raise ValueError(f"it has more than {most:,} bytes")
         text = raw.decode('utf-8-sig')
     if odd := _ODD.search(text):
         line = text.count('\n', 0, odd.start()) + 1
         raise ValueError(f"{path}, line {line}: the character {odd[0]!r} is not text; {path} is damaged, or not {what}")
     return text
 
+
 def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a table of comma-separated values, the header first: the number of their line, and their cells.
 
     Raises
     ------
-    ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has not as many cells as the header
+    ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has not as many
+        cells as the header
     """
     reader, width = csv.reader(io.StringIO(text, newline=''), strict=True), 0
     while True:
         line = reader.line_num + 1
-        try: cells = next(reader, None)
-        except csv.Error as e: raise ValueError(f"{path}, line {line}: {e}") from e
-        if cells is None: break
-        if not cells: continue                                         # an empty line
+        try:
+            cells = next(reader, None)
+        except csv.Error as e:
+            raise ValueError(f"{path}, line {line}: {e}") from e
+        if cells is None:
+            break
+        if not cells:
+            continue  # an empty line
         width = width or len(cells)
-        if len(cells) != width: raise ValueError(f"{path}, line {line}: expected {width} cells, as in the first line, got {len(cells)}")
+        if len(cells) != width:
+            raise ValueError(f"{path}, line {line}: expected {width} cells, as in the first line, got {len(cells)}")
         yield line, cells
-    if not width: raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
+    if not width:
+        raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
 
 # %% ../../nbs/00_core/04_scores.ipynb #fd860b20
 _WHOLE = re.compile('-?[0-9]{1,18}')
 _REAL = re.compile(r'[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?')
 
+
 def whole_number(text: str) -> int:
     """Read a whole number of up to 18 digits; a ValueError says what came instead."""
-    if not _WHOLE.fullmatch(text): raise ValueError(f"expected a whole number, got {text!r:.60}")
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"expected a whole number, got {text!r:.60}")
     return int(text)
+
 
 def real_number(text: str) -> float:
     """Read a finite number; a ValueError says what came instead."""
-    if not _REAL.fullmatch(text) or not math.isfinite(number := float(text)): raise ValueError(f"expected a number, got {text!r:.60}")
+    if not _REAL.fullmatch(text) or not math.isfinite(number := float(text)):
+        raise ValueError(f"expected a number, got {text!r:.60}")
     return number
 
 # %% ../../nbs/00_core/04_scores.ipynb #9d03c248
-_QUOTED = ','.join(f'"{c}"' for c in SCORE_COLUMNS)                    # the first line of a table whose last line is quoted
-_LAST = tuple(f'"{s}","' for s in STUDIES)                             # how that one begins
+_QUOTED = ','.join(f'"{c}"' for c in SCORE_COLUMNS)  # the first line of a table whose last line is quoted
+_LAST = tuple(f'"{s}","' for s in STUDIES)  # how that one begins
+
 
 def _as_csv(df: pd.DataFrame) -> str:
     "A checked table as text, its first and its last line quoted."
     plain = dict(index=False, lineterminator='\n')
-    if df.empty: return df.to_csv(**plain)
-    return _QUOTED + '\n' + df[:-1].to_csv(header=False, **plain) + df[-1:].to_csv(header=False, quoting=csv.QUOTE_NONNUMERIC, **plain)
+    if df.empty:
+        return df.to_csv(**plain)
+    return (
+        _QUOTED
+        + '\n'
+        + df[:-1].to_csv(header=False, **plain)
+        + df[-1:].to_csv(header=False, quoting=csv.QUOTE_NONNUMERIC, **plain)
+    )
+
 
 def _has_end(text: str) -> bool:
     "Whether a table ends as its first line says."
@@ -218,25 +254,40 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     ValueError : if the file is empty, cut off, or no score table; it names file, line and column
     """
     text = table_text(path, 'a table of scores')
-    if not _has_end(text): raise ValueError(f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again")
+    if not _has_end(text):
+        raise ValueError(
+            f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again"
+        )
     (_, header), *rows = table_rows(text, path)
-    if wrong := _columns_of(header): raise ValueError(f"{path}, line 1: {wrong}")
-    lines, cells = [line for line, _ in rows], dict(zip(header, zip(*(cells for _, cells in rows)), strict=True)) if rows else {}
-    df = pd.DataFrame({c: list(_numbers(path, lines, c, cells[c])) if rows else [] for c in SCORE_COLUMNS}, columns=SCORE_COLUMNS)
-    if fault := _fault(df): raise ValueError(f"{path}, {_located(df, lines, *fault)}")
+    if wrong := _columns_of(header):
+        raise ValueError(f"{path}, line 1: {wrong}")
+    lines, cells = (
+        [line for line, _ in rows],
+        dict(zip(header, zip(*(cells for _, cells in rows)), strict=True)) if rows else {},
+    )
+    df = pd.DataFrame(
+        {c: list(_numbers(path, lines, c, cells[c])) if rows else [] for c in SCORE_COLUMNS}, columns=SCORE_COLUMNS
+    )
+    if fault := _fault(df):
+        raise ValueError(f"{path}, {_located(df, lines, *fault)}")
     return _tidy(df)
+
 
 def _numbers(path, lines: list[int], column: str, texts: Sequence[str]) -> Iterator:
     "The values of a column; its texts, if it is one of text."
     read = {'seed': whole_number, 'value': real_number}.get(column, str)
     for line, text in zip(lines, texts, strict=True):
-        try: yield read(text)
-        except ValueError as e: raise ValueError(f"{path}, line {line}, column {column}: {e}") from e
+        try:
+            yield read(text)
+        except ValueError as e:
+            raise ValueError(f"{path}, line {line}, column {column}: {e}") from e
+
 
 def _located(df: pd.DataFrame, lines: list[int], bad: pd.Series, column: str, words: str) -> str:
     "Where a rule is broken first."
     where = np.flatnonzero(bad)
-    if column != 'key': return f"line {lines[where[0]]}, column {column}: {words}, got {df[column].tolist()[where[0]]!r:.80}"
+    if column != 'key':
+        return f"line {lines[where[0]]}, column {column}: {words}, got {df[column].tolist()[where[0]]!r:.80}"
     again = np.flatnonzero(df.duplicated(_KEY))[0]
     same = (df[_KEY] == df[_KEY].iloc[again]).all(axis=1)
     return f"line {lines[again]}: {words}; line {lines[np.flatnonzero(same)[0]]} has the same key"
