@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from ..core.protocols import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores
-from ..core.files import atomic_path, make_folder
+from ..core.files import atomic_path, make_folder, read_npz, reading
 from ..core.training import threads
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #e11b8666
@@ -247,6 +247,8 @@ class ProbeResult:
         if variable not in self.truth: raise unknown('variable', variable, self.truth)
         true, said = self.truth[variable].to_numpy(np.int64), self.predictions[variable].to_numpy(np.int64)
         values = np.unique([true, said])
+        if len(values) > 4096:
+            raise ValueError(f"{variable!r:.80} has {len(values):,} values, more than the 4,096 that a table can show")
         counts = np.zeros((len(values), len(values)), int)
         np.add.at(counts, (np.searchsorted(values, true), np.searchsorted(values, said)), 1)
         return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='said'))
@@ -262,15 +264,14 @@ class ProbeResult:
 
     @classmethod
     def load(cls, path: str|Path) -> 'ProbeResult':
-        """Load what `save` saved; a ValueError names a file that is broken or something else."""
-        try:
-            with np.load(path, allow_pickle=False) as z: a = dict(z)
+        """Load what `save` saved; a ValueError names a file that is broken, or whose arrays do not fit each other."""
+        what = 'a probe result of srlviz'
+        with reading(path, what, 'remove it, and it is computed again'):
+            _check_arrays(a := read_npz(path, what))
             index = pd.MultiIndex.from_arrays(a['rows'].T, names=['episode', 't'])
             truth, predictions = (pd.DataFrame(a[k], index=index, columns=a['variables'].tolist()) for k in ('truth', 'predictions'))
             history, values = (pd.DataFrame({k.removeprefix(f'{name}.'): v for k, v in a.items() if k.startswith(f'{name}.')}) for name in ('history', 'values'))
             return cls(truth, predictions, history, str(a['norm']), str(a['protocol']), bool(a['constant']), a['weight'], a['bias'], values if len(values) else None)
-        except FileNotFoundError: raise
-        except Exception as e: raise ValueError(f"{str(path)!r} is truncated or not a probe result of srlviz: {type(e).__name__}: {e}") from e
 
     def __repr__(self):
         caveats = self.caveats[lambda c: c['split'] != 'valid']
@@ -312,3 +313,45 @@ def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:
     categories = categories.groupby([*keys, 'group'], sort=False, as_index=False)['value'].mean().assign(target='mean')
     games = categories.groupby(keys, sort=False, as_index=False)['value'].mean().assign(target='mean', group='all')
     return check_scores(pd.concat([rows, categories, games], ignore_index=True)[list(SCORE_COLUMNS)])
+
+# %% ../../nbs/06_evaluate/00_probe.ipynb #a4696b79
+def _check_arrays(a: Mapping[str, np.ndarray]) -> None:
+    "A ValueError names the first array of a saved result that does not fit the others"
+    needs = 'variables', 'rows', 'truth', 'predictions', 'norm', 'protocol', 'constant', 'weight', 'bias'
+    if lost := [k for k in needs if k not in a]:
+        raise ValueError(f"the array {lost[0]!r} is missing")
+    (N, V), (_, K, C) = _shape_of(a, 'truth', 2), _shape_of(a, 'weight', 3)
+    _check_array(a, 'variables', (V,), 'U', distinct=True)
+    for name, shape in ('rows', (N, 2)), ('truth', (N, V)), ('predictions', (N, V)):
+        _check_array(a, name, shape, 'iu')
+    for name, shape in ('weight', (V, K, C)), ('bias', (V, K)):
+        _check_array(a, name, shape, 'f')
+    if not np.isfinite(a['weight']).all():
+        raise ValueError("the array 'weight' holds values that are not finite")
+    if np.isnan(a['bias']).any():
+        raise ValueError("the array 'bias' holds NaN")  # classes that never occur have -inf
+    for name, known in ('norm', NORMS), ('protocol', PROTOCOLS):
+        _check_array(a, name, (), 'U')
+        if str(a[name]) not in known:
+            raise unknown(name, str(a[name]), known)
+    _check_array(a, 'constant', (), 'b')
+    for table in 'history', 'values':
+        columns = [k for k in a if k.startswith(f'{table}.')]
+        for name in columns:
+            _check_array(a, name, _shape_of(a, columns[0], 1), 'iufbU')
+
+
+def _shape_of(a, name, ndim) -> tuple[int, ...]:
+    if a[name].ndim != ndim:
+        raise ValueError(f"the array {name!r} has the shape {a[name].shape}; expected {ndim} axes")
+    return a[name].shape
+
+
+def _check_array(a, name, shape, kinds, distinct=False) -> None:
+    x = a[name]
+    if x.shape != shape:
+        raise ValueError(f"the array {name!r} has the shape {x.shape}; beside the others, {shape} was expected")
+    if x.dtype.kind not in kinds:
+        raise ValueError(f"the array {name!r} is of {x.dtype}, which is of another kind than expected")
+    if distinct and len(set(x.tolist())) < len(x):
+        raise ValueError(f"the array {name!r} names one twice")
