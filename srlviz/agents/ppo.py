@@ -19,7 +19,8 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import nn
 
-from ..core.training import load_weights, pick_device, save_weights, threads
+from ..core.files import LIST, TABLE, check_fields, reading
+from ..core.training import check_history, load_optimizer, load_weights, pick_device, save_weights, threads
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #d1a8000a
 @dataclass(frozen=True)
@@ -283,12 +284,27 @@ class PPO:
     def _resume(self):
         if not self.checkpoint or not Path(self.checkpoint).exists(): return [], deque(maxlen=100)
         saved = load_weights(self.checkpoint, self._stamp(), self.device)
-        self.network.load_state_dict(saved['network'])
-        self.optimizer.load_state_dict(saved['optimizer'])
+        with reading(self.checkpoint, 'a checkpoint of this run', 'remove it to begin anew'):
+            fields = {'network': TABLE, 'optimizer': TABLE, 'history': LIST, 'recent': LIST}
+            check_fields(saved, fields, self.checkpoint)
+            self._check_course(saved['history'], saved['recent'])
+            self.network.load_state_dict(saved['network'])
+            load_optimizer(self.optimizer, saved['optimizer'])
         return saved['history'], deque(saved['recent'], maxlen=100)
+
+    def _check_course(self, history, recent):
+        "Refuse a course that a run of this configuration cannot have had when it wrote a checkpoint"
+        check_history(history, _HISTORY)
+        done, c = len(history), self.config
+        if done > c.updates or done % c.segment and done != c.updates:
+            raise ValueError(f"it has {done} updates; checkpoints are written every {c.segment} of {c.updates}")
+        if odd := [x for x in recent if type(x) not in (int, float)]: raise ValueError(f"a game earned {odd[0]!r:.80}")
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #83d97ebf
 def _seed_of(*numbers) -> int: return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 2)      # leaves room for one more per environment, in 31 bits
+
+_HISTORY = ('update', 'steps', 'games', 'mean_return', 'entropy', 'kl', 'clip_fraction', 'explained_variance', 'loss',
+            'learning_rate', 'seconds')
 
 def _check_fit(envs, network, config, device) -> int:
     "Give the number of actions, or say what does not fit"

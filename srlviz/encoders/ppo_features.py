@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 
 from ..core.recordings import Recording
-from ..core.files import sample_path
+from ..core.files import COUNT, TABLE, TEXT, check_fields, is_real, is_whole, reading, sample_path
 from ..core.training import load_weights
-from .frames import FrameEncoder
+from .frames import FrameEncoder, _sizes
 
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #030a17da
 AGENT_FILE = {'file': 'agent of an Atari game', 'format': 1}       # tells it from other files of weights
@@ -35,10 +35,64 @@ def read_agent(path: str|Path|None = None) -> tuple[dict, dict[str, torch.Tensor
 
     Raises
     ------
-    FileNotFoundError, ValueError : no such file; a file of something else
+    FileNotFoundError : if there is no such file
+    ValueError : naming the file, if it is broken or of something else, or if weights are not finite or do not fit what
+        it says of itself
     """
-    state = load_weights(agent_file(path), AGENT_FILE)
-    return state['about'], {k: v.float() for k, v in state['network'].items()}
+    path = agent_file(path)
+    state = load_weights(path, AGENT_FILE)
+    with reading(path, 'the file of an agent', 'take it from its source again, or train it anew'):
+        check_fields(state, {'about': TABLE, 'network': TABLE}, path)
+        _check_agent(state['about'], state['network'], path)
+        return state['about'], {k: v.float() for k, v in state['network'].items()}
+
+# %% ../../nbs/03_encoders/07_ppo_features.ipynb #362a6729
+def _whole(low: int, high: int):
+    return lambda x: is_whole(x, low, high), f'a whole number from {low} to {high}'
+
+
+_SIZE = lambda x: isinstance(x, (list, tuple)) and len(x) == 2 and all(is_whole(n, 1, 10_000) for n in x)
+_ABOUT = {
+    'game': TEXT,
+    'n_actions': _whole(1, 1000),
+    'size': (_SIZE, 'two whole numbers from 1 to 10000'),
+    'n_codes': _whole(1, 2**20),
+    'shrink': _whole(1, 1000),
+}
+_EARNED = {
+    'steps': COUNT,
+    'seed': COUNT,
+    'games': COUNT,
+    'mean_return': (lambda x: x is None or is_real(x), 'a number or null'),
+    'ppo': TABLE,
+}
+
+
+def _check_agent(about: dict, network: dict, path: Path) -> None:
+    "A ValueError names what of an agent's file does not fit."
+    check_fields(about, _ABOUT | {k: field for k, field in _EARNED.items() if k in about}, f'{path}, about')
+    for name, x in network.items():
+        if not isinstance(name, str) or not isinstance(x, torch.Tensor) or not x.is_floating_point():
+            raise ValueError(f"the weights {name!r:.80} are no numbers")
+        if not bool(x.isfinite().all()):
+            raise ValueError(f"the weights {name!r:.80} hold values that are not finite")
+    n_actions, n_codes, (height, width) = (
+        about['n_actions'],
+        about['n_codes'],
+        _sizes(about['size'], about['shrink'])[-1],
+    )
+    if min(height, width) < 1:
+        raise ValueError(f"screens of {about['size']} with shrink={about['shrink']} leave nothing to see")
+    for name, shape in {
+        'base.linear.weight': (n_codes, 64 * height * width),
+        'policy.weight': (n_actions, n_codes),
+        'value.weight': (1, n_codes),
+    }.items():
+        have = tuple(network[name].shape) if name in network else 'nothing'
+        if have != shape:
+            raise ValueError(
+                f"the weights {name!r} have the shape {have}; with what the file says of itself, {shape} was expected"
+            )
 
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #5dbaeeca
 class PPOFeatures(FrameEncoder):
@@ -72,7 +126,8 @@ class PPOFeatures(FrameEncoder):
         if frames is not None and tuple(frames.shape[1:]) != (size := (*self.about_['size'], 1)): raise ValueError(f"{agent} sees frames of shape {size}; recording {recording.name!r} has {tuple(frames.shape[1:])}")
         if (game := recording.meta.get('game')) not in (None, self.about_['game']): warnings.warn(f"{agent} never saw {game}; give PPOFeatures weights= of one that did", stacklevel=2)
         net = self.network(recording)
-        net.load_state_dict({k.removeprefix('base.'): v for k, v in weights.items() if k.startswith('base.')})
+        with reading(agent_file(self.weights), 'the file of an agent'):
+            net.load_state_dict({k.removeprefix('base.'): v for k, v in weights.items() if k.startswith('base.')})
         self.net_ = net
         return self
 

@@ -15,11 +15,11 @@ import torch
 
 from ..agents.ppo import PPO, ActorCritic, NetworkPolicy, PPOConfig
 from ..core.protocols import unknown
-from ..core.files import make_folder
+from ..core.files import atomic_path, make_folder, reading
 from ..core.training import native_bfloat16, pick_device, save_weights, seeded
 from ..data.atari import play_games
 from ..encoders.frames import FrameCNN
-from ..encoders.ppo_features import AGENT_FILE, read_agent
+from ..encoders.ppo_features import AGENT_FILE, agent_file, read_agent
 from ..envs.atari import SCREEN, action_names, game_name, rom_name, rom_path
 
 # %% ../../nbs/09_studies/03_agents.ipynb #b67801d1
@@ -68,8 +68,8 @@ def _network(about, seed=0, half=False):
 def load_agent(path: str|Path|None = None) -> AtariAgent:
     """Load an agent that was saved; by default the small one of Freeway that comes with the package."""
     about, weights = read_agent(path)
-    network = _network(about)
-    network.load_state_dict(weights)
+    network = _network(about)                                  # no larger than the file: read_agent has compared them
+    with reading(agent_file(path), 'the file of an agent'): network.load_state_dict(weights)
     return AtariAgent(network.eval(), about)
 
 # %% ../../nbs/09_studies/03_agents.ipynb #29ef1516
@@ -113,4 +113,6 @@ def _keep(agent, out):
     "Write agent and history, unless they are there: then take over what was measured of it"
     path = out/'agent.pt'
     if path.is_file() and (there := load_agent(path)).policy().identity == agent.policy().identity: agent.about = there.about
-    else: agent.save(path); agent.history_.to_csv(out/'history.csv', index=False)
+    else:
+        agent.save(path)
+        with atomic_path(out/'history.csv') as p: agent.history_.to_csv(p, index=False)
