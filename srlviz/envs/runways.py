@@ -6,7 +6,7 @@
 __all__ = ['radii', 'Runway', 'variation', 'Runways', 'runways']
 
 # %% ../../nbs/01_envs/09_runways.ipynb #9d9c7a18
-import csv, functools, hashlib, math, numbers, re
+import functools, hashlib, math, numbers, re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from ..core.scores import real_number, table_rows, table_text
 
 # %% ../../nbs/01_envs/09_runways.ipynb #0d89bbbc
 def radii(lat: float) -> tuple[float, float]:
@@ -52,7 +54,7 @@ class Runway:
     def __post_init__(self):
         for name, low, high in (('lat', -89, 89), ('lon', -180, 180), ('elevation', -500, 6000), ('heading', 0, 360), ('length', 500, 10000), ('width', 5, 200), ('variation', -180, 180), ('ils_khz', 108100, 111950)):
             if not isinstance(value := getattr(self, name), numbers.Real) or not low <= value <= high: raise ValueError(f"{name} of runway {self.key} must be a number from {low} to {high}, got {value!r}")
-        if not re.fullmatch(r'(0?[1-9]|[12]\d|3[0-6])[LCR]?', str(self.name)): raise ValueError(f"a runway of {self.airport} is named like '16' or '16L', got {self.name!r}")
+        if not re.fullmatch(r'(0?[1-9]|[12][0-9]|3[0-6])[LCR]?', str(self.name)): raise ValueError(f"a runway of {self.airport} is named like '16' or '16L', got {self.name!r}")
 
     key = property(lambda self: f'{self.airport}/{self.name}')
     magnetic = property(lambda self: (self.heading - self.variation) % 360, doc="Heading, degrees magnetic.")
@@ -183,27 +185,54 @@ def runways() -> Runways:
     return Runways([r for icao in AIRPORTS for r in _lay_out(icao)])
 
 # %% ../../nbs/01_envs/09_runways.ipynb #ebfbb676
-COLUMNS = ('airport_ident', 'length_ft', 'width_ft', 'surface', 'lighted', 'closed', *(f'{e}_{c}' for e in ('le', 'he') for c in ('ident', 'latitude_deg', 'longitude_deg', 'elevation_ft', 'displaced_threshold_ft')))
+COLUMNS = (
+    'airport_ident',
+    'length_ft',
+    'width_ft',
+    'surface',
+    'lighted',
+    'closed',
+    *(
+        f'{e}_{c}'
+        for e in ('le', 'he')
+        for c in ('ident', 'latitude_deg', 'longitude_deg', 'elevation_ft', 'displaced_threshold_ft')
+    ),
+)
 HARD = re.compile(r'ASP|CON|PEM|BIT|TAR|PAVED|MAC|ASFALT', re.I)
 SOFT = re.compile(r'UNPAVED|GRE|GRS|GRVL|GRASS|GRAV|TURF|DIRT|SAND|CLAY|WATER|EARTH|SOIL|ICE|SNOW|CORAL|LATERITE', re.I)
 
-def _rows(path: str|Path) -> Iterator[tuple[int, dict]]:
+
+def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
     "Line number and cells of a runways.csv; its text is checked, its numbers are not."
-    try:
-        with open(path, newline='', encoding='utf-8-sig') as f:
-            reader = csv.DictReader(f)
-            if lost := [c for c in COLUMNS if c not in (reader.fieldnames or ())]: raise ValueError(f"{path} lacks the columns {', '.join(lost)} of OurAirports' runways.csv; its first line is {','.join(reader.fieldnames or ())[:80]!r}")
-            for row in reader: yield reader.line_num, row
-    except UnicodeDecodeError as e: raise ValueError(f"{path} is not a text file in UTF-8, as OurAirports' runways.csv is: {e}") from e
-    except csv.Error as e: raise ValueError(f"{path} is not a table of comma-separated values: {e}") from e
+    rows, ids = table_rows(table_text(path, "OurAirports' runways.csv"), path), {}
+    _, header = next(rows)
+    if lost := [c for c in COLUMNS if c not in header]:
+        raise ValueError(
+            f"{path} lacks the columns {', '.join(lost)} of OurAirports' runways.csv; "
+            f"its first line is {','.join(header)[:80]!r}"
+        )
+    if twice := [c for c, n in Counter(header).items() if n > 1]:
+        raise ValueError(f"{path}, line 1: the column {twice[0]!r:.80} is there twice")
+    for line, cells in rows:
+        row = dict(zip(header, cells, strict=True))
+        if (strip := row.get('id')) and ids.setdefault(strip, line) != line:
+            raise ValueError(
+                f"{path}, line {line}, column id: the strip {strip!r:.80} is there twice, first in line {ids[strip]}"
+            )
+        yield line, row
+
 
 def _value(path, line: int, row: dict, column: str, otherwise: float = math.nan) -> float:
     "The number in a cell; a gap is `otherwise`."
-    text = (row[column] or '').strip()
-    try: number = float(text) if text else otherwise
-    except ValueError: number = math.inf
-    if math.isinf(number): raise ValueError(f"{path}, line {line}, column {column}: expected a number or nothing, got {text!r}")
-    return number
+    text = row[column].strip()
+    try:
+        return real_number(text) if text else otherwise
+    except ValueError:
+        pass
+    raise ValueError(f"{path}, line {line}, column {column}: expected a number or nothing, got {text!r:.80}")
+
+
+_CODE = re.compile('[A-Za-z0-9_.-]{1,20}')  # of an airport
 
 # %% ../../nbs/01_envs/09_runways.ipynb #4ee886b9
 def _ends(path, line: int, row: dict, n: int) -> list[Runway]|str:
@@ -211,12 +240,14 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway]|str:
     number = functools.partial(_value, path, line, row)
     if number('closed', 0): return 'closed'
     if not number('lighted', 0): return 'not lighted'
-    surface = row['surface'] or ''
+    surface = row['surface']
     if not HARD.search(surface) or SOFT.search(surface): return 'not of a hard surface'
     at = [(number(f'{e}_latitude_deg'), number(f'{e}_longitude_deg')) for e in ('le', 'he')]
-    names = [(row[f'{e}_ident'] or '').strip() for e in ('le', 'he')]
+    names = [row[f'{e}_ident'].strip() for e in ('le', 'he')]
+    if not _CODE.fullmatch(row['airport_ident']): return 'without the code of an airport'
     length, width = number('length_ft')*.3048, number('width_ft', 150)*.3048
-    if not np.isfinite(at).all() or math.isnan(length) or not all(re.fullmatch(r'\d\d?[LCR]?', name) for name in names): return 'without position, length or name'
+    plain = all(re.fullmatch('[0-9]{1,2}[LCR]?', name) for name in names)
+    if not plain or not length > 0 or not np.isfinite(at).all(): return 'without position, length or name'
     if not .9 < _way(*at)[1]/length < 1.1: return 'with ends that do not fit their length'
     known = _known().get(row['airport_ident'], {})
     up = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
