@@ -8,10 +8,10 @@ __all__ = ['PROTOCOLS', 'DEFECTS', 'Rows', 'SHORT', 'check_protocol', 'stream_st
            'factor_entropy', 'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, io, json, os, shutil, tempfile
+import hashlib, io, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -23,7 +23,8 @@ from tqdm.auto import tqdm
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording, load_recording
-from ..core.files import lock_file, make_folder, only_writer, open_lock, write_json
+from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
+from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
 from ..envs.atari import MAX_FRAMES, PIXEL_COLUMNS, SCREEN, RawAtari, action_names, annotations, game_name, rom_name, rom_path
 
@@ -32,6 +33,8 @@ PROTOCOLS, DEFECTS = ('fixed', 'paper'), ('noop', 'start', 'short', 'order')
 
 def check_protocol(protocol: str|Mapping[str, str]) -> str|dict[str, str]:
     """Check a protocol and give its shortest form: 'fixed', 'paper', or a dict of the defects that are as in the paper."""
+    if not isinstance(protocol, (str, Mapping)):
+        raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, or say it by defect; got {protocol!r:.80}")
     each = dict.fromkeys(DEFECTS, protocol) if isinstance(protocol, str) else dict(protocol)
     for name, value in each.items():
         if name not in DEFECTS: raise unknown('defect', name, DEFECTS)
@@ -109,14 +112,66 @@ def _map_rows(folder: Path, n: int, create: bool = False) -> Rows:
     except OSError as e: raise OSError(f"{n} steps need {n*33.8/1e6:.1f} GB in {str(folder)!r}: {e.strerror or e}. Record to a folder (out=) or set TMPDIR") from e
 
 # %% ../../nbs/02_data/00_atari.ipynb #de40dfd3
+_PLACE = re.compile('srlviz-record-[0-9a-f]{12}')
+
+
 @contextmanager
 def _workplace() -> Iterator[Path]:
-    "A temporary folder, locked while it is used; those of processes that were killed hold no lock and are removed"
-    for left in Path(tempfile.gettempdir()).glob('srlviz-record-*/lock'):
-        with suppress(OSError), open(left) as f:
-            if lock_file(f): shutil.rmtree(left.parent, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix='srlviz-record-', ignore_cleanup_errors=True) as where:
-        with open(Path(where)/'new', 'w') as f: lock_file(f); os.rename(f.name, Path(where)/'lock'); yield Path(where)
+    "A temporary folder, gone behind the block; where no lock can be kept, one that a killed process has left stays"
+    _remove_left()
+    place = Path(tempfile.gettempdir()).absolute() / f'srlviz-record-{uuid.uuid4().hex[:12]}'
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(_locked(place))
+        place.mkdir(mode=0o700)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    "Hold a lock that names a place; it appears under its name when it is held"
+    lock = runtime_folder() / f'{place.name}.lock'
+    new = lock.with_suffix('.new')
+    try:
+        with open_lock(new) as f:
+            lock_file(f)
+            f.write(os.fsencode(place))
+            f.flush()
+            os.replace(new, lock)
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _remove_left() -> None:
+    "Remove the places of this user's killed processes: their locks are there, and nobody holds them"
+    with suppress(OSError):
+        for lock in runtime_folder().glob('srlviz-record-*.lock'):
+            with suppress(OSError, ValueError), open_lock(lock) as f:
+                if not lock_file(f):
+                    continue
+                place = Path(os.fsdecode(f.read(4096)))
+                if _is_ours(place):
+                    shutil.rmtree(place, ignore_errors=True)
+                if not _is_ours(place):
+                    lock.unlink()
+
+
+def _is_ours(place: Path) -> bool:
+    "True for a folder that `_workplace` made for this user"
+    if not place.is_absolute() or not _PLACE.fullmatch(place.name):
+        return False
+    try:
+        there = os.lstat(place)
+    except OSError:
+        return False
+    return stat.S_ISDIR(there.st_mode) and (not hasattr(os, 'getuid') or there.st_uid == os.getuid())
 
 # %% ../../nbs/02_data/00_atari.ipynb #31068f3f
 def _random(n_actions, first=0): return lambda frame, rng: int(rng.integers(first, n_actions))
@@ -159,7 +214,15 @@ def _task(request, policy, stream, done, where, out, parent):
         if out: lock_file(f, shared=True); _parent_lives(parent)
         return _record_stream(_emulator(request['game'], request['frame_skip']), request, policy, stream, done, where, out, parent)
 
-def _game_of(key): return int(key.split('-')[1][1:])
+_KEY = re.compile('s([0-9]{2})-g([0-9]{5,9})-l[0-9]{2,9}')            # of an episode: stream, game, life
+
+def _numbers_of(key) -> tuple[int, int]:
+    "Stream and game of an episode's key"
+    if not (m := _KEY.fullmatch(str(key))):
+        raise ValueError(f"an episode is named {key!r:.80}, not like 's00-g00000-l00'; record_atari did not make it")
+    return int(m[1]), int(m[2])
+
+def _game_of(key): return _numbers_of(key)[1]
 
 def _addresses(request):
     labels = annotations(request['version'], request['game'])
@@ -240,11 +303,20 @@ def record_atari(game: str, steps: int, policy: str|Callable = 'random', seed: i
 # %% ../../nbs/02_data/00_atari.ipynb #f440e34f
 def _play(request, policy, n_jobs, progress, out=None):
     "Play all streams; give the shared rows (None where they go to a folder) and what was played"
-    done = {k: e['length'] for k, e in partial_episodes(out).items()} if out else {}
+    done = _done(out) if out else {}
     done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(request['n_streams'])]
     with _workplace() as where, tqdm(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar:
         rows = None if out else _map_rows(where, request['steps'], create=True)
         return rows, _run(request, policy, done, where, out, n_jobs, bar)
+
+def _done(out) -> dict[str, int]:
+    "Lengths of the episodes that a killed run has left, by key"
+    with reading(out, 'the folder of a recording', 'delete it, and record anew'):
+        there = {k: e['length'] for k, e in partial_episodes(out).items()}
+        for k, n in there.items():
+            _numbers_of(k)
+            if not is_whole(n, 1): raise ValueError(f"the episode {k!r} has the length {n!r:.80}")
+    return there
 
 def _to_memory(request, policy, n_jobs, progress):
     rows, played = _play(request, policy, n_jobs, progress)
@@ -260,7 +332,7 @@ def _to_folder(out, request, policy, n_jobs, progress):
 # %% ../../nbs/02_data/00_atari.ipynb #377bc123
 def _request(game, steps, policy, seed, n_streams, version, protocol):
     "Check the arguments of record_atari; give them as plain JSON"
-    game = game_name(game)
+    game, version = game_name(game), str(version)
     annotations(version, game)                                     # refuses a game or version that is not there
     for name, value in dict(steps=steps, n_streams=n_streams).items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1: raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
@@ -315,11 +387,16 @@ def _check_folder(out, request):
     "Refuse a folder that holds something else; empty folders and dot files (a lock, half a file) are what a killed run leaves"
     if out.exists() and not out.is_dir(): raise OSError(f"cannot record to {str(out)!r}: it is a file")
     if request['policy'].endswith(_NAMELESS): raise ValueError(f"the policy {request['policy']}, so it would not be known again; give it an attribute `identity`, a text")
+    all_inside(out, _PLACES)                                       # nothing is written or removed through a link
     full = any(not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*'))          # asked first: another process may be writing its note
-    if (out/_NOTE).exists(): _compare(json.loads((out/_NOTE).read_text()), request, out, request)
+    if (out/_NOTE).exists():
+        there = read_json(out/_NOTE, 'the note of a recording', 'give another folder, or delete this one')
+        _compare(check_fields(there, _REQUEST, out/_NOTE), request, out, request)
     elif full: raise ValueError(f"{str(out)!r} holds files that are not a recording; give another folder, or empty it")
 
 _NOTE = Path('meta', 'request.json')
+_PLACES = ('meta/request.json', 'meta/info.json', 'partial', 'steps', 'frames/frame', 'cache')
+_REQUEST = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT, 'seed': COUNT, 'n_streams': COUNT}
 
 def _claim(out, request):
     "Write in the folder what it is for"
@@ -330,14 +407,23 @@ def _claim(out, request):
 def _same(recording, request, out):
     _compare(recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version', 'protocol'))
     labels = _addresses(request)
-    if [f.name for f in recording.factors] != [*labels] or any((e.factors[v] != np.asarray(e.obs['ram'])[:, a]).any() for e in (recording[0], recording[-1]) for v, a in labels.items()):
+    with reading(out, 'a recording of record_atari'):
+        same = [f.name for f in recording.factors] == [*labels]
+        same = same and all(_is_labelled(recording[i], labels) for i in (0, -1))
+    if not same:
         raise ValueError(f"{str(out)!r} was labelled by another table than that of version {request['version']!r} today; give another folder, or delete this one")
     return recording
 
+def _is_labelled(e, labels) -> bool:
+    ram = np.asarray(e.obs['ram'])
+    return all(np.array_equal(e.factors[v], ram[:, a]) for v, a in labels.items())
+
 def _compare(there, request, out, keys):
     there, request, keys = {'protocol': 'fixed'} | there, {'protocol': 'fixed'} | request, {*keys, 'protocol'}           # a note names the protocol only if it is another
-    differ = [f"{k}={there.get(k)!r}, not {request[k]!r}" for k in request if k in keys and there.get(k) != request[k]]
-    if differ: raise ValueError(f"{str(out)!r} holds another recording ({'; '.join(differ)}); give another folder, or the same arguments")
+    differ = [k for k in request if k in keys and there.get(k) != request[k]]
+    told = '; '.join(f"{k}={there.get(k)!r:.200}, not {request[k]!r}" for k in differ)
+    if differ:
+        raise ValueError(f"{str(out)!r} holds another recording ({told}); give another folder, or the same arguments")
 
 # %% ../../nbs/02_data/00_atari.ipynb #11ff16ed
 def epsilon_greedy(policy: Callable, epsilon: float = .2, n_actions: int|None = None) -> Callable:
@@ -404,7 +490,8 @@ def game_returns(recording: Recording) -> pd.DataFrame:
     -------
     DataFrame, one row a game: stream, game, episodes (lives), steps, reward (its sum, unclipped), finished (False for the last of each stream, which was cut)
     """
-    rows = [dict(stream=int(e.name[1:3]), game=_game_of(e.name), steps=len(e), reward=float(np.sum(e.rewards))) for e in recording]
+    keys = [_numbers_of(e.name) for e in recording]
+    rows = [dict(stream=s, game=g, steps=len(e), reward=float(np.sum(e.rewards))) for (s, g), e in zip(keys, recording)]
     table = pd.DataFrame(rows).groupby(['stream', 'game'], as_index=False).agg(episodes=('steps', 'size'), steps=('steps', 'sum'), reward=('reward', 'sum'))
     return table.assign(finished=table['game'] < table.groupby('stream')['game'].transform('max'))
 
@@ -483,10 +570,12 @@ def prune_factors(recording: Recording, threshold: float = .6, splits: Iterable[
     kept, meta = [f for f in recording.factors if f.name in told['kept']], recording.meta | told
     return Recording(recording._episodes, recording.name, recording.hz, kept, recording.split, meta)
 
+_KEPT = {'kept': TEXTS, 'threshold': (is_real, 'a number'),
+         'entropy': (lambda x: isinstance(x, dict) and all(map(is_real, x.values())), 'factor -> nats')}
+
 def _kept_list(recording, threshold, file):
     "Read a list of factors that was kept, if it is one of this game"
-    try: told = json.loads(Path(file).read_text()); told['kept'], told['entropy']
-    except (ValueError, KeyError, TypeError) as e: raise ValueError(f"{str(file)!r} is not a list of kept factors: {e}") from None
+    told = check_fields(read_json(file, 'a list of kept factors'), _KEPT, file)
     have = dict(threshold=threshold, game=recording.name, version=recording.meta.get('version'))
     differ = [f"{k}={told.get(k)!r}, not {v!r}" for k, v in have.items() if told.get(k) != v]
     lost = [v for v in told['kept'] if v not in [f.name for f in recording.factors]]

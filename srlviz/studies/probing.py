@@ -11,7 +11,7 @@ __all__ = ['DATA', 'PPO_DATA', 'method_name', 'methods', 'find_method', 'encoder
 import hashlib, inspect, json, os, platform, re, shutil, sys, threading, time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version as installed
@@ -23,11 +23,12 @@ import pandas as pd
 from ..core.protocols import catalog, unknown
 from ..core.recordings import Recording, align
 from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, paper_scores, save_scores
-from ..core.files import checksum, make_folder, write_json
+from ..core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, inside, is_real, make_folder
+from ..core.files import read_json, write_json
 from ..core.training import threads, train
 from ..data.atari import drop_duplicates, game_returns, policy_identity, prune_factors, record_atari, split_episodes
 from ..encoders.ppo_features import read_agent
-from ..envs.atari import GAMES, game_name
+from ..envs.atari import GAMES, VERSIONS, game_name
 from ..evaluate.probe import NORMS, ProbeResult, check_probe_arguments, linear_probe
 
 # %% ../../nbs/09_studies/02_probing.ipynb #35ada87e
@@ -132,7 +133,7 @@ def _ready(method, fit, factors, out, encoder, quick, progress):
     e = make_encoder(method, quick=quick, **(encoder or {}))
     if getattr(e, 'supervised', False) and factors is not None: fit = Recording(fit._episodes, fit.name, fit.hz, [f for f in fit.factors if f.name in set(factors)], fit.split, fit.meta)
     name, stamp = method_name(e), _stamp(_recipe(e), fit.fingerprint())
-    if hasattr(e, 'checkpoint'): e.checkpoint = make_folder(Path(out)/'encoders')/f'{name}-{stamp}.pt'
+    if hasattr(e, 'checkpoint'): e.checkpoint = make_folder(inside(out, 'encoders'))/f'{name}-{stamp}.pt'
     if hasattr(e, 'progress'): e.progress = progress
     return name, stamp, e, fit
 
@@ -162,7 +163,7 @@ def probe_methods(methods: Sequence[str], fit: Recording, probe: Recording, *, n
     results : label ('st_dim', 'st_dim · standardized') -> ProbeResult, methods in the order given; constant codes have one label, for standardising does nothing to them
     """
     check_methods(methods, norms, encoder=encoder, probing=probing)
-    kept, probed_on, results = make_folder(Path(out)/'results'), probe.fingerprint(), {}
+    kept, probed_on, results = make_folder(inside(out, 'results')), probe.fingerprint(), {}
     for method in methods:
         name, stamp, e, learn_from = _ready(method, fit, [f.name for f in probe.factors], out, encoder, quick, progress)
         paths = _result_paths(kept, name, stamp, probed_on, norms, probing)
@@ -205,10 +206,19 @@ def record_game(game: str, encoder_frames: int = 100_000, probe_frames: int = 50
     threshold : entropy in nats below which a variable is not probed
     """
     def record(frames, seed):
-        name = '-'.join([game_name(game), str(frames), f'seed{seed}', *(['ppo'] if callable(policy) else []), *([version] if version != 'fixed' else []), *(['as-paper'] if record_protocol == 'paper' else [])])
-        return record_atari(game, frames, policy, seed, version=version, protocol=record_protocol, out=Path(out)/'recordings'/name, n_jobs=n_jobs, progress=progress)
+        words = [game_name(game), str(frames), f'seed{seed}']
+        if callable(policy): words.append('ppo')
+        if version != 'fixed': words.append(_labels_name(version))
+        if record_protocol == 'paper': words.append('as-paper')
+        place = inside(out, 'recordings/' + '-'.join(words))
+        how = dict(version=version, protocol=record_protocol, n_jobs=n_jobs, progress=progress)
+        return record_atari(game, frames, policy, seed, out=place, **how)
     fit, probe = record(encoder_frames, seed), record(probe_frames, seed + 1000)
     return split_episodes(fit, seed, fit=.8, valid=.2), drop_duplicates(prune_factors(split_episodes(probe, seed, probe=.7, valid=.1, test=.2), threshold))
+
+def _labels_name(version: str|Path) -> str:
+    "A version of labels as part of a folder's name; a file of labels is called by what is in it, wherever it lies"
+    return version if version in VERSIONS else f'labels-{checksum(version)[:10]}'
 
 # %% ../../nbs/09_studies/02_probing.ipynb #03d45c58
 @dataclass(repr=False)
@@ -225,7 +235,9 @@ class ProbedGames:
     def open(self, game: str) -> tuple[dict[str, ProbeResult], Recording]:
         """Open the probes and the probed recording of a game: what a dashboard shows behind a cell."""
         game = game_name(game)
-        return {k: ProbeResult.load(self._call.folder(game)/p) for m in self.about[game]['methods'].values() for k, p in m['results'].items()}, self._call.record(game)[1]
+        folder, methods = self._call.folder(game), self.about[game]['methods']
+        paths = {label: inside(folder, p) for m in methods.values() for label, p in m['results'].items()}
+        return {label: ProbeResult.load(p) for label, p in paths.items()}, self._call.record(game)[1]
 
     @property
     def exclusions(self) -> pd.DataFrame:
@@ -257,13 +269,17 @@ class _Call:
     n_jobs: int|None = None
     progress: bool = True
 
-    def folder(self, game): return self.out/(game + ('-ppo' if self.policies else ''))
+    def folder(self, game): return inside(self.out, game + ('-ppo' if self.policies else ''))
     def policy(self, game): return self.policies[game] if self.policies else 'random'
     def arguments(self, game): return {'seed': self.seed, **self.encoder, **self.per_game.get(game, {})}
     def asked(self, game):
         policy = self.policy(game)
         return dict(game=game, encoder_frames=self.frames[0], probe_frames=self.frames[1], policy=policy if isinstance(policy, str) else policy_identity(policy), version=self.version, threshold=self.threshold, record_protocol=self.record_protocol, seed=self.seed)
-    def stamp(self, game, method): return _stamp(self.asked(game), _recipe(make_encoder(method, quick=self.quick, **self.arguments(game))), self.norms, self.probing, _source(linear_probe.__module__))
+    def stamp(self, game, method):
+        recipe = _recipe(make_encoder(method, quick=self.quick, **self.arguments(game)))
+        labels = [] if self.version in VERSIONS else [_labels_name(self.version)]    # a file may change under its name
+        code = _source(linear_probe.__module__)
+        return _stamp(self.asked(game), recipe, self.norms, self.probing, code, *labels)
     def record(self, game): return record_game(game, *self.frames, out=self.out, policy=self.policy(game), seed=self.seed, version=self.version, threshold=self.threshold, record_protocol=self.record_protocol, n_jobs=self.n_jobs, progress=self.progress)
 
 def _probe_one(game: str, method: str, call: _Call, parent: int|None = None) -> tuple[pd.DataFrame, dict, dict]:
@@ -334,7 +350,7 @@ def probe_games(games: Sequence[str], methods: Sequence[str], *, out: str|Path, 
     RuntimeError : if everything failed
     """
     call = _Call(Path(out), (encoder_frames, probe_frames), tuple(norms), dict(encoder or {}), dict(probing or {}), quick, {game_name(g): dict(a) for g, a in (per_game or {}).items()},
-                 {game_name(g): p for g, p in policies.items()} if policies else None, version, threshold, record_protocol, seed)
+                 {game_name(g): p for g, p in policies.items()} if policies else None, str(version), threshold, record_protocol, seed)
     games, methods = _checked(games, methods, call)
     jobs = min(n_jobs if n_jobs > 0 else joblib.cpu_count(), len(games))
     call.n_jobs, call.progress = (1, False) if jobs > 1 else (None, progress)
@@ -360,14 +376,31 @@ def _checked(games, names, call):
     for arguments in (call.encoder, *call.per_game.values()): check_methods(names, call.norms, encoder=arguments, probing=call.probing)
     if call.policies is not None and (lacks := [g for g in games if g not in call.policies]): raise ValueError(f"no policy for {', '.join(lacks)}; there are policies for {', '.join(call.policies)}")
     for g in games:
-        if (there := _found(call, g)[0].get('asked', call.asked(g))) != call.asked(g):
-            raise ValueError(f"{str(call.folder(g))!r} holds scores of {', '.join(f'{k}={there[k]!r}, not {v!r}' for k, v in call.asked(g).items() if there[k] != v)}; give another folder, or the same arguments")
+        there, asked = _found(call, g)[0].get('asked', call.asked(g)), call.asked(g)
+        if differ := ', '.join(f'{k}={there.get(k)!r:.200}, not {v!r}' for k, v in asked.items() if there.get(k) != v):
+            where = str(call.folder(g))
+            raise ValueError(f"{where!r} holds scores of {differ}; give another folder, or the same arguments")
     return games, methods
 
 def _found(call, game) -> tuple[dict, pd.DataFrame]:
     "Notes and scores of a game that an earlier call has left"
-    try: return json.loads((call.folder(game)/'about.json').read_text()), load_scores(call.folder(game)/'scores.csv')
+    notes, table = (inside(call.folder(game), name) for name in ('about.json', 'scores.csv'))
+    try: about, scores = read_json(notes, 'the notes of probe_games'), load_scores(table)
     except FileNotFoundError: return {}, pd.DataFrame(columns=SCORE_COLUMNS)
+    check_fields(about, _ABOUT, notes)
+    for name, method in about['methods'].items(): check_fields(method, _METHOD, f'{notes}, method {name!r:.80}')
+    if odd := set(scores['task']) - {game}:
+        raise ValueError(f"{table} has scores of {sorted(odd)[0]!r:.80}; expected those of {game}")
+    return about, scores
+
+def _maps(ok): return lambda x: isinstance(x, dict) and all(map(ok, x.values()))
+_REALS, _NAMES = (_maps(is_real), 'names -> numbers'), (_maps(lambda v: isinstance(v, str)), 'names -> texts')
+_MEAN = lambda x: x is None or is_real(x)
+_RETURNS = lambda x: isinstance(x, dict) and type(x.get('games')) is int and _MEAN(x.get('mean'))
+_CAVEATS = lambda x: isinstance(x, dict) and all(type(x.get(k)) is int for k in ('constant', 'unseen'))
+_ABOUT = {'asked': TABLE, 'kept': TEXTS, 'entropy': _REALS, 'pruned': _REALS, 'duplicates': COUNT, 'methods': TABLE,
+          'returns': (_RETURNS, 'mean and games')}
+_METHOD = {'stamp': TEXT, 'results': _NAMES, 'caveats': (_CAVEATS, 'constant and unseen, whole numbers')}
 
 # %% ../../nbs/09_studies/02_probing.ipynb #383d9fe9
 def _run_games(games, methods, call, found, jobs, keep_frames, progress) -> list[tuple]:
@@ -415,7 +448,9 @@ def _keep(call, game, method, before, table, about_game, about_method):
 
 def _drop_frames(call, game):
     _last.clear()
-    for folder in (call.out/'recordings').glob(f'{game}-*'): shutil.rmtree(folder/'cache', ignore_errors=True)
+    for folder in (call.out/'recordings').glob(f'{game}-*'):
+        with suppress(ValueError):                                 # through a link, nothing is removed
+            shutil.rmtree(inside(call.out, f'recordings/{folder.name}/cache'), ignore_errors=True)
 
 # %% ../../nbs/09_studies/02_probing.ipynb #8f016052
 def agent_files(folder: str|Path, games: Sequence[str] = GAMES) -> dict[str, Path|None]:
