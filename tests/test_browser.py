@@ -2,7 +2,7 @@
 
 Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
 """
-import json, os, shutil, socket, subprocess, sys, time, urllib.request
+import json, os, secrets, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
 from pathlib import Path
 
 import nbformat, pytest
@@ -39,10 +39,13 @@ def in_step(page):
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
 class Lab:
-    "A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook"
+    """A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook.
+
+    Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is printed has it not.
+    """
     client = None
     def __init__(self, folder, notebook, small=SMALL):
-        self.folder = folder
+        self.folder, self._token = folder, secrets.token_urlsafe(24)
         shutil.copy(notebook, folder/'notebook.ipynb')
         nb = nbformat.read(folder/'notebook.ipynb', 4)
         next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
@@ -54,18 +57,30 @@ class Lab:
         with socket.socket() as s: s.bind(('127.0.0.1', 0)); self.url = f'http://127.0.0.1:{s.getsockname()[1]}'
         places = dict(JUPYTER_CONFIG_DIR='config', JUPYTER_DATA_DIR='data', JUPYTER_RUNTIME_DIR='runtime', IPYTHONDIR='ipython', JUPYTERLAB_SETTINGS_DIR='settings')
         env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {k: str(folder/v) for k, v in places.items()}
-        flags = ['--no-browser', '--ip=127.0.0.1', f'--port={self.url.split(":")[-1]}', '--allow-root', '--IdentityProvider.token=', '--ServerApp.disable_check_xsrf=True', f'--ServerApp.root_dir={folder}',
+        env['JUPYTER_TOKEN'] = self._token
+        flags = ['--no-browser', '--ip=127.0.0.1', f'--port={self.url.split(":")[-1]}', '--allow-root', f'--ServerApp.root_dir={folder}',
                  '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate', '--LabApp.expose_app_in_browser=True']
         self.process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', *flags], cwd=folder, env=env, stdout=open(folder/'lab.log', 'w'), stderr=subprocess.STDOUT)
         wait_for(self._up, 120, say='JupyterLab starts')
 
     def _up(self):
-        if self.process.poll() is not None: raise AssertionError((self.folder/'lab.log').read_text()[-2000:])
-        try: return urllib.request.urlopen(f'{self.url}/api/status', timeout=5).status == 200
+        if self.process.poll() is not None: raise AssertionError(self._without_token((self.folder/'lab.log').read_text()[-2000:]))
+        try: return self._get('/api/status').status == 200
         except OSError: return False
 
+    def _get(self, path):
+        "Ask the server, as one who knows the token"
+        return urllib.request.urlopen(urllib.request.Request(self.url + path, headers={'Authorization': f'token {self._token}'}), timeout=5)
+
+    def _without_token(self, text): return text.replace(self._token, '(token)')
+
+    def open(self, page, path):
+        "Open a page of this server"
+        try: page.goto(f'{self.url}{path}?token={self._token}')
+        except Exception as e: raise AssertionError(self._without_token(f'{type(e).__name__}: {e}')) from None
+
     def kernels(self):
-        try: return json.load(urllib.request.urlopen(f'{self.url}/api/kernels', timeout=5))
+        try: return json.load(self._get('/api/kernels'))
         except OSError: return []                           # a busy machine: the server answers 500, or late, while the kernel is being started
 
     def ask(self, expression):
@@ -120,7 +135,7 @@ def open_page(browser, lab):
 
 def run_all(page, lab):
     "Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads; not by waiting for the command, whose promise may stay pending"
-    page.goto(f'{lab.url}/lab/tree/notebook.ipynb')
+    lab.open(page, '/lab/tree/notebook.ipynb')
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
     page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
     wait_for(lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'], 120, say='the kernel is connected and idle')
@@ -324,6 +339,15 @@ def test_reload_shows_the_present_state(page, lab):
     heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
     heat.scroll_into_view_if_needed()
     wait_for(lambda: 'Accuracy' in heat.inner_text(), say='the heat map is the one that was left')
+
+def test_the_server_asks_for_its_token(page, lab):
+    "Who has not the token gets nothing; it stands neither in the log nor in the address that the page shows"
+    for path in '/api/kernels', '/api/contents', '/lab/tree/notebook.ipynb':
+        try: answer = urllib.request.urlopen(lab.url + path, timeout=20)
+        except urllib.error.HTTPError as e: assert e.code == 403, (path, e.code)
+        else: assert answer.url.startswith(f'{lab.url}/login?'), path
+    shown = [page.url, (lab.folder/'lab.log').read_text()]
+    assert not any(lab._token in text for text in shown), 'the token is shown'
 
 def test_nothing_left_the_machine_and_nothing_broke(page):
     assert not page.outside, page.outside[:5]
