@@ -82,7 +82,11 @@ _FOREIGN = re.compile(rf'<(?!{_JOINER}|/?(?:b|i|br|em|strong|sub|sup|extra) ?/?>
                       r'|span style="(?:(?!url)[-\w:;.,#()% ])*">)', re.I)
 
 def unlinked(x: Any) -> Any:
-    """Give a figure, or what one is made of (a dict, list, array or text), with no markup but bold, italic, line breaks and plain styles.
+    """Give a figure, or what one is made of, with no markup but bold, italic, line breaks and plain styles.
+
+    Parameters
+    ----------
+    x : a plotly Figure, which is copied; or a dict, list, array or text
 
     Source: the tags that plotly.js reads, src/lib/svg_text_utils.js (MIT).
     """

@@ -164,7 +164,8 @@ class AtariDashboard(StaticForm, W.VBox):
         for name in chosen: traitlets.link((self.top, name), (self, name))
         self.top.observe(self._on_game, ['conditioning', 'data', 'game'])
         self.top.observe(self._on_column, ['metric', 'method'])
-        self.status, self._open = Words(), W.Button(description='Open frames', layout=dict(width='auto', align_self='flex-start', display='none'))
+        self.status = Words()
+        self._open = W.Button(description='Open frames', layout=dict(width='auto', align_self='flex-start', display='none'))
         self.status.add_class('srlviz-status')
         self._middle, self._bottom = W.VBox(), W.VBox()
         self._open.on_click(lambda _: self.open_frames())
@@ -275,10 +276,13 @@ class AtariDashboard(StaticForm, W.VBox):
 
     def _follow(self):
         """Turn to the chosen variable in what is open."""
-        if not self.frames: return self.status.say('')                               # the ProbeHeatmap follows by itself, and says what it shows
+        if not self.frames: return self.status.say()       # the ProbeHeatmap follows by itself, and says what it shows
         known = self.variable in set(self.frames.factor_table['name'])
         if known: self.frames.factor = self.variable
-        self.status.say(f'{game_title(self.game)}: frames, and {self.variable} over time. No probe was given with them, so nothing is marked as wrong.' if known else f'The recording does not know {self.variable}; its factors: {", ".join(self.frames.factor_table["name"][:8])}.')
+        frames = f'{game_title(self.game)}: frames, and {self.variable} over time. No probe was given with them, '
+        frames += 'so nothing is marked as wrong.'
+        names = ', '.join(self.frames.factor_table['name'][:8])
+        self.status.say(frames if known else f'The recording does not know {self.variable}; its factors: {names}.')
 
     def __repr__(self): return f"AtariDashboard(metric={self.metric!r}, conditioning={self.conditioning!r}, game={self.game!r}, method={self.method!r}, variable={self.variable!r})"
 

@@ -177,7 +177,8 @@ _KEY = Markup('<span style="display:inline-block;width:5px;height:13px;margin-ri
 _HEAD = Markup('<th style="text-align:right;padding:1px 14px">{}</th>')
 _CELL = Markup('<td style="text-align:right;padding:1px 14px">{}</td>')
 _ROW = Markup('<tr><th scope="row" style="text-align:left;font-weight:400;padding:1px 14px 1px 0">{}</th>{}{}</tr>')
-_TABLE = Markup('<details open><summary>Neighbours with the same value as the query, and how far the middle one is off</summary>'
+_TABLE = Markup('<details open>'
+                '<summary>Neighbours with the same value as the query, and how far the middle one is off</summary>'
                 '<table style="font-variant-numeric:tabular-nums;margin:4px 0"><tr><th></th>{}</tr>{}</table></details>')
 _SLOW = .3                 # seconds after which frames are no longer looked up while one browses
 
@@ -259,7 +260,10 @@ class NearestFrames(StaticForm, W.VBox):
             try: self.find()
             except ValueError as problem: self.status.say(f'No neighbours: {problem}')           # too many asked for, say
         elif not self._stale(): self.status.say('The neighbours below are those of the frame shown.')
-        else: self.status.say(f"The neighbours below are those of episode {self.query[0]}, t {self.query[1]}" + ('; stop playing to see those of this frame.' if self.live else '; press “find neighbours” for those of this frame.'))
+        else:
+            more = 'stop playing to see those' if self.live else 'press “find neighbours” for those'
+            episode, t = self.query
+            self.status.say(f'The neighbours below are those of episode {episode}, t {t}; {more} of this frame.')
 
     def _stale(self): return (self.episode, self.t) != self.query
     def __repr__(self): return f"NearestFrames({', '.join(self.neighbours)}; episode={self.episode}, t={self.t})"
@@ -299,11 +303,13 @@ class NearestFrames(StaticForm, W.VBox):
             changed = [sum(row[n] != v for n, v in self._query_factors.items()) for row in table.to_dict('records')]
             words = lambda n: '' if not len(self._query_factors) else '\nall the same' if not n else f'\n{n} differ{"s" if n == 1 else ""}'
             self.pickers[method].show(self._frames(table), [f'{d:.3g} · {int(e)}:{int(t)}{words(n)}' for e, t, d, n in zip(table['episode'], table['t'], table['distance'], changed)])
-        self.status.say(f'Nearest to episode {self.episode}, t {self.t}. Under each frame: its distance, episode:t, and how many of {len(self._query_factors)} variables differ. Press one to look from there.')
+        under = f'its distance, episode:t, and how many of {len(self._query_factors)} variables differ'
+        self.status.say(f'Nearest to episode {self.episode}, t {self.t}. Under each frame: {under}. Press one to look from there.')
         self._draw_table()
         if self.live and seconds > _SLOW and not self._quiet:
             self.live = False
-            self.status.say(f'Looking up took {seconds:.1f} s, so it no longer follows the frame: press “find neighbours”.')
+            took = f'Looking up took {seconds:.1f} s, so it no longer follows the frame'
+            self.status.say(f'{took}: press “find neighbours”.')
         return self.found
 
     def _frames(self, table): return [np.asarray(self.recording[int(e)].obs['frame'][int(t)]) for e, t in zip(table['episode'], table['t'])]

@@ -40,7 +40,8 @@ class RowList(anywidget.AnyWidget):
 
     Traits
     ------
-    columns : list of dict(label, kind, width, title): kind is 'text', 'number', 'tags' (a list of texts), 'outcome' (a pair of a kind, which gives the colour, and a text) or 'spark'
+    columns : list of dict(label, kind, width, title): kind is 'text', 'number', 'tags' (a list of texts),
+        'outcome' (a pair of a kind, which gives the colour, and a text) or 'spark'
     rows : list of lists, one value per column;  titles : what is told when the pointer rests on a row
     shown : numbers of the rows to show, in order;  picked : numbers of those chosen;  multiple : whether it may be several
     sparks, points : bytes of `srlviz.figures.landing.sparks`, (rows, points, 2);  header : whether columns have headings, a press on which sorts
@@ -109,19 +110,23 @@ _FACTS = {('runway_heading', '°'): ('runway heading', '{:.0f}°'.format), ('fla
           ('cloud_cover', ''): ('clouds', '{:.0%} of the sky'.format), ('cloud_base', 'm'): ('cloud base', '{:,.0f} m'.format), ('hour', 'h'): ('local time', lambda v: f'{int(v) % 24:02}:{int(v*60) % 60:02}'), ('temperature', '°C'): ('temperature', '{:.0f} °C'.format),
           ('touchdown_x', 'm'): ('touchdown', '{:.0f} m past the threshold'.format), ('touchdown_sink', 'm/s'): ('sinking at', '{:.2f} m/s'.format), ('touchdown_airspeed', 'kt'): ('flying at', '{:.0f} kt'.format), ('touchdown_g_nrml', 'g'): ('a bump of', '{:.2f} g'.format)}
 
-def facts_html(episode: Episode, units: Mapping[str, str] = UNITS, events: pd.DataFrame | None = None, split: str = '', hz: float = HZ) -> Markup:
+def facts_html(episode: Episode, units: Mapping[str, str] = UNITS, events: pd.DataFrame | None = None, split: str = '',
+               hz: float = HZ) -> Markup:
     """Tell a flight in HTML: how it ended, what happened when, and the conditions."""
     f, began = episode.factors, onsets(episode.factors) if events is None else events
     outcome = say(f['outcome']) if 'outcome' in f else episode.ended
     place, _, ending = describe(episode).partition(' · ')
-    first = [Markup('<span class="badge" data-outcome="{}">{}</span>').format(outcome, ending), Markup('<b>{}</b>').format(place), f'{len(episode)/hz:.0f} s', *([split] if split else [])]
+    badge = Markup('<span class="badge" data-outcome="{}">{}</span>').format(outcome, ending)
+    first = [badge, Markup('<b>{}</b>').format(place), f'{len(episode)/hz:.0f} s', *([split] if split else [])]
     told = zip(began['text'], began['name'], began['value'], began['t'])
-    happened = Markup(' · ').join(Markup('{} <i>from {:.0f} s, {}</i>').format(w, t/hz, how_much(n, v)) for w, n, v, t in told)
+    event = Markup('{} <i>from {:.0f} s, {}</i>').format
+    happened = Markup(' · ').join(event(w, t/hz, how_much(n, v)) for w, n, v, t in told)
     pairs = (Markup('<i>{}</i> {}').format(k, v) for k, v in flight_facts(episode, units))
     return _line([*first, happened or Markup('<i>nothing happened</i>')]) + _line(pairs)
 
 def _line(parts: Iterable[str]) -> Markup:
-    return Markup('<div class="srlviz-facts">{}</div>').format(Markup('').join(map(Markup('<span>{}</span>').format, parts)))
+    spans = Markup('').join(map(Markup('<span>{}</span>').format, parts))
+    return Markup('<div class="srlviz-facts">{}</div>').format(spans)
 
 def corner_marks(factors: Mapping, T: int) -> tuple[list[str], np.ndarray | None]:
     """Names and places (T, 4, 2) in pixels of the runway's corners, if the factors tell them."""

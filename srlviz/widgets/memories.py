@@ -344,8 +344,8 @@ class MemoryExplorer(StaticForm, W.VBox):
         count = sum(p.numel() for p in m.parameters())
         parts = [' × '.join(map(str, s)) if s else 'a clock' for s in shapes]
         several = len(parts) > 1 or 'a clock' in parts or any('×' in p for p in parts)
-        holds = Markup('holds <b>{:,}</b> number{} from step to step{}') if n else Markup('holds <b>nothing</b> from step to step: it has no state')
-        holds = holds.format(n, 's'*(n != 1), f' ({", ".join(parts)})'*several)
+        holds = Markup('holds <b>{:,}</b> number{} from step to step{}').format(n, 's'*(n != 1), f' ({", ".join(parts)})'*several)
+        if not n: holds = Markup('holds <b>nothing</b> from step to step: it has no state')
         words = Markup('<span><b>{}</b> ({}{}) reads {} numbers, {}, says {}. {:,} parameters.</span>')
         return words.format(self.model, type(m).__name__, ', untrained'*made, m.n_in, holds, m.n_out, count)
 

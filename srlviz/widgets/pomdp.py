@@ -306,12 +306,15 @@ class PlayWidget(StaticForm, W.VBox):
 
     def _steps(self, n: int = 10) -> Markup | str:
         "The last steps as a table, the newest first."
-        rows = [(s['t'], say_seen(self.env, s), say_action(self.env, s['action']), _coloured(s['reward'])) for s in reversed(self.recorder.last(n))]
+        told = lambda s: (s['t'], say_seen(self.env, s), say_action(self.env, s['action']), _coloured(s['reward']))
+        rows = list(map(told, reversed(self.recorder.last(n))))
         if not rows: return ''
-        told = [('t', 'saw', 'did', 'earned'), *rows]
-        if not any(seen for _, seen, _, _ in rows): told = [(t, did, earned) for t, _, did, earned in told]
-        head, *body = (Markup('').join(form.format(v) for v in row) for form, row in zip([_HEADING] + [_CELL]*len(rows), told))
-        return _LAST_STEPS.format(head, Markup('').join(map(Markup('<tr>{}</tr>').format, body)))
+        several = [('t', 'saw', 'did', 'earned'), *rows]
+        if not any(seen for _, seen, _, _ in rows): several = [(t, did, earned) for t, _, did, earned in several]
+        head, *body = several
+        line = lambda cell, row: Markup('').join(map(cell.format, row))
+        lines = (Markup('<tr>{}</tr>').format(line(_CELL, row)) for row in body)
+        return _LAST_STEPS.format(line(_HEADING, head), Markup('').join(lines))
 
     def figure(self) -> go.Figure:
         """Draw the game so far: the picture, the rewards, and what was seen and hidden."""

@@ -36,6 +36,8 @@ def check_results(results, recording: Recording | None) -> dict:
     return dict(results or {})
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #957b21ac
+_WORST = Markup('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
+
 class ProbeAnswers(W.VBox):
     """Show the answers behind the score of one variable and one method.
 
@@ -57,7 +59,7 @@ class ProbeAnswers(W.VBox):
         self.worst = pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
         self.trace = PlotView(scrub=True, label='true and predicted value over time', config=dict(displayModeBar=False))
         self.picker = FramePicker(label='frames where the probe is most wrong')
-        self.heading = Words(Markup('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)'))
+        self.heading = Words(_WORST)
         self.confused = W.ToggleButton(False, description='What is taken for what', tooltip='show or hide the confusion matrix of this variable', layout=dict(width='auto', align_self='flex-start'))
         self.matrix = PlotView(label='confusion matrix: what was true, and what was said', config=dict(displayModeBar=False), layout=dict(display='none'))
         filmed = recording is not None and len(recording) and 'frame' in recording[0].obs
@@ -169,7 +171,8 @@ class ProbeHeatmap(StaticForm, W.VBox):
         self.results = check_results(results, recording)
         self.variables, self.methods, self.metrics = self._choices(metric)
         super().__init__()
-        self.heat, self.status = PlotView(label='heat map of probe scores; the menus above choose the same cells', config=dict(modeBarButtons=[['toImage']])), Words()
+        label, bar = 'heat map of probe scores; the menus above choose the same cells', dict(modeBarButtons=[['toImage']])
+        self.heat, self.status = PlotView(label=label, config=bar), Words()
         self.status.add_class('srlviz-status')
         self._menus = {name: W.Dropdown(options=[(pretty(v) if name != 'variable' else v, v) for v in options], description=name.capitalize(), layout=dict(width='300px')) for name, options in (('variable', self.variables), ('method', self.methods), ('metric', self.metrics))}
         self._quiet = True

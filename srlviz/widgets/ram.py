@@ -21,7 +21,9 @@ from ..figures.style import pretty
 from .views import PlotView, StaticForm, Words, busy, is_interactive
 
 # %% ../../nbs/08_widgets/04_ram.ipynb #f2e03910
-_SIGNS = '\u2002A blue frame: it has a name. An orange corner: it changed since the moment before. An arrow: which way it shifts a sprite.'
+_SIGNS = ('\u2002A blue frame: it has a name. An orange corner: it changed since the moment before. '
+          'An arrow: which way it shifts a sprite.')
+_ASKS = Markup('<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.')
 SHIFT = 8                  # added to a byte when it is chosen, so that its effect is seen at once; no sprite's own picture is so few values away
 
 def pixel_box(box, size: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -91,8 +93,7 @@ class RAMExplorer(StaticForm, W.VBox):
         self.grid.observe(self._on_click, 'clicked'); self.bars.observe(self._on_click, 'clicked')
         for slider in (self._columns, self._rows): slider.observe(self._on_range, 'value')
         row = lambda *parts: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='center'))
-        asks = Words(Markup('<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.'))
-        region = [asks, row(self._columns, self._rows, self._ask), self.note, self.bars]
+        region = [Words(_ASKS), row(self._columns, self._rows, self._ask), self.note, self.bars]
         self.children = [row(self._action, self._steps, self._go, self._seed, self._after, self._again), row(self._byte, self._value, self._same, self._frames), self.status, self.picture,
                          row(self._colours, self._find, Words(_SIGNS)), self.grid, *(region if self.predict else [])]
 
