@@ -123,7 +123,30 @@ def machines(root):
         for i, line in enumerate(p.read_text(encoding='utf-8', errors='replace').splitlines(), 1):
             if m := MACHINE.search(line): yield f'{p.relative_to(root)}:{i}: {m[0]}'
 
-RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines]
+HTML_NAMES = {'HTML', 'HTMLMath', 'Markdown', 'Latex', 'Javascript', 'IFrame', 'description_allow_html', '_repr_html_', '__html__'}
+HTML_DOORS = re.compile(r'(?i)(inner|outer|adjacent|set)html|document\.write|srcdoc|createContextualFragment|DOMParser|\beval\(')
+
+def literal(node) -> bool:
+    "A text that is written out, or a choice between two"
+    if isinstance(node, ast.IfExp): return literal(node.body) and literal(node.orelse)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+def markup(root):
+    "Words become markup in one place, the class Words in widgets/views.py; a Markup is written out where it stands, and no script sets HTML."
+    for p in modules(root):
+        if p.parent.name not in ('figures', 'widgets'): continue
+        nodes, name = list(ast.walk(ast.parse(p.read_text(encoding='utf-8')))), p.relative_to(root)
+        words = [b for n in nodes if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words') for b in n.bases]
+        for n in nodes:
+            called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
+            if called in HTML_NAMES and n not in words: yield f'{name}: {called} beside Words of widgets/views.py'
+            if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
+                yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
+    for p in sorted((root/'srlviz').rglob('*.js')):
+        for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
+            if m := HTML_DOORS.search(line): yield f'{p.relative_to(root)}:{i}: {m[0]}'
+
+RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines, markup]
 
 @pytest.mark.parametrize('rule', RULES, ids=lambda r: r.__name__)
 def test_house(rule): assert list(rule(ROOT)) == []
@@ -164,6 +187,9 @@ def edit(root, name, old, new):
     text = (root/name).read_text(); assert old in text
     (root/name).write_text(text.replace(old, new))
 
+def drawn(root, code, name='board'):
+    module(root/f'srlviz/widgets/{name}.py', '../../nbs/00_core/01_recordings.ipynb', code)
+
 FAULTS = {
     'upward import': (imports, lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames', 'from ..widgets.frames')),
     'import in a function': (imports, lambda r: edit(r, 'srlviz/core/recordings.py', '\n', '\ndef f():\n    import srlviz.envs.atari as a\n    return a\n')),
@@ -188,6 +214,12 @@ FAULTS = {
     'lock names an index': (lock, lambda r: edit(r, 'requirements-lock.txt', '# a remark', '--index-url https://example.org')),
     'stale README': (readme, lambda r: edit(r, 'README.md', 'one', 'two')),
     'machine path': (machines, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
+    'HTML beside Words': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
+    'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
+    'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
+    'Markup of data': (markup, lambda r: drawn(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),
+    'Markup of a name': (markup, lambda r: drawn(r, 'def say(name): return markupsafe.Markup(name)\n')),
+    'script sets HTML': (markup, lambda r: (r/'srlviz/core/list.js').write_text('node.innerHTML = name;\n')),
     'shared folder': (machines, lambda r: edit(r, 'nbs/index.ipynb', 'In one', 'In ../' + 'shared/')),
 }
 

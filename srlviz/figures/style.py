@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['INK', 'MUTED', 'GRID', 'LINE', 'INKS', 'SEQUENTIAL', 'WRONG', 'METHOD_COLORS', 'PALETTE', 'LABELS', 'FONT',
-           'TEMPLATE', 'contrast', 'split_method', 'method_color', 'method_dash', 'pretty', 'unlinked', 'style', 'ink']
+           'TEMPLATE', 'contrast', 'split_method', 'method_color', 'method_dash', 'pretty', 'unlinked', 'original',
+           'style', 'ink']
 
 # %% ../../nbs/07_figures/00_style.ipynb #eae817e7
 import re
@@ -76,19 +77,54 @@ def pretty(name: str) -> str:
     return f'{words} · {variant}' if variant else words
 
 # %% ../../nbs/07_figures/00_style.ipynb #5de55b26
-_FOREIGN = re.compile(r'<(?!/?(?:b|i|br|em|strong|sub|sup|extra) ?/?>|/span>|span style="(?:(?!url)[-\w:;.,#()% ])*">)', re.I)
+_JOINER = '\u2060'
+_FOREIGN = re.compile(rf'<(?!{_JOINER}|/?(?:b|i|br|em|strong|sub|sup|extra) ?/?>|/span>'
+                      r'|span style="(?:(?!url)[-\w:;.,#()% ])*">)', re.I)
 
 def unlinked(x: Any) -> Any:
-    """Give what a plotly figure is made of (a dict, list, array or text) with no markup but bold, italic, line breaks and plain styles.
+    """Give a figure, or what one is made of, with no markup but bold, italic, line breaks and plain styles.
+
+    Parameters
+    ----------
+    x : a plotly Figure, which is copied; or a dict, list, array or text
 
     Source: the tags that plotly.js reads, src/lib/svg_text_utils.js (MIT).
     """
-    if isinstance(x, str): return _FOREIGN.sub('&lt;', x)
-    if isinstance(x, dict): return {k: unlinked(v) for k, v in x.items()}
-    if isinstance(x, (list, tuple)): return [unlinked(v) for v in x]
+    if isinstance(x, go.Figure): return _unlinked_figure(x)
+    return _joined(x) if _foreign(x) else x
+
+def _foreign(x: Any) -> bool:
+    "Whether there is anything to do"
+    if isinstance(x, str): return bool(_FOREIGN.search(x))
+    if isinstance(x, dict): return any(_elsewhere(k, v) or _foreign(v) for k, v in x.items())
+    if isinstance(x, np.ndarray): return x.dtype.kind in 'OU' and _foreign(x.ravel().tolist())
+    return isinstance(x, (list, tuple)) and any(map(_foreign, x))
+
+def _joined(x: Any) -> Any:
+    if isinstance(x, str): return _FOREIGN.sub('<' + _JOINER, x)
+    if isinstance(x, dict): return {k: '' if _elsewhere(k, v) else _joined(v) for k, v in x.items()}
+    if isinstance(x, (list, tuple)): return [_joined(v) for v in x]
     if isinstance(x, np.ndarray) and x.dtype.kind in 'OU':
-        return np.array([unlinked(v) for v in x.ravel().tolist()], object).reshape(x.shape)
+        made = np.empty(x.size, object)
+        for i, v in enumerate(x.ravel().tolist()): made[i] = _joined(v)
+        return made.reshape(x.shape)
     return x
+
+def _elsewhere(key: str, value: Any) -> bool:
+    "Whether this is a picture that the page would have to ask for"
+    return key == 'source' and isinstance(value, str) and not value.startswith('data:image/')
+
+def _unlinked_figure(fig: go.Figure) -> go.Figure:
+    "A copy; only those traces are rewritten that need it"
+    fig = go.Figure(fig)
+    for part in (*fig.data, *fig.frames, fig.layout):
+        if _foreign(was := part.to_plotly_json()): part.update(_joined(was), overwrite=True)
+    return fig
+
+def original(x: Any) -> Any:
+    """Give back the words (a text, or a list of them) that `unlinked` was given."""
+    if isinstance(x, str): return x.replace('<' + _JOINER, '<')
+    return [original(v) for v in x] if isinstance(x, (list, tuple)) else x
 
 # %% ../../nbs/07_figures/00_style.ipynb #e0b31b84
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
@@ -105,8 +141,10 @@ def style(fig: go.Figure, *, dark: bool | None = None) -> go.Figure:
     ----------
     fig : plotly Figure
     dark : True or False where the theme of the page is known; None for inks that suit both
+
+    Links and other markup that is not ours become text, see `unlinked`.
     """
-    fig = go.Figure(fig).update_layout(template=TEMPLATE)
+    fig = unlinked(fig).update_layout(template=TEMPLATE)
     return fig if dark is None else pio.from_json(ink(fig.to_json(), dark))
 
 def ink(text: str, dark: bool) -> str:

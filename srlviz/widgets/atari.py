@@ -6,13 +6,13 @@
 __all__ = ['VIEWS', 'NO_FRAMES', 'GameScores', 'AtariDashboard']
 
 # %% ../../nbs/08_widgets/03_atari.ipynb #3abe0f56
-import html
 from collections.abc import Callable, Mapping
 
 import ipywidgets as W
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 
 from ..core.protocols import unknown
 from ..core.recordings import Recording
@@ -22,20 +22,20 @@ from ..figures.probe import game_title
 from ..figures.style import MUTED, pretty, style
 from .frames import FrameBrowser
 from .probe import ProbeHeatmap
-from .views import PlotView, StaticForm, is_interactive
+from .views import PlotView, StaticForm, Words, is_interactive
 
 # %% ../../nbs/08_widgets/03_atari.ipynb #09ad7ffc
 VIEWS = {'scores': 'Scores', 'conditioning': 'Raw against standardized', 'ranks': 'Ranks, raw and standardized'}
-NO_FRAMES = '''To see frames, give the dashboard a function from a game to its results and recording:
+NO_FRAMES = Markup('''To see frames, give the dashboard a function from a game to its results and recording:
 <pre>def open_game(game):                            # called when you choose a variable
     recording = load_recording(f"runs/{game}")  # or record_atari(game, 2000)
     return None, recording                      # or {method: linear_probe(...)} and the recording it speaks of
-AtariDashboard(scores, open_game)</pre>'''
+AtariDashboard(scores, open_game)</pre>''')
 
 def _blank(words: str) -> go.Figure:
     """Draw nothing, and say why."""
     fig = go.Figure(layout=dict(height=70, xaxis_visible=False, yaxis_visible=False, margin=dict(t=8, b=8)))
-    return style(fig.add_annotation(text=html.escape(words, quote=False), x=0, y=.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED))
+    return style(fig.add_annotation(text=words, x=0, y=.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED))
 
 def _menu(description, options, width='300px'): return W.Dropdown(options=options, description=description, layout=dict(width=width), style=dict(description_width='70px'))
 
@@ -164,7 +164,8 @@ class AtariDashboard(StaticForm, W.VBox):
         for name in chosen: traitlets.link((self.top, name), (self, name))
         self.top.observe(self._on_game, ['conditioning', 'data', 'game'])
         self.top.observe(self._on_column, ['metric', 'method'])
-        self.status, self._open = W.HTML(), W.Button(description='Open frames', layout=dict(width='auto', align_self='flex-start', display='none'))
+        self.status = Words()
+        self._open = W.Button(description='Open frames', layout=dict(width='auto', align_self='flex-start', display='none'))
         self.status.add_class('srlviz-status')
         self._middle, self._bottom = W.VBox(), W.VBox()
         self._open.on_click(lambda _: self.open_frames())
@@ -212,7 +213,7 @@ class AtariDashboard(StaticForm, W.VBox):
         self._bottom.children = []
         self._middle.children = [self.probe] if self.probe else []
         self._open.layout.display = '' if self.probe and self.open_game and not self._opened else 'none'
-        self._say(self._hint())
+        self.status.say(self._hint())
         if self.probe and self._opened: self._show()
 
     def _make_probe(self) -> ProbeHeatmap | None:
@@ -243,13 +244,11 @@ class AtariDashboard(StaticForm, W.VBox):
         if not self.probe: return f'There is no score of a single variable of {game_title(self.game)} for this choice; the paper prints none.'
         return 'Press the cell of a variable, or choose one in the menu Variable, to open its frames.' if self.open_game else NO_FRAMES
 
-    def _say(self, words, busy=False): self.status.value = f'<span role="status" aria-busy="{str(busy).lower()}">{words}</span>'
-
     def open_frames(self):
         """Ask `open_game` for the chosen game and show what it gives; an error stands in the status line and in `error`."""
-        if not self.probe or not self.open_game: return self._say(self._hint())
+        if not self.probe or not self.open_game: return self.status.say(self._hint())
         title, self.error = game_title(self.game), None
-        self._say(f'Opening {title} ... this may take a while.', busy=True)
+        self.status.say(f'Opening {title} ... this may take a while.', busy=True)
         self._open.disabled = True
         try:
             results, recording = self.open_game(self.game)
@@ -257,7 +256,8 @@ class AtariDashboard(StaticForm, W.VBox):
             self._show()
         except Exception as e:                                                  # whatever the reader's function does, the page must say it
             self.error, self._opened = e, None
-            self._say(f'<b>{html.escape(title)} could not be opened.</b> {html.escape(f"{type(e).__name__}: {e}")} (The error is kept in <code>.error</code>.)')
+            failed = Markup('<b>{} could not be opened.</b> {}: {} (The error is kept in <code>.error</code>.)')
+            self.status.say(failed.format(title, type(e).__name__, e))
         finally: self._open.disabled = False
         self._open.layout.display = 'none' if self._opened else ''
 
@@ -276,10 +276,13 @@ class AtariDashboard(StaticForm, W.VBox):
 
     def _follow(self):
         """Turn to the chosen variable in what is open."""
-        if not self.frames: return self._say('')                               # the ProbeHeatmap follows by itself, and says what it shows
+        if not self.frames: return self.status.say()       # the ProbeHeatmap follows by itself, and says what it shows
         known = self.variable in set(self.frames.factor_table['name'])
         if known: self.frames.factor = self.variable
-        self._say(f'{game_title(self.game)}: frames, and {self.variable} over time. No probe was given with them, so nothing is marked as wrong.' if known else f'The recording does not know {self.variable}; its factors: {", ".join(self.frames.factor_table["name"][:8])}.')
+        frames = f'{game_title(self.game)}: frames, and {self.variable} over time. No probe was given with them, '
+        frames += 'so nothing is marked as wrong.'
+        names = ', '.join(self.frames.factor_table['name'][:8])
+        self.status.say(frames if known else f'The recording does not know {self.variable}; its factors: {names}.')
 
     def __repr__(self): return f"AtariDashboard(metric={self.metric!r}, conditioning={self.conditioning!r}, game={self.game!r}, method={self.method!r}, variable={self.variable!r})"
 

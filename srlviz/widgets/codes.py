@@ -6,7 +6,6 @@
 __all__ = ['draw_pairs', 'InfoNCEMap', 'factors_at', 'NearestFrames']
 
 # %% ../../nbs/08_widgets/05_codes.ipynb #c6bcac43
-import html
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -16,12 +15,13 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 
 from ..core.protocols import unknown
 from ..core.recordings import Recording
 from ..figures.codes import factor_differences, patch, plot_loss_map, plot_neighbours, plot_patches
 from ..figures.style import method_color, pretty
-from .views import FramePicker, FramePlayer, PlotView, StaticForm, busy, is_interactive
+from .views import FramePicker, FramePlayer, PlotView, StaticForm, Words, busy, is_interactive
 
 # %% ../../nbs/08_widgets/05_codes.ipynb #d43dd09c
 def draw_pairs(recording: Recording, n: int, seed: int = 0) -> list[tuple[int, int]]:
@@ -76,7 +76,7 @@ class InfoNCEMap(StaticForm, W.VBox):
         self._pair = W.IntSlider(min=0, max=len(self.pairs) - 1, description='Pair', layout=dict(width='420px'), continuous_update=True, tooltip='0 is the pair with the largest loss')
         self._show = W.Checkbox(description='map over the frames', indent=False, layout=dict(width='170px'))
         self._cell = W.Dropdown(options=[((0, 0))], description='Place', layout=dict(width='340px'))
-        self.status = W.HTML()
+        self.status = Words()
         self.status.add_class('srlviz-status')
         self.map, self.patches = PlotView(label='loss at each place of the picture; the menu below chooses the same places', config=dict(displayModeBar=False)), PlotView(label='what the chosen place sees', config=dict(displayModeBar=False))
         self.map.observe(self._on_click, 'clicked')
@@ -138,7 +138,9 @@ class InfoNCEMap(StaticForm, W.VBox):
     def _draw(self):
         (episode, t), k = self.pairs[self.shown()], self.pair
         place = 'the hardest' if k == 0 else f'number {k + 1} from the hardest'
-        self.status.value = f'<span role="status">Episode {episode}, t {t - 1} and {t}: {place} of {len(self.pairs)} pairs; its mean loss is <b>{self._loss().mean():.2f}</b> nats, that of all {self.losses[self.part].mean():.2f}, chance {self.chance:.2f}.</span>'
+        where = f'Episode {episode}, t {t - 1} and {t}: {place} of {len(self.pairs)} pairs'
+        words = Markup('{}; its mean loss is <b>{:.2f}</b> nats, that of all {:.2f}, chance {:.2f}.')
+        self.status.say(words.format(where, self._loss().mean(), self.losses[self.part].mean(), self.chance))
         self.map.figure, self.patches.figure = self.figure(), self.patches_figure()
 
     def figure(self) -> go.Figure:
@@ -171,6 +173,13 @@ def factors_at(recording: Recording, steps: pd.DataFrame) -> pd.DataFrame:
         rows.append({n: float(np.broadcast_to(episode.factors[n], len(episode))[t]) for n in names if n in episode.factors and np.issubdtype(episode.factors[n].dtype, np.number)})
     return pd.DataFrame(rows, index=steps.index)
 
+_KEY = Markup('<span style="display:inline-block;width:5px;height:13px;margin-right:6px;background:{}"></span><b>{}</b>')
+_HEAD = Markup('<th style="text-align:right;padding:1px 14px">{}</th>')
+_CELL = Markup('<td style="text-align:right;padding:1px 14px">{}</td>')
+_ROW = Markup('<tr><th scope="row" style="text-align:left;font-weight:400;padding:1px 14px 1px 0">{}</th>{}{}</tr>')
+_TABLE = Markup('<details open>'
+                '<summary>Neighbours with the same value as the query, and how far the middle one is off</summary>'
+                '<table style="font-variant-numeric:tabular-nums;margin:4px 0"><tr><th></th>{}</tr>{}</table></details>')
 _SLOW = .3                 # seconds after which frames are no longer looked up while one browses
 
 class NearestFrames(StaticForm, W.VBox):
@@ -211,11 +220,11 @@ class NearestFrames(StaticForm, W.VBox):
         self._find = W.Button(description='find neighbours', tooltip='Look up the neighbours of the shown frame', layout=dict(width='140px'))
         self._back = W.Button(description='back', tooltip='The frame that was shown before', disabled=True, layout=dict(width='80px'))
         self._find.on_click(lambda _: self.find()); self._back.on_click(lambda _: self.back())
-        self.player, self.status, self.table = FramePlayer(fps=float(self.recording.hz or 15), zoom=zoom), W.HTML(), W.HTML()
+        self.player, self.status, self.table = FramePlayer(fps=float(self.recording.hz or 15), zoom=zoom), Words(), Words()
         self.status.add_class('srlviz-status')
         self.pickers = {method: FramePicker(label=f'frames nearest by {pretty(method)}, nearest first', zoom=min(1, 104/self.recording[0].obs['frame'].shape[2])) for method in self.neighbours}
         for method, picker in self.pickers.items(): picker.observe(lambda change, method=method: self._on_pick(method), 'picks')
-        heading = lambda method: W.HTML(f'<span style="display:inline-block;width:5px;height:13px;margin-right:6px;background:{method_color(method)}"></span><b>{html.escape(pretty(method))}</b>')
+        heading = lambda method: Words(_KEY.format(method_color(method), pretty(method)))
         rows = W.VBox([part for method in self.neighbours for part in (heading(method), self.pickers[method])], layout=dict(flex='1 1 420px', min_width='0'))
         row = lambda *parts, **more: W.HBox(parts, layout=dict(flex_flow='row wrap') | more)
         self.children = [row(self._episodes, self._k, self._live, self._find, self._back, align_items='center'), self.status, row(self.player, rows, align_items='flex-start'), self.table]
@@ -249,12 +258,14 @@ class NearestFrames(StaticForm, W.VBox):
         """Look up the neighbours of a new frame, unless that takes long or frames are running by."""
         if self.live and not self.player.playing:
             try: self.find()
-            except ValueError as problem: self._say(f'No neighbours: {problem}')           # too many asked for, say
-        elif not self._stale(): self._say('The neighbours below are those of the frame shown.')
-        else: self._say(f"The neighbours below are those of episode {self.query[0]}, t {self.query[1]}" + ('; stop playing to see those of this frame.' if self.live else '; press “find neighbours” for those of this frame.'))
+            except ValueError as problem: self.status.say(f'No neighbours: {problem}')           # too many asked for, say
+        elif not self._stale(): self.status.say('The neighbours below are those of the frame shown.')
+        else:
+            more = 'stop playing to see those' if self.live else 'press “find neighbours” for those'
+            episode, t = self.query
+            self.status.say(f'The neighbours below are those of episode {episode}, t {t}; {more} of this frame.')
 
     def _stale(self): return (self.episode, self.t) != self.query
-    def _say(self, words): self.status.value = f'<span role="status">{html.escape(words)}</span>'
     def __repr__(self): return f"NearestFrames({', '.join(self.neighbours)}; episode={self.episode}, t={self.t})"
 
     def seek(self, episode: int, t: int = 0):
@@ -292,11 +303,13 @@ class NearestFrames(StaticForm, W.VBox):
             changed = [sum(row[n] != v for n, v in self._query_factors.items()) for row in table.to_dict('records')]
             words = lambda n: '' if not len(self._query_factors) else '\nall the same' if not n else f'\n{n} differ{"s" if n == 1 else ""}'
             self.pickers[method].show(self._frames(table), [f'{d:.3g} · {int(e)}:{int(t)}{words(n)}' for e, t, d, n in zip(table['episode'], table['t'], table['distance'], changed)])
-        self._say(f'Nearest to episode {self.episode}, t {self.t}. Under each frame: its distance, episode:t, and how many of {len(self._query_factors)} variables differ. Press one to look from there.')
+        under = f'its distance, episode:t, and how many of {len(self._query_factors)} variables differ'
+        self.status.say(f'Nearest to episode {self.episode}, t {self.t}. Under each frame: {under}. Press one to look from there.')
         self._draw_table()
         if self.live and seconds > _SLOW and not self._quiet:
             self.live = False
-            self._say(f'Looking up took {seconds:.1f} s, so it no longer follows the frame: press “find neighbours”.')
+            took = f'Looking up took {seconds:.1f} s, so it no longer follows the frame'
+            self.status.say(f'{took}: press “find neighbours”.')
         return self.found
 
     def _frames(self, table): return [np.asarray(self.recording[int(e)].obs['frame'][int(t)]) for e, t in zip(table['episode'], table['t'])]
@@ -306,10 +319,12 @@ class NearestFrames(StaticForm, W.VBox):
         factors = list(self._query_factors.index)
         if not factors or not self.differences: self.table.value = ''; return
         same = {n: sum(d.loc[n, 'same'] for d in self.differences.values()) for n in factors}
-        cell = lambda d, n: f'<td style="text-align:right;padding:1px 14px">{d["same"]:.0f} of {n}' + (f', off by {d["off"]:g}' if d['off'] else '') + '</td>'
-        head = '<th></th><th style="text-align:right;padding:1px 14px">query</th>' + ''.join(f'<th style="text-align:right;padding:1px 14px">{html.escape(pretty(m))}</th>' for m in self.differences)
-        rows = [f'<tr><th scope="row" style="text-align:left;font-weight:400;padding:1px 14px 1px 0">{html.escape(n)}</th><td style="text-align:right;padding:1px 14px">{self._query_factors[n]:g}</td>' + ''.join(cell(d.loc[n], len(self.found[m])) for m, d in self.differences.items()) + '</tr>' for n in sorted(factors, key=same.get)]
-        self.table.value = f'<details open><summary>Neighbours with the same value as the query, and how far the middle one is off</summary><table style="font-variant-numeric:tabular-nums;margin:4px 0"><tr>{head}</tr>{"".join(rows)}</table></details>'
+        off = lambda d: f', off by {d["off"]:g}' if d['off'] else ''
+        cell = lambda d, n: _CELL.format(f'{d["same"]:.0f} of {n}{off(d)}')
+        cells = lambda n: Markup('').join(cell(d.loc[n], len(self.found[m])) for m, d in self.differences.items())
+        heads = Markup('').join(_HEAD.format(words) for words in ('query', *map(pretty, self.differences)))
+        rows = (_ROW.format(n, _CELL.format(f'{self._query_factors[n]:g}'), cells(n)) for n in sorted(factors, key=same.get))
+        self.table.value = _TABLE.format(heads, Markup('').join(rows))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the query and its neighbours, a row an encoder."""

@@ -6,7 +6,16 @@ const ICONS = {
   first: 'M6 5h2v14H6zM19 5v14L9 12z', back: 'M16 5v14L6 12z', play: 'M7 4v16l13-8z', pause: 'M6 5h4v14H6zM14 5h4v14h-4z',
   next: 'M8 5v14l10-7z', last: 'M16 5h2v14h-2zM5 5v14l10-7z',
 };
-const icon = name => `<svg viewBox="0 0 24 24" width="16" height="16" aria-hidden="true"><path fill="currentColor" d="${ICONS[name]}"/></svg>`;
+function icon(name) {
+  const drawn = (tag, attributes, ...children) => {
+    const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    node.append(...children);
+    return node;
+  };
+  const path = drawn('path', { fill: 'currentColor', d: ICONS[name] });
+  return drawn('svg', { viewBox: '0 0 24 24', width: 16, height: 16, 'aria-hidden': 'true' }, path);
+}
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -84,7 +93,7 @@ function render({ model, el }) {
     first: button('first', 'first step (Home)', () => go(0)), back: button('back', 'one step back (left arrow)', () => go(shown - 1)),
     play: button('play', 'play (space)', () => toggle()), next: button('next', 'one step on (right arrow)', () => go(shown + 1)), last: button('last', 'last step (End)', () => go(n() - 1)),
   };
-  for (const [name, node] of Object.entries(buttons)) node.innerHTML = icon(name);
+  for (const [name, node] of Object.entries(buttons)) node.append(icon(name));
   const controls = make('div', { class: 'srlviz-controls' }, ...Object.values(buttons), bar, make('span', { class: 'srlviz-step' }, 't ', box, total), speed);
   const check = make('input', { type: 'checkbox' });
   const legend = make('div', { class: 'srlviz-legend' });
@@ -259,7 +268,7 @@ function render({ model, el }) {
   }
   function stop() { if (!playing) return; playing = false; cancelAnimationFrame(request); flag(); }
   function flag() {
-    buttons.play.innerHTML = icon(playing ? 'pause' : 'play');
+    buttons.play.replaceChildren(icon(playing ? 'pause' : 'play'));
     const label = playing ? 'pause (space)' : 'play (space)';
     buttons.play.title = label; buttons.play.setAttribute('aria-label', label);
     root.dataset.playing = playing;

@@ -9,7 +9,7 @@ __all__ = ['UNITS', 'DEFAULTS', 'POSE', 'SHOWN', 'RowList', 'FilmPlayer', 'no_fi
            'FleetParts', 'FleetBrowser']
 
 # %% ../../nbs/08_widgets/08_landing.ipynb #59ccfbec
-import html, io, pathlib, re
+import io, pathlib, re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Integral
@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 from PIL import Image, ImageDraw
 
 from ..core.protocols import unknown
@@ -28,7 +29,7 @@ from ..core.files import sample_path
 from ..figures.frames import check_frame, mark_colors
 from ..figures.landing import EVENTS, HZ, describe, find_sensors, fleet_table, how_much, onsets, plot_fleet, plot_flight, plot_map, plot_profile, plot_traces, say, short_name, short_unit, sparks, told_events, where
 from ..figures.style import pretty
-from .views import FramePlayer, PlotView, StaticForm, is_interactive
+from .views import FramePlayer, PlotView, StaticForm, Words, is_interactive
 
 # %% ../../nbs/08_widgets/08_landing.ipynb #b8adddd8
 _HERE = pathlib.Path(__file__).parent
@@ -39,7 +40,8 @@ class RowList(anywidget.AnyWidget):
 
     Traits
     ------
-    columns : list of dict(label, kind, width, title): kind is 'text', 'number', 'tags' (a list of texts), 'outcome' (a pair of class and text) or 'spark'
+    columns : list of dict(label, kind, width, title): kind is 'text', 'number', 'tags' (a list of texts),
+        'outcome' (a pair of a kind, which gives the colour, and a text) or 'spark'
     rows : list of lists, one value per column;  titles : what is told when the pointer rests on a row
     shown : numbers of the rows to show, in order;  picked : numbers of those chosen;  multiple : whether it may be several
     sparks, points : bytes of `srlviz.figures.landing.sparks`, (rows, points, 2);  header : whether columns have headings, a press on which sorts
@@ -108,15 +110,23 @@ _FACTS = {('runway_heading', '°'): ('runway heading', '{:.0f}°'.format), ('fla
           ('cloud_cover', ''): ('clouds', '{:.0%} of the sky'.format), ('cloud_base', 'm'): ('cloud base', '{:,.0f} m'.format), ('hour', 'h'): ('local time', lambda v: f'{int(v) % 24:02}:{int(v*60) % 60:02}'), ('temperature', '°C'): ('temperature', '{:.0f} °C'.format),
           ('touchdown_x', 'm'): ('touchdown', '{:.0f} m past the threshold'.format), ('touchdown_sink', 'm/s'): ('sinking at', '{:.2f} m/s'.format), ('touchdown_airspeed', 'kt'): ('flying at', '{:.0f} kt'.format), ('touchdown_g_nrml', 'g'): ('a bump of', '{:.2f} g'.format)}
 
-def facts_html(episode: Episode, units: Mapping[str, str] = UNITS, events: pd.DataFrame | None = None, split: str = '', hz: float = HZ) -> str:
+def facts_html(episode: Episode, units: Mapping[str, str] = UNITS, events: pd.DataFrame | None = None, split: str = '',
+               hz: float = HZ) -> Markup:
     """Tell a flight in HTML: how it ended, what happened when, and the conditions."""
     f, began = episode.factors, onsets(episode.factors) if events is None else events
     outcome = say(f['outcome']) if 'outcome' in f else episode.ended
     place, _, ending = describe(episode).partition(' · ')
-    first = [f'<span class="badge {html.escape(outcome)}">{html.escape(ending)}</span>', f'<b>{html.escape(place)}</b>', f'{len(episode)/hz:.0f} s', *([split] if split else [])]
-    happened = ' · '.join(f'{html.escape(w)} <i>from {t/hz:.0f} s, {how_much(n, v)}</i>' for w, n, v, t in zip(began['text'], began['name'], began['value'], began['t'])) or '<i>nothing happened</i>'
-    line = lambda parts: f'<div class="srlviz-facts">{"".join(f"<span>{p}</span>" for p in parts)}</div>'
-    return line([*first, happened]) + line(f'<i>{html.escape(k)}</i> {html.escape(v)}' for k, v in flight_facts(episode, units))
+    badge = Markup('<span class="badge" data-outcome="{}">{}</span>').format(outcome, ending)
+    first = [badge, Markup('<b>{}</b>').format(place), f'{len(episode)/hz:.0f} s', *([split] if split else [])]
+    told = zip(began['text'], began['name'], began['value'], began['t'])
+    event = Markup('{} <i>from {:.0f} s, {}</i>').format
+    happened = Markup(' · ').join(event(w, t/hz, how_much(n, v)) for w, n, v, t in told)
+    pairs = (Markup('<i>{}</i> {}').format(k, v) for k, v in flight_facts(episode, units))
+    return _line([*first, happened or Markup('<i>nothing happened</i>')]) + _line(pairs)
+
+def _line(parts: Iterable[str]) -> Markup:
+    spans = Markup('').join(map(Markup('<span>{}</span>').format, parts))
+    return Markup('<div class="srlviz-facts">{}</div>').format(spans)
 
 def corner_marks(factors: Mapping, T: int) -> tuple[list[str], np.ndarray | None]:
     """Names and places (T, 4, 2) in pixels of the runway's corners, if the factors tell them."""
@@ -228,7 +238,7 @@ class FlightParts(FlightChoice):
         self._varying = W.Checkbox(description='only what varies in this flight', indent=False, layout=dict(width='230px'))
         self._clear = W.Button(description='clear traces', layout=dict(width='110px'))
         self._clear.on_click(lambda _: setattr(self, 'chosen', ()))
-        self.facts, self._found = W.HTML(), W.HTML()
+        self.facts, self._found = Words(), Words()
         for trait, part in (('flight', self._flight), ('t', self.player), ('group', self._group), ('search', self._search), ('varying', self._varying)): traitlets.link((self, trait), (part, 'value'))
         row = lambda *parts, **layout: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='flex-start') | layout)
         paths = W.VBox([self.profile, self.map], layout=dict(flex='1 1 420px', min_width='0'))
@@ -277,7 +287,7 @@ class FlightDrawing(FlightParts):
         self.list.shown = shown = found[self.varies[found] | ~np.bool_(self.varying)].tolist()
         self.list.empty = f'{len(found):,} constant sensor{" matches" if len(found) == 1 else "s match"}; untick “{self._varying.description}” to see {"it" if len(found) == 1 else "them"}' if len(found) and not shown else 'no sensor is like that'
         more = f', {len(found) - len(shown):,} constant left out' if len(found) > len(shown) else ''
-        self._found.value = f'<span role="status">{len(shown):,} sensor{"s"*(len(shown) != 1)}{more}; {len(self.chosen)} drawn</span>'
+        self._found.say(f'{len(shown):,} sensor{"s"*(len(shown) != 1)}{more}; {len(self.chosen)} drawn')
 
     def _series(self, c) -> np.ndarray: return (np.arange(len(self.values))/self.hz if c == 'seconds' else np.asarray(self.episode.factors[c], np.float32)) if isinstance(c, str) else self.values[:, c]
     def _named(self, c) -> tuple[str, str]: return (EVENTS.get(c) or pretty(c), self.units.get(c, '')) if isinstance(c, str) else (self.table['name'][c], str(self.table['units'].fillna('')[c]))
@@ -436,7 +446,7 @@ class FleetParts(StaticForm, W.VBox):
         self._all.on_click(lambda _: self.clear())
         self.list = RowList(header=True, height=min(28*len(t) + 2, 340), label='flights', empty='no flight is like that')
         self.list.columns, self.list.rows = fleet_rows(t)
-        self._found, self.place = W.HTML(), W.VBox([])
+        self._found, self.place = Words(), W.VBox([])
         for trait, part in (('outcome', self._outcome), ('airport', self._airport), ('split', self._split), ('event', self._event), ('condition', self._condition)): traitlets.link((self, trait), (part, 'value'))
         row = W.HBox([self._outcome, self._event, self._airport, self._split, self._condition, self._within, self._all], layout=dict(flex_flow='row wrap', align_items='center'))
         self.children = [row, self._found, self.list, self.place]
@@ -445,6 +455,8 @@ class FleetParts(StaticForm, W.VBox):
     def __repr__(self): return f"FleetBrowser({self.recording.name or 'recording'}, {len(self.list.shown)} of {len(self.table)} flights, flight={self.flight})"
 
 # %% ../../nbs/08_widgets/08_landing.ipynb #cb16efc5
+_PRESS = Markup('<span class="srlviz-hint">press a row to open its flight, a heading to sort</span>')
+
 class FleetBrowser(FleetParts):
     """Browse many flights: one row each, and the one that is pressed below.
 
@@ -500,7 +512,9 @@ class FleetBrowser(FleetParts):
         found = find_flights(self.table, self.outcome, self.event, self.airport, self.split, self.condition, self.within)
         self.list.shown = found.tolist()
         ended = self.table['outcome'].iloc[found].value_counts() if 'outcome' in self.table else {}
-        self._found.value = f'<span role="status">{len(found):,} of {len(self.table):,} flights{": " if len(ended) else ""}{", ".join(f"{n:,} {pretty(o).lower()}" for o, n in ended.items())}</span><span class="srlviz-hint">press a row to open its flight, a heading to sort</span>'
+        kinds = ', '.join(f'{n:,} {pretty(o).lower()}' for o, n in ended.items())
+        words = f'{len(found):,} of {len(self.table):,} flights{": " if kinds else ""}{kinds}'
+        self._found.value = Markup('<span role="status">{}</span>{}').format(words, _PRESS)
 
     def found(self) -> Recording:
         """Return the flights that are listed, as a recording."""

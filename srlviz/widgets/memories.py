@@ -6,7 +6,6 @@
 __all__ = ['Stream', 'as_stream', 'Passage', 'passage', 'say_weights', 'default_streams', 'stacked', 'MemoryExplorer']
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #b4a92c5d
-import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Recording
@@ -22,7 +22,7 @@ from ..core.training import seeded
 from ..figures.memories import plot_cost, plot_recall, plot_saliency, plot_state
 from ..figures.rollouts import Strip, factor_strip, heat_trace, joined
 from ..figures.style import INK, LINE, WRONG, style
-from .views import PlotView, StaticForm, busy, is_interactive
+from .views import PlotView, StaticForm, Words, busy, is_interactive
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #6b381f48
 class Stream(NamedTuple):
@@ -202,7 +202,7 @@ class MemoryExplorer(StaticForm, W.VBox):
         self.inputs, self.heat, self.weights = (view(f'{what} over the steps; press or drag to choose a step', scrub=True) for what in ('inputs', 'state', 'weight of each input for the present output'))
         self.matrix = view('weight of each input for each output; a press chooses a step')
         self.recalled, self.costs = view('recall against delay'), view('what each memory costs')
-        self.status, self.facts = W.HTML(), W.HTML()
+        self.status, self.facts = Words(), Words()
         for line in (self.status, self.facts): line.add_class('srlviz-status')
         for trait, part in (('model', self._model), ('stream', self._stream), ('show', self._show), ('t', self._t), ('t', self._play), ('channel', self._channel), ('log', self._log)): traitlets.link((self, trait), (part, 'value'))
         for plot in (self.inputs, self.heat, self.weights): traitlets.link((self, 't'), (plot, 'cursor'))
@@ -329,7 +329,7 @@ class MemoryExplorer(StaticForm, W.VBox):
         if self.saliency: self.weights.figure, self.matrix.figure = self.weights_figure(), self.matrix_figure()
         self._cut.description = 'an episode begins here' if self.t == 0 else f'join t = {self.t} to what came before' if self.t in self.resets else f'begin an episode at t = {self.t}'
         self._cut.icon, self._cut.disabled, self._again.disabled = 'link' if self.t in self.resets else 'cut', self.t == 0, self.resets == self._given_resets()
-        self.status.value = f'<span role="status">{html.escape(self._words())}</span>'
+        self.status.say(self._words())
 
     def _begin(self) -> int: return max((r for r in self.resets if r <= self.t), default=0)
 
@@ -338,13 +338,16 @@ class MemoryExplorer(StaticForm, W.VBox):
         where = f't = {self.t}, step {steps} of {"the" if not self.resets else "an"} episode' + (f' that began at {begin}. ' if begin else '. ')
         return where + (say_weights(self.weigh()[self.t, :self.t + 1], begin) if self.saliency else '')
 
-    def _facts(self) -> str:
+    def _facts(self) -> Markup:
         m, n, shapes = self.memory, self.passage().state.shape[1], self.passage().shapes
         made = isinstance(self.memories[self.model], type)
         count = sum(p.numel() for p in m.parameters())
         parts = [' × '.join(map(str, s)) if s else 'a clock' for s in shapes]
-        holds = f'holds <b>{n:,}</b> number{"s"*(n != 1)} from step to step{f" ({chr(44).join(parts)})".replace(",", ", ") if len(parts) > 1 or parts[0] == "a clock" or "×" in parts[0] else ""}' if n else 'holds <b>nothing</b> from step to step: it has no state'
-        return f'<span><b>{html.escape(self.model)}</b> ({type(m).__name__}{", untrained" if made else ""}) reads {m.n_in} numbers, {holds}, says {m.n_out}. {count:,} parameters.</span>'
+        several = len(parts) > 1 or 'a clock' in parts or any('×' in p for p in parts)
+        holds = Markup('holds <b>{:,}</b> number{} from step to step{}').format(n, 's'*(n != 1), f' ({", ".join(parts)})'*several)
+        if not n: holds = Markup('holds <b>nothing</b> from step to step: it has no state')
+        words = Markup('<span><b>{}</b> ({}{}) reads {} numbers, {}, says {}. {:,} parameters.</span>')
+        return words.format(self.model, type(m).__name__, ', untrained'*made, m.n_in, holds, m.n_out, count)
 
     def _over_time(self, fig: go.Figure, title: str, height: int, last: bool = False) -> go.Figure:
         "A figure whose steps stand exactly below those of the others"

@@ -7,7 +7,7 @@ __all__ = ['make_world', 'task_menu', 'task_of', 'explain', 'number', 'say_actio
            'board_controls', 'PlayWidget', 'with_end', 'rollout_strips', 'Rollout', 'EnvironmentExplorer']
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #ed72faca
-import html, inspect, pathlib, re
+import inspect, pathlib, re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 import plotly.graph_objects as go
 import traitlets
 from gymnasium import spaces
+from markupsafe import Markup
 
 from ..core.play import DrawnFrames, Recorder, can_undo, episode_seed, factor_list, find_policy, gather_episodes, play_episode, stack_records
 from ..core.protocols import unknown
@@ -25,7 +26,7 @@ from ..core.recordings import Episode, Recording
 from ..figures.frames import frame_png, plot_frame
 from ..figures.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout
 from ..figures.style import pretty
-from .views import FramePlayer, PlotView, StaticForm, busy, is_interactive
+from .views import FramePlayer, PlotView, StaticForm, Words, busy, is_interactive
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #80bba861
 _HERE = pathlib.Path(__file__).parent
@@ -50,11 +51,12 @@ def task_of(world: gymnasium.Env) -> str:
     """The name of an environment's task."""
     return f'{type(world).__name__}-{world.difficulty}' if hasattr(world, 'difficulty') else world.spec.id if world.spec else type(world).__name__
 
-def explain(world: gymnasium.Env) -> str:
+def explain(world: gymnasium.Env) -> Markup:
     """What the task is, as HTML: the first paragraph of the documentation of its class, and its parameters."""
     words = ' '.join((inspect.getdoc(type(world)) or '').split('\n\n')[0].split())
     given = ', '.join(f'{k} = {v}' for k, v in getattr(world, 'parameters', {}).items() if isinstance(v, (int, float, str)))
-    return f'<div style="max-width:960px;line-height:1.45">{html.escape(words)}{f" <i>({html.escape(given)})</i>" if given else ""}</div>'
+    more = Markup(' <i>({})</i>').format(given) if given else ''
+    return Markup('<div style="max-width:960px;line-height:1.45">{}{}</div>').format(words, more)
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #7d7c5068
 def number(x: float) -> str:
@@ -183,7 +185,7 @@ class PlayWidget(StaticForm, W.VBox):
         self._new = self._button('new game', 'The next seed', lambda: self.new_game(self.seed + 1))
         self._again = self._button('same again', 'The same seed from the beginning', lambda: self.new_game(self.seed))
         self._back = self._button('step back', 'Take the last step back (Backspace)', self.undo)
-        self.status, self.help, self.steps = W.HTML(), W.HTML(), W.HTML(layout=dict(min_width='270px'))
+        self.status, self.help, self.steps = Words(), Words(), Words(layout=dict(min_width='270px'))
         self.status.add_class('srlviz-status')
         self.board = PlayBoard()
         self.board.on_act, self.board.on_undo, self.board.on_new = self.act, self.undo, lambda: self.new_game(self.seed + 1)
@@ -245,7 +247,7 @@ class PlayWidget(StaticForm, W.VBox):
         if isinstance(self.env.action_space, spaces.Box): action = np.asarray(action, self.env.action_space.dtype)
         try: self.recorder.act(action)
         except Exception as e:
-            self.status.value = f'<span role="alert">{html.escape(str(e))}</span>'
+            self.status.say(str(e), 'alert')
             raise
         self._draw()
 
@@ -291,23 +293,28 @@ class PlayWidget(StaticForm, W.VBox):
         limits = f', where {low_high[0]:.3g} to {low_high[1]:.3g} is possible'.replace('-', '−') if low_high else ''
         over = f'The game is over after {r.steps} step{"s"*(r.steps > 1)}. Return {number(r.total)}{limits}. Enter: the next game' if r.ended else ''
         self.board.show(picture, targets, over, say_seen(self.env, dict(obs=r.obs, record=self.env.unwrapped.snapshot() if r.from_records else None)))
-        self.status.value, self.steps.value = self._status(), self._steps()
+        self.status.say(self._status())
+        self.steps.value = self._steps()
 
-    def _status(self) -> str:
+    def _status(self) -> Markup:
         r, most = self.recorder, getattr(self.env.unwrapped, 'max_steps', None)
-        last = r.last(1)
-        words = f'Step <b>{r.steps}</b>' + (f' of at most {most}' if most else '') + f' · return so far <b>{number(r.total)}</b>'
-        if last: words += f" · {html.escape(say_action(self.env, last[0]['action']))} earned {_coloured(last[0]['reward'])}"
-        return f'<span role="status">{words}</span>'
+        words = Markup('Step <b>{}</b>{} · return so far <b>{}</b>')
+        words = words.format(r.steps, f' of at most {most}' if most else '', number(r.total))
+        for last in r.last(1):
+            words += Markup(' · {} earned {}').format(say_action(self.env, last['action']), _coloured(last['reward']))
+        return words
 
-    def _steps(self, n: int = 10) -> str:
+    def _steps(self, n: int = 10) -> Markup | str:
         "The last steps as a table, the newest first."
-        rows = [(s['t'], say_seen(self.env, s), say_action(self.env, s['action']), s['reward']) for s in reversed(self.recorder.last(n))]
-        seen = any(s for _, s, _, _ in rows)
-        cell = lambda v, how='': f'<td style="padding:1px 12px 1px 0;{how}">{v}</td>'
-        head = ''.join(f'<th style="padding:1px 12px 1px 0;text-align:left;font-weight:600">{h}</th>' for h in ('t', *['saw']*seen, 'did', 'earned'))
-        body = ''.join('<tr>' + cell(t) + (cell(html.escape(s)) if seen else '') + cell(html.escape(a)) + cell(_coloured(x)) + '</tr>' for t, s, a, x in rows)
-        return f'<div style="padding:6px 14px"><b>The last steps</b><table style="border-collapse:collapse;line-height:1.5;font-variant-numeric:tabular-nums"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>' if rows else ''
+        told = lambda s: (s['t'], say_seen(self.env, s), say_action(self.env, s['action']), _coloured(s['reward']))
+        rows = list(map(told, reversed(self.recorder.last(n))))
+        if not rows: return ''
+        several = [('t', 'saw', 'did', 'earned'), *rows]
+        if not any(seen for _, seen, _, _ in rows): several = [(t, did, earned) for t, _, did, earned in several]
+        head, *body = several
+        line = lambda cell, row: Markup('').join(map(cell.format, row))
+        lines = (Markup('<tr>{}</tr>').format(line(_CELL, row)) for row in body)
+        return _LAST_STEPS.format(line(_HEADING, head), Markup('').join(lines))
 
     def figure(self) -> go.Figure:
         """Draw the game so far: the picture, the rewards, and what was seen and hidden."""
@@ -317,8 +324,15 @@ class PlayWidget(StaticForm, W.VBox):
         strips = rollout_strips(self.env, e, self.recorder.instant(), reveal=self.reveal)
         return plot_rollout(e.rewards, strips, e.rewards.size, frame=picture, title=f'{self.task}, seed {self.seed}: {number(self.recorder.total)} after {len(e)} step{"s"*(len(e) > 1)}')
 
-def _coloured(x: float) -> str:
-    return f'<span class="srlviz-{"gain" if x > 0 else "loss" if x < 0 else "even"}">{number(x)}</span>'
+def _coloured(x: float) -> Markup:
+    kind = 'gain' if x > 0 else 'loss' if x < 0 else 'even'
+    return Markup('<span class="srlviz-{}">{}</span>').format(kind, number(x))
+
+_CELL = Markup('<td style="padding:1px 12px 1px 0;">{}</td>')
+_HEADING = Markup('<th style="padding:1px 12px 1px 0;text-align:left;font-weight:600">{}</th>')
+_LAST_STEPS = Markup('<div style="padding:6px 14px"><b>The last steps</b>'
+                     '<table style="border-collapse:collapse;line-height:1.5;font-variant-numeric:tabular-nums">'
+                     '<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>')
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #08703f68
 def with_end(episode: Episode, end: Episode) -> Episode:
@@ -387,7 +401,7 @@ class EnvironmentExplorer(StaticForm, W.VBox):
         self._reveal = W.Checkbox(description='show what is hidden', indent=False, layout=dict(width='170px'))
         self.player = FramePlayer(fps=4., zoom=1)
         self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label='return, rewards, hidden state and observation over the steps; press or drag to move the picture')
-        self.status, self.help = W.HTML(), W.HTML()
+        self.status, self.help = Words(), Words()
         self.status.add_class('srlviz-status')
         for menu in (self._name, self._difficulty): menu.observe(self._on_menu, 'value')
         self.player.observe(self._on_pick, 'picked')
@@ -504,7 +518,7 @@ class EnvironmentExplorer(StaticForm, W.VBox):
         self._factor.layout.display = '' if self.reveal else 'none'
         self.player.show(film, value=min(t, n), label=f'{self.task}, {self.policy}, episode {self.episode}', table=rows, table_values=values)
         self._plot()
-        self.status.value = self._status()
+        self.status.say(self._status())
 
     def _table(self, e: Episode, n: int):
         "The numbers beside the picture: the step, and the hidden state but for its large groups"
@@ -518,11 +532,13 @@ class EnvironmentExplorer(StaticForm, W.VBox):
     def _plot(self): self.plot.figure = plot_rollout(self.rollout.episode.rewards, self._strips())
     def _strips(self): return rollout_strips(self.env, *self.rollout, reveal=self.reveal, only=self.factor)
 
-    def _status(self) -> str:
+    def _status(self) -> Markup:
         e, others = self.rollout.episode, {p: np.mean([r.episode.rewards.sum() for r in rs]) for (task, p, seed), rs in self.played.items() if (task, seed) == (self.task, self.seed)}
-        means = ' · '.join(f'{"<b>" if p == self.policy else ""}{html.escape(p)} {number(x)}{"</b>" if p == self.policy else ""}' for p, x in others.items())
-        low, high = self.env.unwrapped.return_range
-        return f'<span role="status">{html.escape(self._note)}Return <b>{number(float(e.rewards.sum()))}</b> in {len(e)} steps, {e.ended}. Mean of {self.n} episodes: {means} (possible: {low:.3g} to {high:.3g})</span>'.replace(' -', ' −')
+        mean = lambda p, x: Markup('<b>{} {}</b>' if p == self.policy else '{} {}').format(p, number(x))
+        means = Markup(' · ').join(mean(p, x) for p, x in others.items())
+        low, high = (f'{v:.3g}'.replace('-', '−') for v in self.env.unwrapped.return_range)
+        words = Markup('{}Return <b>{}</b> in {} steps, {}. Mean of {} episodes: {} (possible: {} to {})')
+        return words.format(self._note, number(float(e.rewards.sum())), len(e), e.ended, self.n, means, low, high)
 
     def recording(self) -> Recording:
         """The episodes of the present choice."""

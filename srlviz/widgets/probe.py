@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 
 from ..core.protocols import unknown
 from ..core.recordings import Recording
@@ -21,7 +22,7 @@ from ..figures.games import plot_confusion
 from ..figures.probe import median_miss, plot_probe_heatmap, plot_probe_trace, probe_grid, worst_steps
 from ..figures.style import pretty, style
 from .frames import FrameBrowser
-from .views import FramePicker, PlotView, StaticForm, is_interactive
+from .views import FramePicker, PlotView, StaticForm, Words, is_interactive
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #20afe2eb
 def check_results(results, recording: Recording | None) -> dict:
@@ -35,6 +36,8 @@ def check_results(results, recording: Recording | None) -> dict:
     return dict(results or {})
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #957b21ac
+_WORST = Markup('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
+
 class ProbeAnswers(W.VBox):
     """Show the answers behind the score of one variable and one method.
 
@@ -56,7 +59,7 @@ class ProbeAnswers(W.VBox):
         self.worst = pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
         self.trace = PlotView(scrub=True, label='true and predicted value over time', config=dict(displayModeBar=False))
         self.picker = FramePicker(label='frames where the probe is most wrong')
-        self.heading = W.HTML('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
+        self.heading = Words(_WORST)
         self.confused = W.ToggleButton(False, description='What is taken for what', tooltip='show or hide the confusion matrix of this variable', layout=dict(width='auto', align_self='flex-start'))
         self.matrix = PlotView(label='confusion matrix: what was true, and what was said', config=dict(displayModeBar=False), layout=dict(display='none'))
         filmed = recording is not None and len(recording) and 'frame' in recording[0].obs
@@ -168,7 +171,8 @@ class ProbeHeatmap(StaticForm, W.VBox):
         self.results = check_results(results, recording)
         self.variables, self.methods, self.metrics = self._choices(metric)
         super().__init__()
-        self.heat, self.status = PlotView(label='heat map of probe scores; the menus above choose the same cells', config=dict(modeBarButtons=[['toImage']])), W.HTML()
+        label, bar = 'heat map of probe scores; the menus above choose the same cells', dict(modeBarButtons=[['toImage']])
+        self.heat, self.status = PlotView(label=label, config=bar), Words()
         self.status.add_class('srlviz-status')
         self._menus = {name: W.Dropdown(options=[(pretty(v) if name != 'variable' else v, v) for v in options], description=name.capitalize(), layout=dict(width='300px')) for name, options in (('variable', self.variables), ('method', self.methods), ('metric', self.metrics))}
         self._quiet = True
@@ -231,8 +235,8 @@ class ProbeHeatmap(StaticForm, W.VBox):
     def _on_click(self, change):
         group, target, source, method = [*(change['new'].get('data') or []), '', '', '', ''][:4]
         if not target: return
-        if source == 'paper': self._say('The paper gives scores, not answers. Choose a cell of ours.')
-        elif target == 'mean': self._say('A mean over variables. Choose the cell of one variable.')
+        if source == 'paper': self.status.say('The paper gives scores, not answers. Choose a cell of ours.')
+        elif target == 'mean': self.status.say('A mean over variables. Choose the cell of one variable.')
         else: self.choose(target, method)
 
     def choose(self, variable: str, method: str):
@@ -242,9 +246,8 @@ class ProbeHeatmap(StaticForm, W.VBox):
         finally: self._quiet = False
         self._draw_scores(); self._draw_answers()
 
-    def _say(self, words): self.status.value = f'<span role="status">{words}</span>'
     def _draw_scores(self): self.heat.figure = plot_probe_heatmap(self.scores, metric=self.metric, selected=(self.variable, self.method), **self._grid)
-    def _draw_answers(self): self._say(self.answers.show(self.variable, self.method) if self.answers else '')
+    def _draw_answers(self): self.status.say(self.answers.show(self.variable, self.method) if self.answers else '')
     def _answers(self): return self.answers and self.answers.answers()
 
     def figure(self) -> go.Figure:

@@ -6,7 +6,6 @@
 __all__ = ['SHIFT', 'pixel_box', 'RAMExplorer']
 
 # %% ../../nbs/08_widgets/04_ram.ipynb #f358debf
-import html
 from collections.abc import Callable
 
 import ipywidgets as W
@@ -14,13 +13,17 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 
 from ..core.recordings import Recording
 from ..figures.codes import byte_label, byte_names, difference, plot_difference, plot_effects, plot_predictors, plot_ram
 from ..figures.style import pretty
-from .views import PlotView, StaticForm, busy, is_interactive
+from .views import PlotView, StaticForm, Words, busy, is_interactive
 
 # %% ../../nbs/08_widgets/04_ram.ipynb #f2e03910
+_SIGNS = ('\u2002A blue frame: it has a name. An orange corner: it changed since the moment before. '
+          'An arrow: which way it shifts a sprite.')
+_ASKS = Markup('<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.')
 SHIFT = 8                  # added to a byte when it is chosen, so that its effect is seen at once; no sprite's own picture is so few values away
 
 def pixel_box(box, size: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -84,15 +87,15 @@ class RAMExplorer(StaticForm, W.VBox):
         self.bars = PlotView(label='bytes that tell best what the region shows', config=dict(displayModeBar=False))
         self._columns, self._rows = (W.IntRangeSlider(value=(0, n), min=0, max=n, description=name, layout=wide(420), continuous_update=False) for name, n in (('columns', self.size[1]), ('rows', self.size[0])))
         self._ask = self._button('which byte tells it?', 'Ask the recording', self.find_predictors, 180)
-        self.status, self.note = W.HTML(), W.HTML()
+        self.status, self.note = Words(), Words()
         self.status.add_class('srlviz-status'); self.note.add_class('srlviz-status')
         self.picture.observe(lambda change: setattr(self, 'box', pixel_box([v + .5 for v in change['new']], self.size)) if len(change['new']) == 4 else None, 'box')
         self.grid.observe(self._on_click, 'clicked'); self.bars.observe(self._on_click, 'clicked')
         for slider in (self._columns, self._rows): slider.observe(self._on_range, 'value')
         row = lambda *parts: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='center'))
-        region = [W.HTML('<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.'), row(self._columns, self._rows, self._ask), self.note, self.bars]
+        region = [Words(_ASKS), row(self._columns, self._rows, self._ask), self.note, self.bars]
         self.children = [row(self._action, self._steps, self._go, self._seed, self._after, self._again), row(self._byte, self._value, self._same, self._frames), self.status, self.picture,
-                         row(self._colours, self._find, W.HTML('&ensp;A blue frame: it has a name. An orange corner: it changed since the moment before. An arrow: which way it shifts a sprite.')), self.grid, *(region if self.predict else [])]
+                         row(self._colours, self._find, Words(_SIGNS)), self.grid, *(region if self.predict else [])]
 
     def _button(self, words, tooltip, act, width=110):
         button = W.Button(description=words, tooltip=tooltip, layout=dict(width=f'{width}px'))
@@ -178,7 +181,9 @@ class RAMExplorer(StaticForm, W.VBox):
     def _say(self):
         now, n = int(self.lab.ram[self.address]), self._where
         does = 'no pixel changes' if n is None else f'pixels change within x {n[0]} to {n[2] - 1}, y {n[1]} to {n[3] - 1}'
-        self.status.value = f'<span role="status">Byte <b>{html.escape(byte_label(self.address, self.names))}</b> is {now}' + (' and stays so.' if self.value == now else f'. Set to {self.value}, {self.frames} emulator frame{"s" if self.frames > 1 else ""} later {does}.') + '</span>'
+        byte = Markup('Byte <b>{}</b> is {}').format(byte_label(self.address, self.names), now)
+        set_to = f'. Set to {self.value}, {self.frames} emulator frame{"s" if self.frames > 1 else ""} later {does}.'
+        self.status.say(byte + (' and stays so.' if self.value == now else set_to))
 
     def _draw_grid(self): self.grid.figure = self.grid_figure()
 
@@ -187,7 +192,7 @@ class RAMExplorer(StaticForm, W.VBox):
         self.bars.layout.display = '' if asked else 'none'
         if asked: self.bars.figure = self.predictors_figure()
         x0, y0, x1, y1 = self.box or (0, 0, *self.size[::-1])
-        self.note.value = f'<span role="status">Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.</span>'
+        self.note.say(f'Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.')
 
     def figure(self) -> go.Figure:
         """Draw the picture as it would be, with the byte set, and what differs."""

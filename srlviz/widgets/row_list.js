@@ -10,6 +10,7 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
+const WIDTH = /^(minmax\([\w., %-]+\)|[\w.%-]+)$/;         // of a column: a length, or a range of lengths
 const said = (value, digits = 4) => value === null || value === undefined || value === '' ? '–' : typeof value === 'number' ? (Number.isInteger(value) ? `${value}` : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : `${+value.toPrecision(digits)}`) : `${value}`;
 
 let lists = 0;
@@ -44,7 +45,7 @@ function render({ model, el }) {
   }
   function drawHead() {
     const columns = model.get('columns');
-    root.style.setProperty('--columns', columns.map(c => c.width ?? '1fr').join(' '));
+    root.style.setProperty('--columns', columns.map(c => WIDTH.test(c.width) ? c.width : '1fr').join(' '));
     head.hidden = !model.get('header');
     head.replaceChildren(...columns.map((c, k) => {
       const way = sort[0] === k ? sort[1] : 0;
@@ -54,7 +55,7 @@ function render({ model, el }) {
   function cell(value, column, i) {
     if (column.kind === 'spark') return make('span', { class: 'spark' }, spark(i));
     if (column.kind === 'tags') return make('span', { class: 'tags', title: (value ?? []).join(', ') }, ...(value ?? []).map(v => make('span', { class: 'tag' }, v)));
-    if (column.kind === 'outcome') return make('span', {}, make('span', { class: `badge ${value[0]}` }, value[1]));
+    if (column.kind === 'outcome') return make('span', {}, make('span', { class: 'badge', 'data-outcome': value[0] }, value[1]));
     return make('span', { class: column.kind === 'number' ? 'number' : '', title: column.kind === 'number' ? null : said(value) }, said(value));
   }
   function spark(i) {

@@ -1,0 +1,975 @@
+"""Words of strangers: each string that a file may bring is an attack, in every figure, widget, static form and page.
+
+Script in a page of JupyterLab is code on the machine. So nothing may run, nothing may be asked for, and no word may
+become an element. The first half looks at what Python sends; the second opens it all in a real JupyterLab and a real
+Chromium, and listens.
+"""
+
+import importlib, itertools, json, pkgutil, re
+from contextlib import suppress
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import gymnasium, ipywidgets as W, nbformat, numpy as np, pandas as pd, plotly.graph_objects as go, pytest
+from gymnasium import spaces
+from markupsafe import Markup
+from traitlets import TraitError
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+
+import srlviz.figures as figures
+import srlviz.widgets.views as views
+from srlviz.core.recordings import Episode, Factor, Recording
+from srlviz.core.scores import check_scores
+
+# ---- the attack: each string names the place where it stands
+
+
+def evil(place: str) -> str:
+    """Leave an attribute, end a script, run a script, load a picture, link away.
+
+    No slash, comma or underscore in the second half: what cuts or rewrites names leaves that half whole.
+    """
+    return (
+        f"</script><script data-evil={place}>ran('{place}')</script>\"'><img data-evil={place} src=\"evil-{place}\" "
+        f"onerror=\"ran('{place}')\"><a data-evil={place} href=\"http:evil-{place}\">{place}"
+    )
+
+
+MORE = [
+    '<svg onload="ran(1)">',
+    '<a href="javascript:ran(2)">x</a>',
+    '<a\thref="evil3" target="_self">x</a>',
+    "<A HREF='evil4'>x",
+    '<a href="http:evil5" popup="width=1">x</a>',
+    '<<a href="http:evil6">x',
+    '<b><a href="http:evil7">x</a></b>',
+    '<b onclick="ran(8)">x</b>',
+    '<span style="color:red" onclick="ran(9)">x</span>',
+    '<br onmouseover="ran(10)">',
+    '<span style="background:url(evil11)">x</span>',
+    '<iframe srcdoc="<script>parent.ran(12)</script>"></iframe>',
+    '<style>@import "evil13"</style>',
+    '{{constructor.constructor("ran(14)")()}}',
+    '${ran(15)}',
+    '$\\href{javascript:ran(16)}{x}$',
+    '&lt;a href="http:evil17"&gt;x&lt;/a&gt;',
+    '<details open ontoggle="ran(18)">',
+    '<math><a xlink:href="javascript:ran(19)">x',
+]
+
+# ---- what a stranger's files hold
+
+FACTORS = [evil('factor0'), evil('factor1')]
+
+
+def film(T: int = 24, **more) -> Recording:
+    "A recording of two episodes with frames and memory, a mark on the frames, and an evil word wherever one may stand"
+    t = np.arange(T)
+
+    def episode(i):
+        frame = np.zeros((T, 40, 32, 3), np.uint8) + (t * 3 + i).astype(np.uint8)[:, None, None, None]
+        obs = dict(
+            frame=frame,
+            ram=np.zeros((T, 128), np.uint8) + t.astype(np.uint8)[:, None],
+            vector=np.eye(3, dtype=np.float32)[t % 3],
+        )
+        return Episode(obs, rewards=np.ones(T), factors={FACTORS[0]: t % 7, FACTORS[1]: t / T}, name=evil('episode'))
+
+    tell = [
+        Factor(FACTORS[0], evil('group0'), 'categorical', evil('unit0')),
+        Factor(FACTORS[1], evil('group1'), 'continuous', evil('unit1')),
+    ]
+    seen = dict(
+        variable=FACTORS[0], object=evil('object'), axis='x', scale=1.0, offset=2.0, cross=5.0, low=None, high=None
+    )
+    made = Recording(
+        [episode(0), episode(1)],
+        name=evil('recording'),
+        hz=5,
+        factors=tell,
+        meta=dict(pixels=[seen], game=evil('game')) | more,
+    )
+    made.split = np.array([evil('split'), ''])  # what a reader that is too trusting would let through
+    for e in made:
+        e.ended = evil('ended')
+    return made
+
+
+def table(method: str = evil('method'), tasks=('task0', 'task1')) -> pd.DataFrame:
+    "Scores of two games, of one of which only means are known, and the paper's"
+    rows, where = (
+        [],
+        {FACTORS[0]: evil('group0'), FACTORS[1]: evil('group1'), evil('target'): evil('group1'), 'mean': 'all'},
+    )
+    for (target, group), m, (k, task), metric in itertools.product(
+        where.items(), (method, 'st_dim', 'st_dim · standardized'), enumerate(map(evil, tasks)), ('f1', 'accuracy')
+    ):
+        if k == 0 or target == 'mean':
+            rows.append(
+                dict(
+                    source='srlviz',
+                    task=task,
+                    method=m,
+                    seed=0,
+                    target=target,
+                    group=group,
+                    metric=metric,
+                    value=0.5 + 0.1 * k,
+                )
+            )
+    for task in map(evil, tasks):
+        rows.append(
+            dict(
+                source='paper', task=task, method='st_dim', seed=-1, target='mean', group='all', metric='f1', value=0.7
+            )
+        )
+    return check_scores(pd.DataFrame(rows).assign(study='atari'))
+
+
+def answers(recording: Recording):
+    "What a probe said of the last episode, wrong twice"
+    steps = recording.steps()
+    truth = steps[steps['episode'] == 1].set_index(['episode', 't'])[FACTORS]
+    said = truth.copy()
+    said.iloc[5, 0] += 3
+    said.iloc[15, 0] += 2
+    return SimpleNamespace(truth=truth, predictions=said)
+
+
+SENSORS = pd.DataFrame(
+    dict(
+        group=[evil('sensorgroup'), 'gauges', 'gauges'],
+        name=[evil('sensor0'), 'sim/' + evil('sensor1'), 'sim/still'],
+        units=[evil('sensorunit'), 'knots', ''],
+        about=[evil('about'), '', ''],
+    )
+)
+
+
+def flights(T: int = 60) -> Recording:
+    t = np.arange(T) / 5
+    truth = {
+        'along_track': -4000 + 70 * t,
+        'cross_track': 20 * np.cos(t / 9),
+        'height': np.clip(225 - 3.67 * t, 0, None),
+        'turbulence': 4.0 * (t >= 5),
+        'wind_speed': 7.5,
+        evil('timed'): t,
+        evil('fixed'): 3.0,
+        evil('told'): evil('value'),
+        'corner_near_left_x': t,
+        'corner_near_left_y': t,
+        'outcome': evil('outcome'),
+        'reason': evil('reason'),
+        'airport': evil('airport'),
+        'runway': evil('runway'),
+    }
+    sensors = np.stack([140 - 0.1 * t, np.sin(t), np.ones(T)], 1).astype(np.float32)
+    one = lambda k: Episode(
+        dict(sensors=sensors + k, frame=np.zeros((T, 24, 24, 3), np.uint8)),
+        factors=truth | dict(wind_speed=7.5 + k),
+        name=evil('flight'),
+    )
+    tell = [Factor(n, evil('group'), unit=evil('unit')) for n in truth]
+    made = Recording([one(0), one(1)], name=evil('fleet'), hz=5, factors=tell, split=['fit', 'test'])
+    made.split = np.array([evil('flightsplit'), 'test'])
+    return made
+
+
+def fleet(recording: Recording) -> pd.DataFrame:
+    "The flights as a table that a manifest tells, events among them that nobody knows"
+    rows = [
+        dict(
+            flight=i,
+            name=evil('flightname'),
+            split=evil('rowsplit'),
+            seconds=12.0,
+            outcome=evil('outcome') if i else 'crashed',
+            reason=evil('reason'),
+            airport=evil('airport'),
+            runway=evil('runway'),
+            wind_speed=7.5 + i,
+            events=[(2.0, evil('event'), 0.5), (4.0, 'turbulence', 3.0)],
+        )
+        | {evil('condition'): float(i)}
+        for i in range(len(recording))
+    ]
+    return pd.DataFrame(rows)
+
+
+class Game(gymnasium.Env):
+    "A game of two buttons with evil names"
+
+    observation_space, action_space = spaces.Box(0, 1, (2,), np.float32), spaces.Discrete(2)
+    action_names, render_mode, metadata = (
+        (evil('action0'), evil('action1')),
+        'rgb_array',
+        dict(render_modes=['rgb_array']),
+    )
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        if action > 1:
+            raise ValueError(evil('move'))
+        return np.full(2, 0.5, np.float32), 1.0, False, False, {}
+
+    def render(self):
+        return np.zeros((20, 20, 3), np.uint8)
+
+
+class Pairs:
+    "An encoder whose parts of the loss have evil names"
+
+    def loss_map(self, before, now):
+        return {evil('part0'): np.ones((len(now), 2, 2)), evil('part1'): np.arange(4.0 * len(now)).reshape(-1, 2, 2)}
+
+
+class Near:
+    "Neighbours of any frame: the first ones"
+
+    def of(self, episode, t, k, apart):
+        return pd.DataFrame(dict(episode=[0] * k, t=range(k), distance=np.linspace(0, 1, k)))
+
+
+def recalls() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            dict(model=m, task=evil('recalltask'), delay=d, accuracy=0.9, chance=0.1)
+            for m in ('GRU', evil('model'))
+            for d in (1, 2)
+        ]
+    )
+
+
+def costs() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            dict(model=m, metric=k, value=5.0, low=4.0, high=6.0)
+            for m in ('GRU', evil('model'))
+            for k in ('parameters', evil('costmetric'))
+        ]
+    )
+
+
+# ---- every widget, as it is first seen; `follow` then does what a reader does
+
+
+def plain_figure(words: str = evil('text')) -> go.Figure:
+    "A figure with a stranger's word in every place of plotly that shows text"
+    names = np.array([words, 'b'], object)
+    fig = go.Figure(
+        [
+            go.Bar(
+                x=names,
+                y=[1, 2],
+                text=names,
+                customdata=names,
+                name=words,
+                hovertemplate='%{x}<br>%{customdata}<extra>%{fullData.name}</extra>',
+            ),
+            go.Scatter(
+                x=names,
+                y=[1, 2],
+                hovertext=names,
+                mode='markers+text',
+                text=names,
+                name=words,
+                textposition='top center',
+            ),
+            go.Heatmap(
+                x=names,
+                y=[0, 1],
+                z=[[1, 2], [3, 4]],
+                text=[[words] * 2] * 2,
+                texttemplate='%{text}',
+                colorbar_title_text=words,
+                xaxis='x2',
+                yaxis='y2',
+                showlegend=True,
+                name=words,
+            ),
+            go.Pie(labels=names, values=[1, 2], domain=dict(x=[0.8, 1], y=[0.5, 1])),
+            go.Table(header=dict(values=[words]), cells=dict(values=[names]), domain=dict(x=[0.8, 1], y=[0, 0.4])),
+        ]
+    )
+    fig.update_layout(
+        title=dict(text=words, subtitle_text=words),
+        xaxis=dict(title=words, domain=[0, 0.35]),
+        xaxis2=dict(title=words, domain=[0.45, 0.7], anchor='y2'),
+        yaxis2=dict(anchor='x2'),
+        yaxis=dict(title=words, tickvals=[1], ticktext=[words]),
+        annotations=[dict(text=words, x=0, y=0, hovertext=words, showarrow=False)],
+        legend_title_text=words,
+        height=500,
+        sliders=[dict(steps=[dict(label=words, method='skip')], currentvalue_prefix=words)],
+        updatemenus=[dict(buttons=[dict(label=words, method='skip')])],
+        shapes=[dict(type='rect', x0=0, x1=1, y0=0, y1=1, label_text=words)],
+        images=[dict(source='http:evil-picture', x=0, y=0, sizex=1, sizey=1)],
+    )
+    return fig
+
+
+def widgets(interactive: bool) -> dict:
+    from srlviz.envs.ram import RAMLab
+    from srlviz.memories.recurrent import GRU
+    from srlviz.widgets.atari import AtariDashboard
+    from srlviz.widgets.codes import InfoNCEMap, NearestFrames
+    from srlviz.widgets.frames import FrameBrowser
+    from srlviz.widgets.landing import FleetBrowser, FlightBrowser, RowList
+    from srlviz.widgets.memories import MemoryExplorer
+    from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
+    from srlviz.widgets.probe import ProbeHeatmap
+    from srlviz.widgets.ram import RAMExplorer
+
+    how, recording = dict(interactive=interactive), film()
+    results = {evil('method'): answers(recording), 'st_dim': answers(recording)}
+
+    def open_game(game):
+        if game == evil('task0'):
+            return None, recording
+        raise FileNotFoundError(evil('error'))
+
+    def fails(obs):
+        raise ValueError(evil('problem'))
+
+    lab = RAMLab('pong', seed=0, steps=20)
+    lab.labels = pd.DataFrame(dict(game='pong', variable=[evil('label0'), evil('label1')], address=[49, 54]))
+    lab.game, lab.actions = evil('ramgame'), tuple(evil(f'act{i}') for i, _ in enumerate(lab.actions))
+    predict = lambda recording, box: pd.DataFrame(dict(address=[49, 3], variable=[evil('label0'), ''], r2=[0.9, 0.1]))
+    evenly = lambda memory, x, starts, of=None: np.tril(np.ones((len(x), len(x))))
+    of_flights = flights()
+    made = dict(
+        FrameBrowser=FrameBrowser(recording, **how),
+        ProbeHeatmap=ProbeHeatmap(
+            table(), results, recording, game=evil('task0'), method=evil('method'), variable=FACTORS[0], **how
+        ),
+        AtariDashboard=AtariDashboard(table(), open_game, game=evil('task0'), variable=FACTORS[0], **how),
+        Failing=AtariDashboard(table(), lambda game: fails(game), game=evil('task0'), variable=evil('target'), **how),
+        RAMExplorer=RAMExplorer(lab, recording, predict, **how),
+        InfoNCEMap=InfoNCEMap(Pairs(), recording, n_pairs=4, **how),
+        NearestFrames=NearestFrames({evil('method'): Near(), 'st_dim': Near()}, recording, k=3, **how),
+        PlayWidget=PlayWidget(Game(), **how),
+        EnvironmentExplorer=EnvironmentExplorer(
+            'RepeatPrevious-easy',
+            {evil('policy'): lambda obs: 0, evil('badpolicy'): fails},
+            policy=evil('policy'),
+            episodes=1,
+            **how,
+        ),
+        MemoryExplorer=MemoryExplorer(
+            {evil('model'): GRU, 'GRU': GRU},
+            {evil('stream'): recording[0]},
+            saliency=evenly,
+            recall=recalls(),
+            cost=costs(),
+            n_hidden=3,
+            steps=30,
+            **how,
+        ),
+        FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
+        FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, flight=1, **how),
+    )
+    if not interactive:
+        return made
+    pictures = np.asarray(recording[0].obs['frame'])
+    player = views.FramePlayer(note=evil('note'))
+    player.show(
+        pictures,
+        label=evil('film'),
+        names=[evil('mark')],
+        labels=[evil('marklabel')],
+        colors=[evil('colour')],
+        xy=np.zeros((len(pictures), 1, 2)),
+        table=[dict(name=evil('row'), group=evil('rowgroup'), unit=evil('rowunit'))],
+        table_values=np.zeros((len(pictures), 1)),
+    )
+    picker = views.FramePicker(label=evil('picker'))
+    picker.show(pictures[:2], [evil('caption'), 'b'])
+    kinds = [
+        dict(label=evil(f'column{k}'), kind=k, width=f'1fr; background: url(evil-{k})', title=evil(f'title{k}'))
+        for k in ('text', 'number', 'tags', 'outcome')
+    ]
+    rows = RowList(
+        columns=kinds,
+        rows=[[evil('cell'), evil('number'), [evil('tag')], [evil('kind'), evil('outcome')]]],
+        shown=[0],
+        titles=[evil('rowtitle')],
+        label=evil('rows'),
+        empty=evil('empty'),
+        header=True,
+    )
+    line = getattr(views, 'Words', W.HTML)()
+    with pytest.raises(ValueError), views.busy(line, evil('work')):
+        raise ValueError(evil('failure'))
+    return made | dict(
+        PlotView=views.PlotView(plain_figure(), label=evil('plot')),
+        FramePlayer=player,
+        FramePicker=picker,
+        RowList=rows,
+        busy=line,
+        More=views.PlotView(plain_figure(' '.join(MORE))),
+    )
+
+
+def follow(w: dict):
+    "Do what a reader does: press what makes a widget say something else. A generator, so that a page may draw each"
+    heat, board, failing, ram, near, world = (
+        w[k]
+        for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
+    )
+    heat.answers.confused.value = True
+    heat.picker.picked = 0
+    heat.picker.picks += 1
+    yield
+    heat.heat.clicked = dict(n=1, data=[evil('group0'), FACTORS[0], 'paper', 'st_dim'])
+    heat.choose(evil('target'), evil('method'))
+    yield
+    board.variable = FACTORS[1]
+    board.probe.heat.clicked = dict(n=1, data=[evil('group1'), evil('target'), 'srlviz', evil('method')])
+    yield  # a variable that the recording does not know
+    board.game = evil('task1')  # no score of a single variable
+    yield
+    board.view, board.game = 'conditioning', evil('task0')
+    failing._open.click()
+    failing.view = 'ranks'
+    ram.find_effects()
+    ram.find_predictors()
+    ram.address = 49
+    yield
+    ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
+    with pytest.raises(ValueError):
+        ram.find_effects()
+    near.neighbours = dict.fromkeys(
+        near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
+    )
+    near.t = 3  # the line says what went wrong
+    with suppress(TraitError):
+        world.policy = evil('badpolicy')  # cannot play; random does
+    yield
+    w['InfoNCEMap'].part = evil('part1')
+    w['PlayWidget'].act(1)
+    with pytest.raises(ValueError):
+        w['PlayWidget'].act(7)
+    w['MemoryExplorer'].model = 'GRU'
+    w['FleetBrowser'].outcome = evil('outcome')
+    w['FleetBrowser'].flight = 0
+    w['FlightBrowser'].search = 'evil'
+    yield
+
+
+# ---- what Python sends
+
+TAGS = {'span', 'b', 'i', 'pre', 'code', 'div', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'details', 'summary'}
+CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-even'}
+PLOTLY = re.compile(
+    r'<[\s/<]*(?:(?:a|img|script|svg|iframe|style|details|math)\b|(?:b|br|span)\s[^>]*(?:on\w+=|url))', re.I
+)
+
+
+class Reader(HTMLParser):
+    "What an HTML text would make in a page"
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags, self.attributes = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or '') for name, value in attrs]
+
+
+def wrong_html(text: str) -> list[str]:
+    "Elements and attributes that are not ours"
+    read = Reader(text)
+    foreign = [tag for tag in read.tags if tag not in TAGS]
+    allowed = dict(
+        role=re.compile('status|alert'),
+        style=re.compile('[-a-zA-Z0-9:;,.%# ]*'),
+        scope=re.compile('row'),
+        open=re.compile(''),
+        **{
+            'class': re.compile('|'.join(CLASSES)),
+            'aria-busy': re.compile('true|false'),
+            'data-outcome': re.compile('(?s).*'),
+        },
+    )
+    return foreign + [
+        f'{tag} {name}={value}'
+        for tag, name, value in read.attributes
+        if name not in allowed or not allowed[name].fullmatch(value)
+    ]
+
+
+def strings(x):
+    if isinstance(x, str):
+        yield x
+    elif isinstance(x, dict):
+        yield from itertools.chain(*map(strings, x.values()), *map(strings, x))
+    elif isinstance(x, (list, tuple)):
+        yield from itertools.chain(*map(strings, x))
+    elif isinstance(x, np.ndarray):
+        yield from strings(x.tolist())
+
+
+def wrong_figure(content) -> list[str]:
+    "Texts of a figure that plotly would read as more than bold, italic and line breaks; pictures from elsewhere"
+    content = json.loads(content) if isinstance(content, str) else content
+    pictures = [i.get('source', '') for i in (content.get('layout', {}).get('images') or [])]
+    return [t for t in strings(content) if PLOTLY.search(t)] + [
+        p for p in pictures if p and not p.startswith('data:image/')
+    ]
+
+
+def parts(widget) -> list:
+    return [widget, *itertools.chain.from_iterable(map(parts, getattr(widget, 'children', ())))]
+
+
+def wrong(widget) -> list[str]:
+    "All that is wrong with what a widget and its parts send to a page"
+    found = []
+    for w in parts(widget):
+        if isinstance(w, (W.HTML, W.HTMLMath, W.Label)):
+            found += wrong_html(w.value)
+        if isinstance(w, views.PlotView):
+            found += wrong_figure(w.fig_json)
+        if getattr(w, 'description_allow_html', False):
+            found.append(f'{w} takes HTML for a description')
+        found += [f'class {c}' for c in getattr(w, '_dom_classes', ()) if 'evil' in c]
+        found += [
+            f'description {w.description}' for _ in 'x' if 'evil' in str(getattr(w, 'description', ''))
+        ]  # descriptions are typeset
+    return found
+
+
+def test_the_readers_see_an_attack():
+    "What the tests below look for is found where it is"
+    assert (
+        wrong_html(evil('x'))
+        and wrong_html('<b onclick=x>')
+        and wrong_html('<span style="background:url(x)">')
+        and wrong_html('<span class="jp-x">')
+    )
+    assert not wrong_html('<span role="status" aria-busy="true">a &lt;img&gt; <b>x</b></span>')
+    assert (
+        wrong_figure(plain_figure().to_dict())
+        and wrong_figure(plain_figure('<a href="x">').to_dict())
+        and wrong_figure(dict(layout=dict(images=[dict(source='http:x')])))
+    )
+    assert (
+        wrong(W.VBox([W.HTML(evil('x'))]))
+        and wrong(W.Button(description=evil('x')))
+        and not wrong(W.HTML(Markup('{}').format(evil('x'))))
+    )
+
+
+FIGURES = dict(
+    plot_loss_map=lambda f: f(
+        np.ones((2, 2)),
+        np.zeros((80, 80), np.uint8),
+        np.zeros((80, 80), np.uint8),
+        captions=[evil('a'), evil('b'), evil('c')],
+        title=evil('t'),
+    ),
+    plot_patches=lambda f: f([np.zeros((8, 8), np.uint8)], [evil('caption')], title=evil('t')),
+    plot_neighbours=lambda f: f(
+        np.zeros((8, 8), np.uint8),
+        {evil('m'): Near().of(0, 0, 2, 0).assign(**{evil('f'): 1.0})},
+        {evil('m'): [np.zeros((8, 8), np.uint8)] * 2},
+        caption=evil('c'),
+        factors=pd.Series({evil('f'): 2.0}),
+        title=evil('t'),
+    ),
+    plot_ram=lambda f: f(
+        np.arange(128),
+        pd.DataFrame(dict(variable=[evil('v')], address=[3])),
+        before=np.zeros(128),
+        selected=3,
+        title=evil('t'),
+    ),
+    plot_effects=lambda f: f(
+        pd.DataFrame(
+            [
+                dict(address=a, variable=evil('v'), n_pixels=4, x0=0, y0=0, x1=2, y1=2, dx=1.0, dy=1.0)
+                for a in range(128)
+            ]
+        ),
+        title=evil('t'),
+    ),
+    plot_difference=lambda f: f(
+        np.zeros((8, 8), np.uint8), np.ones((8, 8), np.uint8), captions=[evil('a'), evil('b')], title=evil('t')
+    ),
+    plot_predictors=lambda f: f(pd.DataFrame(dict(address=[3], variable=[evil('v')], r2=[0.5])), title=evil('t')),
+    plot_frame=lambda f: f(
+        np.zeros((8, 8), np.uint8), pd.DataFrame(dict(name=[evil('n')], x=[1.0], y=[2.0])), title=evil('t')
+    ),
+    plot_factor_strip=lambda f: f([1, 2], name=evil('n'), unit=evil('u')),
+    plot_contact_sheet=lambda f: f(
+        [np.zeros((8, 8), np.uint8)] * 2,
+        marks=pd.DataFrame(dict(t=[0], name=[evil('n')], x=[1.0], y=[2.0])),
+        captions=[evil('c'), 'd'],
+        values=[1, 2],
+        name=evil('n'),
+        unit=evil('u'),
+        title=evil('t'),
+    ),
+    plot_games_heatmap=lambda f: f(table(), selected=(evil('task0'), evil('method')), paper=[]),
+    plot_categories=lambda f: f(table()),
+    plot_conditioning=lambda f: f(table('vae')),
+    plot_rank_change=lambda f: f(table('st_dim · ' + evil('variant')), title=evil('t')),
+    plot_ablations=lambda f: f(table('global_t_dim'), by='game'),
+    plot_learning_curve=lambda f: f(
+        pd.DataFrame([dict(method=evil('m'), n_frames=n, seed=s, value=0.5) for n in (10, 20) for s in range(3)]),
+        metric=evil('metric'),
+        title=evil('t'),
+    ),
+    plot_confusion=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
+    plot_traces=lambda f: f(np.ones((9, 2)), [evil('n'), 'b'], [evil('u'), ''], events=EVENT, title=evil('t')),
+    plot_profile=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
+    plot_map=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
+    plot_film=lambda f: f(flights()[0], title=evil('t')),
+    plot_flight=lambda f: f(flights()[0], [0, 1], SENSORS, events=EVENT),
+    plot_fleet=lambda f: f(fleet(flights())),
+    plot_recall=lambda f: f(recalls(), title=evil('t')),
+    plot_recall_map=lambda f: f(recalls(), title=evil('t')),
+    plot_cost=lambda f: f(costs(), title=evil('t')),
+    plot_state=lambda f: f(np.eye(4), title=evil('t')),
+    plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
+    plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
+    plot_probe_trace=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
+    plot_rollout=lambda f: f(
+        np.ones(3),
+        {evil('heading'): SimpleNamespace(values=np.ones((3, 1)), names=[evil('n')], groups=[evil('g')])},
+        title=evil('t'),
+    ),
+)
+EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('eventtext')]))
+
+
+def plots() -> dict:
+    found = [importlib.import_module(f'{figures.__name__}.{m.name}') for m in pkgutil.iter_modules(figures.__path__)]
+    return {name: getattr(m, name) for m in found for name in m.__all__ if name.startswith('plot_')}
+
+
+def test_every_figure_is_asked():
+    assert set(FIGURES) == set(plots())
+
+
+@pytest.mark.parametrize('name', FIGURES)
+def test_figure(name):
+    "Displayed by itself, as plotly displays it"
+    fig = FIGURES[name](plots()[name])
+    assert 'evil' in fig.to_json() or name in ('plot_ablations', 'plot_conditioning')
+    assert wrong_figure(fig.to_dict()) == []
+
+
+def test_texts_set_after_the_style():
+    fig = figures.style.style(go.Figure()).update_layout(title=evil('late')).add_annotation(text=evil('later'))
+    assert (
+        wrong_figure(views.PlotView(fig).fig_json) == []
+        and wrong_figure(views.figure_bundle(fig)['application/vnd.plotly.v1+json']) == []
+    )
+
+
+@pytest.mark.parametrize('word', MORE)
+def test_more_kinds_of_attack(word):
+    line, view = views.Words(word), views.PlotView(plain_figure(word))
+    assert wrong(line) == [] and wrong(view) == [] and Reader(line.value).tags == []
+    line.say(word, word)
+    assert Reader(line.value).tags == ['span'] and [a[:2] for a in Reader(line.value).attributes] == [('span', 'role')]
+
+
+@pytest.mark.parametrize('name', ['score<10', 'score&lt;10', 'a<b>c', *map(evil, 'ab'), *MORE])
+def test_a_press_gives_the_name(name):
+    "What the page holds of a name comes back as the name that stands in the table"
+    view = views.PlotView(go.Figure(go.Heatmap(z=[[1.0]], customdata=[[[name, 'srlviz', name]]])))
+    sent = json.loads(view.fig_json)['data'][0]['customdata'][0][0]
+    view.set_state(dict(clicked=dict(curve=0, i=[0, 0], data=sent, n=1)))
+    assert view.clicked['data'] == [name, 'srlviz', name]
+
+
+def test_a_press_on_such_a_name_chooses_it():
+    "A dashboard whose names need translation answers a press as any other"
+    from srlviz.widgets.atari import AtariDashboard
+
+    board = AtariDashboard(table(), game=evil('task0'), interactive=True)
+    cells = json.loads(board.probe.heat.fig_json)['data'][0]['customdata']
+    said = next(c for row in cells for c in row if views.original(c[1]) == FACTORS[1] and c[2] == 'srlviz')
+    board.probe.heat.set_state(dict(clicked=dict(n=1, data=said)))
+    assert board.variable == FACTORS[1]
+
+
+SAID = [
+    'failure',
+    'work',
+    'problem',
+    'label0',
+    'model',
+    'task0',
+    'task1',
+    'target',
+    'factor0',
+    'factor1',
+    'method',
+    'action1',
+    'policy',
+    'badpolicy',
+    'emulator',
+    'search',
+    'outcome',
+    'reason',
+    'runway',
+    'flightsplit',
+    'event',
+    'fixed',
+    'told',
+    'value',
+    'move',
+]
+
+
+def test_widgets():
+    "As they are first seen, and after each thing that a reader does; what a stranger called his things can be read"
+    alive, said = widgets(True), set()
+    for k, _ in enumerate(itertools.chain('0', follow(alive))):
+        for name, w in alive.items():
+            assert wrong(w) == [], (name, k)
+            said |= {
+                place
+                for place in SAID
+                for p in parts(w)
+                if isinstance(p, W.HTML) and f'data-evil={place}&gt;' in p.value
+            }
+    assert said == set(SAID)
+
+
+def test_our_own_markup_is_markup():
+    "What we wrote ourselves looks as it did, beside words that are not ours"
+    from srlviz.widgets.atari import AtariDashboard
+
+    board = AtariDashboard(table(), game=evil('task0'), interactive=True)
+    assert (
+        Reader(board.status.value).tags == ['span', 'pre']
+        and 'AtariDashboard(scores, open_game)</pre>' in board.status.value
+    )
+    assert wrong(board) == []
+
+
+@pytest.fixture(scope='module')
+def still():
+    return widgets(False)
+
+
+@pytest.fixture(scope='module')
+def pages(still, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('pages')
+    made = {name: w.to_html(folder / f'{name}.html', title=evil('pagetitle')) for name, w in still.items()}
+    drawn = [f for w in still.values() for f in w.figures()] + [plain_figure(), plain_figure(' '.join(MORE))]
+    return made | dict(everything=views.write_page(folder / 'everything.html', drawn, title=evil('pagetitle')))
+
+
+def test_static_forms(still):
+    for name, w in still.items():
+        for kind, content in w._repr_mimebundle_().items():
+            if kind == 'text/html':
+                assert wrong_html(content) == [], name
+            if kind == 'application/vnd.plotly.v1+json':
+                assert wrong_figure(content) == [], name
+
+
+def test_pages(pages):
+    for name, path in pages.items():
+        read, figures_ = Reader(text := path.read_text(encoding='utf-8')), text.count('class="plotly-graph-div"')
+        assert figures_ and set(read.tags) <= {'html', 'head', 'meta', 'title', 'style', 'body', 'div', 'script'}, name
+        assert len([t for t in read.tags if t == 'script']) <= 1 + 2 * figures_, name
+        assert [a for a in read.attributes if 'evil' in f'{a}' or a[1].startswith('on')] == [], name
+
+
+# ---- what a browser makes of it
+
+LISTEN = """(() => {
+    window.heard = [];
+    window.ran = place => { window.heard.push('ran: ' + place); };
+    const asks = ['href', 'xlink:href', 'src', 'srcdoc', 'action', 'formaction', 'data', 'background', 'poster'];
+    const look = e => {
+        if (e.nodeType !== 1) return;
+        const say = what => window.heard.push(e.localName + ' ' + what);
+        if (e.hasAttribute('data-evil')) say('is an element: ' + e.getAttribute('data-evil'));
+        for (const { name, value } of e.attributes) {
+            const acts = asks.includes(name) || name.startsWith('on');
+            if (acts && /evil|ran\\(/.test(value)) say(name + '=' + value);
+            if (name === 'style' && /evil/.test(value) && /url/.test(value)) say(name + '=' + value);
+            if (name === 'class' && /evil/.test(value)) say(name + '=' + value);
+        }
+    };
+    window.lookAll = () => document.querySelectorAll('*').forEach(look);
+    const within = node => { look(node); node.querySelectorAll?.('*').forEach(look); };
+    new MutationObserver(changes => changes.forEach(c => c.addedNodes.forEach(within)))
+        .observe(document, { subtree: true, childList: true });
+})()"""
+
+HOVER = """async () => {      // a pointer over the first, a middle and the last point of each trace of each plot
+    const ours = await globalThis.__srlviz_plotly, P = ours ?? globalThis.Plotly;
+    let drawn = 0;
+    for (const g of document.querySelectorAll('.js-plotly-plot')) {
+        for (const [k, trace] of (g._fullData ?? []).entries()) {
+            const z = trace.z, n = (z ?? trace.x ?? trace.y ?? []).length;
+            for (const i of new Set([0, n >> 1, n - 1])) {
+                try { P.Fx.hover(g, [{ curveNumber: k, pointNumber: z ? [i, 0] : i }]); } catch { continue; }
+                drawn += g.querySelectorAll('.hoverlayer text').length;
+            }
+        }
+        try { P.Fx.unhover(g); } catch { }
+    }
+    return drawn;
+}"""
+
+PRESS = """() => ['.srlviz-row', '.srlviz-picker button', '.srlviz-player tbody button', '.srlviz-rows-head button',
+                  '.widget-toggle-button', '.srlviz-actions button']
+    .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
+
+
+def listening(browser):  # noqa: F811
+    "A browser whose pages note what runs, what becomes an element, and what is asked for"
+
+    def new_page(**how):
+        page = browser.new_page(**how)
+        page.add_init_script(LISTEN)
+        page.asked, page.dialogs = [], []
+        page.on('request', lambda r: page.asked.append(r.url) if 'evil' in r.url else None)
+        page.on('dialog', lambda d: (page.dialogs.append(d.message), d.dismiss()))
+        return page
+
+    return SimpleNamespace(new_page=new_page)
+
+
+def heard(page) -> list[str]:
+    "All that happened in a page, and in the frames within it"
+    return (
+        page.asked
+        + page.dialogs
+        + [
+            h
+            for f in page.frames
+            for h in f.evaluate("() => { window.lookAll?.(); return [...new Set(window.heard ?? ['nobody listens'])] }")
+        ]
+    )
+
+
+def notebook(path):
+    "A notebook that shows every widget, and the static form of each"
+    start = f'import sys; sys.path.insert(0, {str(ROOT / "tests")!r})'
+    cells = [
+        start,
+        'import test_payloads as p\nfrom IPython.display import display\nw = p.widgets(True)',
+        'assert list(w) == p.widgets_shown()',
+    ]
+    cells += [f'w[{name!r}]' for name in widgets_shown()]
+    cells += [
+        'for one in p.static_parts(w): display(p.views.figure_bundle(one.figure()), raw=True)',
+        'display(p.figures.style.style(p.plain_figure()))',
+    ]
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    nb.cells[0].metadata['tags'] = ['parameters']
+    nb.metadata['kernelspec'] = dict(name='python3', display_name='Python 3', language='python')
+    nbformat.write(nb, path)
+    return path
+
+
+def static_parts(w) -> list:
+    return [one for one in w.values() if isinstance(one, views.StaticForm)]
+
+
+def widgets_shown() -> list[str]:
+    return [
+        'FrameBrowser',
+        'ProbeHeatmap',
+        'AtariDashboard',
+        'Failing',
+        'RAMExplorer',
+        'InfoNCEMap',
+        'NearestFrames',
+        'PlayWidget',
+        'EnvironmentExplorer',
+        'MemoryExplorer',
+        'FlightBrowser',
+        'FleetBrowser',
+        'PlotView',
+        'FramePlayer',
+        'FramePicker',
+        'RowList',
+        'busy',
+        'More',
+    ]
+
+
+@pytest.fixture(scope='module')
+def lab(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('payloads')
+    lab = Lab(folder, notebook(folder / 'source.ipynb'), '')
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(scope='module')
+def page(browser, lab):
+    return open_page(listening(browser), lab)  # noqa: F811
+
+
+@pytest.mark.browser
+def test_the_browser_hears_an_attack(browser):  # noqa: F811
+    "What the tests below listen for is heard where it is"
+    page = listening(browser).new_page()
+    page.route('**/*', lambda r: r.fulfill(body='<p>', content_type='text/html'))
+    page.goto('http://127.0.0.1:9/')
+    page.evaluate("words => { document.body.innerHTML = words }", evil('planted'))
+    found = wait_for(lambda: any('ran' in h for h in heard(page)) and heard(page), 10)
+    assert any('evil-planted' in h for h in page.asked) and any('a href=http:evil-planted' in h for h in found)
+    page.close()
+
+
+@pytest.mark.browser
+def test_in_jupyterlab(page, lab):
+    assert heard(page) == []
+    in_step(page)
+    assert page.evaluate(HOVER) > 50, 'hover texts are drawn'
+    assert heard(page) == []
+    lab.ask("globals().update(moves=p.follow(w))")
+    while lab.ask("next(moves, 'done')") != 'done':
+        in_step(page)
+        page.evaluate(HOVER)
+        assert heard(page) == []
+    assert min(page.evaluate(PRESS)) > 0, 'everything that can be pressed is there'
+    in_step(page)
+    page.evaluate(HOVER)
+    assert heard(page) == []
+    assert 'evil-text' in page.locator('.srlviz-plot').nth(-2).inner_text(), 'the words are shown as text'
+    assert page.outside == [] and page.errors == []
+
+
+@pytest.mark.browser
+def test_a_real_press(page, lab):
+    "A factor that is honestly called score<10 is chosen by pressing its bar"
+    name = 'score<10'
+    lab.ask(f"setattr(w['PlotView'], 'figure', p.go.Figure(p.go.Bar(x=['a'], y=[1], customdata=[{name!r}])))")
+    in_step(page)
+    bar = page.locator('.srlviz-plot').nth(-2).locator('.bars path').first
+    bar.scroll_into_view_if_needed()
+    bar.click(force=True)
+    wait_for(lambda: lab.ask("w['PlotView'].clicked.get('data')") == name, say='the name as it is in the table')
+    page.screenshot(path=SHOTS / 'payloads.png')
+
+
+@pytest.mark.browser
+def test_pages_in_a_browser(browser, pages):  # noqa: F811
+    "One page of a widget, and one with the figures of all the others"
+    page = listening(browser).new_page()
+    for name in ('AtariDashboard', 'everything'):
+        page.goto(pages[name].as_uri())
+        page.wait_for_function("[...document.querySelectorAll('.plotly-graph-div')].every(g => g._fullLayout)")
+        assert page.evaluate(HOVER) > 5, 'hover texts are drawn'
+        assert heard(page) == [], name
+    page.close()
