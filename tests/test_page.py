@@ -12,6 +12,8 @@ SHOW = """
 import plotly.graph_objects as go
 from IPython.display import HTML, display
 display(HTML('<script src="https://example.org/x.js"></script><link rel="stylesheet" href="https://example.org/x.css"><img src="https://example.org/x.png">'))
+table = lambda rows, columns: '<table class="dataframe"><thead><tr>' + '<th>name</th>'*columns + '</tr></thead><tbody>' + ('<tr>' + '<td>1.25</td>'*columns + '</tr>')*rows + '</tbody></table>'
+display(HTML(table(40, 3))); display(HTML(table(2, 60))); display(HTML('<p>' + 'words that wrap '*60))
 go.Figure(go.Heatmap(z=[[i*j for i in range(n)] for j in range(n)]))
 """
 
@@ -22,23 +24,52 @@ def page_path(tmp_path_factory):
     nbformat.write(new_notebook(cells=cells, metadata=dict(kernelspec=dict(name='python3', language='python', display_name='Python 3'))), d/'times.ipynb')
     return run_study(d/'times.ipynb', dict(n='5'), d/'out', progress=False).with_suffix('.html')
 
-def test_page_alone(page_path, chromium):
+@pytest.fixture(scope='module')
+def browser(chromium):
     from playwright.sync_api import sync_playwright
-    if not (chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')): pytest.fail('no Chromium here: make test installs it, or set CHROMIUM', pytrace=False)
+    found = chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')
+    if not found: pytest.fail('no Chromium here: make test installs it, or set CHROMIUM', pytrace=False)
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
-        page, asked, errors = browser.new_page(), [], []
-        page.set_default_timeout(60_000)
-        page.on('request', lambda r: asked.append(r.url)); page.on('pageerror', lambda e: errors.append(str(e)))
-        page.on('console', lambda m: errors.append(m.text) if m.type == 'error' else None)
-        page.goto(page_path.as_uri())
-        page.wait_for_selector('.plot .heatmaplayer image, .plot .hm')
-        assert page.locator('h1').all_inner_texts() == ['A table'] and page.locator('dd.own').inner_text() == '5'
-        assert not page.locator('details pre').first.is_visible()
-        page.get_by_role('button', name='all code').click()
-        assert page.locator('details pre').first.is_visible()
-        assert errors == [] and [u for u in asked if not u.startswith(('file:', 'data:', 'blob:'))] == []
+        yield browser
         browser.close()
+
+@pytest.fixture(scope='module')
+def opened(page_path, browser):
+    "The page in a browser, with what it asked for, what the browser refused, and errors of scripts"
+    page, asked, refused, errors = browser.new_page(), [], [], []
+    page.set_default_timeout(60_000)
+    page.on('request', lambda r: asked.append(r.url))
+    page.on('requestfailed', lambda r: refused.append((r.url, r.failure)))
+    page.on('pageerror', lambda e: errors.append(str(e)))
+    page.goto(page_path.as_uri())
+    page.wait_for_selector('.plot .heatmaplayer image, .plot .hm')
+    return page, asked, refused, errors
+
+def test_page_alone(opened):
+    page, asked, refused, errors = opened
+    assert page.locator('h1').all_inner_texts() == ['A table'] and page.locator('dd.own').inner_text() == '5'
+    assert not page.locator('details pre').first.is_visible()
+    page.get_by_role('button', name='all code').click()
+    assert page.locator('details pre').first.is_visible()
+    elsewhere = {u for u in asked if not u.startswith(('file:', 'data:', 'blob:'))}
+    assert errors == [] and elsewhere == {'https://example.org/x.png'} and ('https://example.org/x.png', 'csp') in refused
+    assert page.locator('.text a').get_attribute('href') == 'https://example.org/y.png' and 'does not run in a page' in page.locator('.note').inner_text()
+
+SHAPES = """() => [...document.querySelectorAll('iframe')].map(f => { const d = f.contentDocument.scrollingElement;
+  d.scrollLeft = 50; return { high: f.clientHeight, needs: d.scrollHeight, shown: d.clientHeight, scrolled: d.scrollLeft }; })"""
+
+def test_stored_tables(opened):
+    "They look as the page's own do, are as high as they need to be, and a wide one scrolls where it is."
+    page = opened[0]
+    page.set_viewport_size(dict(width=1000, height=800)); page.wait_for_timeout(300)
+    _, tall, wide, text = shapes = page.evaluate(SHAPES)
+    assert all(s['high'] < 20_000 and s['needs'] <= s['shown'] for s in shapes) and 1000 < tall['high'] < 2000 and 60 < wide['high'] < 200
+    assert wide['scrolled'] == 50 and tall['scrolled'] == 0 and page.evaluate('document.documentElement.scrollWidth <= innerWidth')
+    look = page.evaluate("(f => { const s = getComputedStyle(f.contentDocument.querySelector('td')); return [s.borderBottomWidth, s.textAlign, s.fontSize]; })(document.querySelectorAll('iframe')[1])")
+    assert look == ['1px', 'right', '14.08px']
+    page.set_viewport_size(dict(width=400, height=800)); page.wait_for_timeout(300)
+    assert page.evaluate(SHAPES)[3]['high'] > 1.5*text['high']                                  # narrower, so higher
 
 PLAY = """async source => {
   const start = source.indexOf('const KEEP_DECODED'), end = source.indexOf('function render(');
@@ -56,14 +87,10 @@ PLAY = """async source => {
   return { asked, peak, missing };
 }"""
 
-def test_a_film_larger_than_the_browser_keeps(chromium):
+def test_a_film_larger_than_the_browser_keeps(browser):
     "100 chunks of 1 MB where 10 MB are kept: each is there when it is looked at, none is fetched twice, and the limit holds."
     from pathlib import Path
-    from playwright.sync_api import sync_playwright
     import srlviz.widgets
     source = (Path(srlviz.widgets.__path__[0])/'frame_player.js').read_text()
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
-        played = browser.new_page().evaluate(PLAY, source)
-        browser.close()
+    played = browser.new_page().evaluate(PLAY, source)
     assert played['missing'] == 0 and played['asked'] <= 100 and played['peak'] <= 11e6

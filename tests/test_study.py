@@ -33,7 +33,7 @@ def test_a_study_leaves_notebook_page_and_scores(whole):
     assert 'st_dim' in done.stdout                                     # the table is printed
     scores, page = load_scores(out/'scores.csv'), (out/'atari_probe.html').read_text()
     assert {'majority', 'random_cnn', 'random_cnn · standardized', 'st_dim', 'st_dim · standardized'} <= set(scores.query("source == 'srlviz'")['method'])
-    assert page.count('Plotly.newPlot(') >= 3 and 'src="http' not in page
+    assert page.count('<div class="plot"') >= 3 and 'src="http' not in page
     outputs = [o for c in nbformat.read(out/'atari_probe.ipynb', 4).cells if c.cell_type == 'code' for o in c.outputs]
     assert not any('application/vnd.jupyter.widget-view+json' in o.get('data', {}) for o in outputs)         # static forms only
 
@@ -104,7 +104,7 @@ def test_tables_of_the_paper(grid):
 def test_pages_of_a_score_table(study, grid, tmp_path):
     done = execute(tmp_path, study, scores=str(grid/'scores.csv'), games=f'pong,{SHIPPED}')
     assert done.returncode == 0, done.stdout + done.stderr
-    assert SHIPPED in done.stdout and (tmp_path/f'{study}.html').read_text().count('Plotly.newPlot(') >= 2
+    assert SHIPPED in done.stdout and (tmp_path/f'{study}.html').read_text().count('<div class="plot"') >= 2
 
 
 def test_an_agent_that_is_not_there_is_named(tmp_path):
@@ -123,7 +123,7 @@ def test_tasks_of_popgym(tmp_path):
     assert abs(ours['RepeatFirst-easy', 'random', 'return'] + .5) < .04                       # 3/4 wrong, 1/4 right; one standard error is .009
     assert ours['Battleship-easy', 'oracle', 'return'] > .2 > 0 > ours['Battleship-easy', 'random', 'return']
     assert {'RepeatFirst-easy', 'Battleship-easy'} <= set(scores.query("source == 'paper'")['task'])
-    assert (tmp_path/'popgym_tasks.html').read_text().count('Plotly.newPlot(') >= 1 and Image.open(tmp_path/'tasks.png').width == 1600
+    assert (tmp_path/'popgym_tasks.html').read_text().count('<div class="plot"') >= 1 and Image.open(tmp_path/'tasks.png').width == 1600
 
 
 def test_memories_of_popgym(tmp_path):
@@ -133,7 +133,7 @@ def test_memories_of_popgym(tmp_path):
     scores = load_scores(tmp_path/'scores.csv').query("source == 'srlviz'").set_index(['method', 'target', 'metric'])['value']
     assert scores['GRU', 'delay 4', 'accuracy'] > .9 and abs(scores['MLP', 'delay 4', 'accuracy'] - 1/8) < .06      # of 512 answers: one standard error is .015
     assert scores['GRU', 'mean', 'parameters'] == 3*256*(128 + 256 + 2) and [scores[m, 'mean', 'state floats'] for m in ('MLP', 'GRU')] == [0, 256]
-    assert (tmp_path/'popgym_memories.html').read_text().count('Plotly.newPlot(') >= 1
+    assert (tmp_path/'popgym_memories.html').read_text().count('<div class="plot"') >= 1
 
 
 @pytest.mark.parametrize('parameters, words', [(dict(tasks='RepeatFrist-easy'), "did you mean 'RepeatFirst-easy'"), (dict(episodes='1'), 'at least 2 episodes, got episodes=1')])

@@ -7,9 +7,11 @@ __all__ = ['listing', 'main']
 
 # %% ../../nbs/09_studies/01_cli.ipynb #6316a64c
 import argparse, sys
+from collections.abc import Callable
 from pathlib import Path
 
-from .run import StudyError, list_studies, run_study, study_path, summary
+from .notebooks import list_studies, study_path, study_table, visible
+from .run import StudyError, run_study, summary
 
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
 def _choices() -> list[str]:
@@ -19,22 +21,32 @@ def _choices() -> list[str]:
     from srlviz.studies.probing import method_name
     return ['methods: ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))), 'games:   ' + ', '.join(GAMES)]
 
-def listing(folder: Path | None = None, study: str | None = None) -> str:
-    """Write the studies with their parameters, types, defaults and meanings as text to read."""
-    table = list_studies(folder)
-    if study is not None: study_path(study, folder); table = table[table['study'] == study]
-    lines = []
-    for name, rows in table.groupby('study', sort=False):
-        lines += ['', f"{name}: {rows['title'].iloc[0]}"]
-        rows = rows[rows['parameter'] != '']
-        kinds = [f'{t} = {d!r}' for t, d in zip(rows['type'], rows['default'])]
-        wide, mid = max(map(len, rows['parameter']), default=0), min(max(map(len, kinds), default=0), 60)
-        lines += [f"  {p:{wide}}  {kind:{mid}}  {about}".rstrip() for p, kind, about in zip(rows['parameter'], kinds, rows['help'])]
+def _lines(name: str, rows) -> list[str]:
+    "What is known of one study. All of it is the notebook's word, so the terminal gets no more than text."
+    said = lambda x: visible(x, most=300)
+    names, kinds = [said(p) for p in rows['parameter']], [said(f'{t} = {d!r}') for t, d in zip(rows['type'], rows['default'])]
+    wide, mid = max(map(len, names), default=0), min(max(map(len, kinds), default=0), 60)
+    return ['', f"{said(name)}: {said(rows['title'].iloc[0])}"] + [f"  {p:{wide}}  {k:{mid}}  {said(about)}".rstrip() for p, k, about in zip(names, kinds, rows['help']) if p]
+
+def listing(folder: Path | None = None, study: str | None = None, on_fault: Callable[[str], None] | None = None) -> str:
+    """Write the studies with their parameters, types, defaults and meanings as text to read; control characters are shown, not sent.
+
+    Parameters
+    ----------
+    folder : where to look, if not among ours
+    study : only this one
+    on_fault : as for `list_studies`
+    """
+    table = list_studies(folder, on_fault) if study is None else study_table([study_path(study, folder)])
+    lines = [line for name, rows in table.groupby('study', sort=False) for line in _lines(name, rows)]
     if study is None and lines: lines += ['', *_choices()]
-    if lines: lines += ['', f"run one:  srlviz run {table['study'].iloc[0]} -p NAME VALUE ... --out DIR"]
+    if lines: lines += ['', f"run one:  srlviz run {visible(table['study'].iloc[0])} -p NAME VALUE ... --out DIR"]
     return '\n'.join(lines[1:] or ['no studies found'])
 
-# %% ../../nbs/09_studies/01_cli.ipynb #e8e80d6c
+# %% ../../nbs/09_studies/01_cli.ipynb #e05083f3
+_RUN = '''Run a study: an executed notebook and a page that needs no network. To run a notebook is to run code, with all that you may do
+on this machine: run only what you trust ("srlviz list" reads notebooks and runs nothing). A file in --out that is no result of the study is never replaced.'''
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('srlviz', description='Does this vector know the state of the world?')
     from srlviz import __version__
@@ -42,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     listed = commands.add_parser('list', help='show the studies and their parameters')
     listed.add_argument('study', nargs='?', help='only this one')
-    run = commands.add_parser('run', help='run a study: an executed notebook and a page that needs no network')
+    run = commands.add_parser('run', help='run a study: an executed notebook and a page that needs no network', description=_RUN)
     run.add_argument('study', help='its name (srlviz list), or the path of a notebook')
     run.add_argument('-p', dest='parameters', nargs=2, action='append', default=[], metavar=('NAME', 'VALUE'), help='set a parameter; may be repeated; lists as a,b,c')
     run.add_argument('--out', help='folder of the results (runs/STUDY); a second run there resumes')
@@ -64,14 +76,23 @@ def _landings_parser(commands) -> None:
     fly.add_argument('--distance', type=float, metavar='NM', help='begin all flights this far before the runway, in nautical miles (3 to 5)')
     fly.add_argument('--runways', metavar='CSV', help="runways.csv of OurAirports (by default runways of ours at real airports)")
 
-# %% ../../nbs/09_studies/01_cli.ipynb #e05083f3
+# %% ../../nbs/09_studies/01_cli.ipynb #3feb274e
 def _run(args) -> None:
     "Run one study; print what it sums up and where the results lie."
     twice = [n for i, (n, _) in enumerate(args.parameters) if n in dict(args.parameters[:i])]
     if twice: raise ValueError(f"parameter {twice[0]} is given twice")
     done = run_study(args.study, {name: value.removeprefix(' ') for name, value in args.parameters}, args.out, folder=args.studies)
     if text := summary(done): print(f'\n{text}\n')
-    print(f"notebook  {done}\npage      {done.with_suffix('.html')}")
+    print(f"notebook  {visible(done)}\npage      {visible(done.with_suffix('.html'))}")
+
+def _list(args) -> int:
+    "List the studies; 1 if one cannot be read, and the others are listed."
+    faults = []
+    print(listing(args.studies, args.study, faults.append))
+    for f in faults: _complain(f)
+    return int(bool(faults))
+
+def _complain(e: object) -> None: print(f'srlviz: {visible(e, lines=True)}', file=sys.stderr)
 
 def _metres(miles: float) -> float:
     "A distance in nautical miles, checked here so that an error is about what was typed"
@@ -85,7 +106,7 @@ def _landings(args) -> int:
     from srlviz.data.landing import flight_table, generate_flights, read_flights, verify_flights
     if args.verify:
         faults = verify_flights(args.out, progress=True)
-        for f in faults.itertuples(): print(f"{f.file}{f' ({f.flight})' if f.flight else ''}: {f.fault}")
+        for f in faults.itertuples(): print(visible(f"{f.file}{f' ({f.flight})' if f.flight else ''}: {f.fault}"))
         if not len(faults): print(f'{args.out} is sound: {len(read_flights(args.out))} flights, every file as it was written')
         return int(bool(len(faults)))
     if not 1 <= args.flights <= 1_000_000: raise ValueError(f"--flights must be from 1 to 1000000; got {args.flights}")
@@ -106,12 +127,12 @@ def main(argv: list[str] | None = None) -> int:
         if word == '-p' and argv[i+2].startswith('-'): argv[i+2] = ' ' + argv[i+2]               # -p bias -1e-3: a value, not an option
     args = _parser().parse_args(argv)
     try:
-        if args.command == 'list': print(listing(args.studies, args.study))
+        if args.command == 'list': return _list(args)
         elif args.command == 'landings': return _landings(args)
         else: _run(args)
         return 0
-    except (ValueError, OSError) as e: print(f'srlviz: {e}', file=sys.stderr); return 2
-    except StudyError as e: print(f'srlviz: {e}', file=sys.stderr); return 1
+    except (ValueError, OSError) as e: _complain(e); return 2
+    except StudyError as e: _complain(e); return 1
     except KeyboardInterrupt: print('\nsrlviz: stopped; results so far are kept', file=sys.stderr); return 130
 
 # %% ../../nbs/09_studies/01_cli.ipynb #d5c29ad0
