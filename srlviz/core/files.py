@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES', 'MOST_BYTES', 'PATIENCE',
            'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json', 'checksum', 'sample_path',
-           'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading', 'read_json', 'is_whole',
-           'is_real', 'check_fields', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer',
-           'runtime_folder']
+           'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading', 'read_bytes', 'read_json',
+           'is_whole', 'is_real', 'check_fields', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file',
+           'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import hashlib, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
@@ -112,15 +112,19 @@ def inside(folder: str|Path, name: str) -> Path:
 
 def all_inside(folder: str|Path, names: Iterable[str]) -> dict[str, Path]:
     """Give name -> path, as `inside`; each folder on the way is looked at once."""
-    folder, seen, out = Path(folder), set(), {}
+    seen, out = set(), {}
     for name in names:
-        path = folder
+        path = os.fspath(folder)
         for part in (name.split('/') if isinstance(name, str) else [name]):
-            path = path/check_name(part, f"{folder}: each part of the file name {name!r:.80}")
+            if not isinstance(part, str) or not _NAME.fullmatch(part):
+                check_name(part, f"{folder}: each part of the file name {name!r:.80}")
+            path = os.path.join(path, part)
             if path in seen: continue
-            if path.is_symlink(): raise ValueError(f"{path} is a symbolic link; nothing is read or written through links inside of {str(folder)!r}: put the file itself there")
+            if os.path.islink(path):
+                raise ValueError(f"{path} is a symbolic link; nothing is read or written through links "
+                                 f"inside of {str(folder)!r}: put the file itself there")
             seen.add(path)
-        out[name] = path
+        out[name] = Path(path)
     return out
 
 # %% ../../nbs/00_core/00_files.ipynb #6f1efffd
@@ -169,6 +173,13 @@ def reading(path: str|Path, what: str = '', advice: str = '') -> Iterator[None]:
 # %% ../../nbs/00_core/00_files.ipynb #1fbce09e
 MOST_JSON = 2**28                                                  # bytes; the manifest of 80,000 flights has 2**25
 
+def read_bytes(path: str|Path, most: int = MOST_JSON) -> bytes:
+    """Read a regular file; a ValueError says that it has more than `most` bytes."""
+    with open_file(path) as f:
+        size = os.fstat(f.fileno()).st_size                        # reading up to `most` would ask for that much memory
+        if size > most: raise ValueError(f"{path} has {size:,} bytes, more than {most:,}")
+        return f.read(size)
+
 def read_json(path: str|Path, what: str = 'JSON', advice: str = '') -> Any:
     """Read JSON.
 
@@ -176,10 +187,7 @@ def read_json(path: str|Path, what: str = 'JSON', advice: str = '') -> Any:
     ------
     ValueError : naming the file, if it is damaged, too deep, or above `MOST_JSON`
     """
-    with reading(path, what, advice):
-        with open_file(path) as f: text = f.read(MOST_JSON + 1)
-        if len(text) > MOST_JSON: raise ValueError(f"it has more than {MOST_JSON:,} bytes")
-        return json.loads(text)
+    with reading(path, what, advice): return json.loads(read_bytes(path))
 
 # %% ../../nbs/00_core/00_files.ipynb #4636fa17
 Field = tuple[Callable[[Any], bool], str]                          # a test, and what it asks for in words
@@ -252,9 +260,14 @@ class Npz:
         self.file = open_file(path)
         try:
             self.zip = zipfile.ZipFile(self.file)
-            self.headers = {name.removesuffix('.npy'): self._header(m) for name, m in check_zip(self.zip).items()}
+            members = check_zip(self.zip)
+            if wrong := [name for name in members if not name.endswith('.npy')]:
+                raise ValueError(f"{wrong[0]!r:.80} is no array, whose name would end in .npy")
+            self.headers = {name.removesuffix('.npy'): self._header(m) for name, m in members.items()}
             need = sum(math.prod(shape)*dtype.itemsize for shape, dtype in self.headers.values())
-            if need > most: raise ValueError(f"its arrays need {need:,} bytes, more than {most:,}")
+            if need > most:
+                raise ValueError(f"its arrays need {need:,} bytes, more than {most:,}; "
+                                 "if you trust it and have the memory, give another `most`")
         except BaseException: self.file.close(); raise
 
     def _header(self, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype]:
