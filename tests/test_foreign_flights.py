@@ -251,7 +251,7 @@ def poison(folder, place):
 def test_a_cache_that_came_with_the_set_is_not_believed(mapped):
     place = poison(mapped, mapped/'cache'/'x.npy')
     before = place.read_bytes()
-    with pytest.warns(UserWarning, match='was not made by your own srlviz'): x = read_flights(mapped)[3].obs['sensors']
+    with pytest.warns(UserWarning, match='was not made here by your own srlviz'): x = read_flights(mapped)[3].obs['sensors']
     np.testing.assert_array_equal(x, true_rows())
     assert place.read_bytes() == before
     faults = verify_flights(mapped)
@@ -269,7 +269,14 @@ def test_a_cache_of_ones_own_that_was_replaced_is_not_believed(mapped):
     content = made.read_bytes()
     os.rename(made, made.with_name('kept'))                                                        # so that its number is not given again
     made.write_bytes(content)
-    with pytest.warns(UserWarning, match='was not made by your own srlviz'): read_flights(mapped)[3].obs['sensors']
+    with pytest.warns(UserWarning, match='was not made here by your own srlviz'): read_flights(mapped)[3].obs['sensors']
+
+@pytest.mark.filterwarnings('error')
+def test_a_set_that_was_moved_keeps_its_cache(mapped, tmp_path):
+    read_flights(mapped)[3].obs['sensors']
+    os.rename(mapped, tmp_path/'moved')
+    (tmp_path/'moved'/SHARD).write_bytes((tmp_path/'moved'/SHARD).read_bytes()[::-1])
+    np.testing.assert_array_equal(read_flights(tmp_path/'moved')[3].obs['sensors'], true_rows())
 
 def test_a_set_elsewhere_does_not_fill_the_cache_of_this_one(mapped, tmp_path):
     "Two sets of one info.json, one of them with other rows, both cached in the user's folder"

@@ -112,7 +112,7 @@ def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
     return [j for j in range(footer.num_columns) if footer.schema.column(j).path.split('.')[0] in wanted]
 
 # %% ../../nbs/02_data/04_parquet.ipynb #fb8308f2
-def read_table(path: str|Path, columns: Sequence[str]|None = None, most: int = MOST_BYTES//4) -> pa.Table:
+def read_table(path: str|Path, columns: Sequence[str]|None = None, most: int = MOST_BYTES//2) -> pa.Table:
     """Read a table of plain columns: numbers, words, and structures and lists of them.
 
     Parameters

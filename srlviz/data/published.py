@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording
-from ..core.files import atomic_folder, check_name, file_size, open_file, read_json, reading, write_json
+from ..core.files import atomic_folder, check_name, open_file, read_json, reading, write_json
 from ..core.storage import LazyColumns, described, is_film, merge_moments, moments, to_arrow
 from .landing import MOST_PIXELS, FilmFile, encode_film, film_codec, open_video
 from ..envs.approach import FAILURES
@@ -105,7 +105,8 @@ def _read_numbers(path: str|Path, columns: Sequence[str], finite: bool = True) -
 
 def _check_size(path: Path, names: Sequence[str]) -> None:
     "Refuse a table that would need too much; a cell has at least a byte"
-    if (size := file_size(path)) is None or size > _MOST_TABLE: raise ValueError(f"it has {size:,} bytes, more than {_MOST_TABLE:,}")
+    with open_file(path) as f: size = f.seek(0, os.SEEK_END)
+    if size > _MOST_TABLE: raise ValueError(f"it has {size:,} bytes, more than {_MOST_TABLE:,}")
     if size > _MOST_CELLS and (cells := _count_rows(path)*len(names)) > _MOST_CELLS: raise ValueError(f"it has {cells:,} cells, more than {_MOST_CELLS:,}")
 
 def _some(names: Sequence[str], n: int = 8) -> str: return ', '.join(names[:n]) + (f' and {len(names) - n} more' if len(names) > n else '')
