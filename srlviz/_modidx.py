@@ -533,6 +533,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'srlviz.data.landing._fly_all': ('02_data/landing.html#_fly_all', 'srlviz/data/landing.py'),
                                      'srlviz.data.landing._footer_faults': ( '02_data/landing.html#_footer_faults',
                                                                              'srlviz/data/landing.py'),
+                                     'srlviz.data.landing._gathered': ('02_data/landing.html#_gathered', 'srlviz/data/landing.py'),
                                      'srlviz.data.landing._generate': ('02_data/landing.html#_generate', 'srlviz/data/landing.py'),
                                      'srlviz.data.landing._has_flight': ('02_data/landing.html#_has_flight', 'srlviz/data/landing.py'),
                                      'srlviz.data.landing._info': ('02_data/landing.html#_info', 'srlviz/data/landing.py'),

@@ -185,12 +185,12 @@ def half_made(out):
     for i in range(6): landing._make_flight(out, world, request, i)
 
 @pytest.mark.parametrize('field, value', [('flight_id', '../../victim/thesis'), ('flight_index', 7), ('seed', 1), ('n_frames', -5), ('n_frames', 1000), ('ended', 'whatever'), ('airport', 'ZZZZ'), ('factors', 3), ('dtypes', []), ('conditions', None),
-                                          ('files', {'../../victim/thesis.tex': [13, '0'*32]}), ('files', {'../victim/thesis.tex': [1, '']}), ('files', 3)])
+                                          ('factors', {'airport': 3}), ('events', [3]), ('conditions', {'seed': 'x'}), ('files', {'../../victim/thesis.tex': [13, '0'*32]}), ('files', {'../victim/thesis.tex': [1, '']}), ('files', 3)])
 def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
     half_made(tmp_path/'set')
     note = tmp_path/'set'/'parts'/'flight_000002.json'
     note.write_text(json.dumps(json.loads(note.read_text()) | {field: value}))
-    with pytest.raises(ValueError, match='flight_000002'): make(tmp_path/'set', 6)
+    with pytest.raises(ValueError, match='flight_000002|parts is damaged'): make(tmp_path/'set', 6)
     assert not landing.is_finished(tmp_path/'set')
 
 @pytest.mark.parametrize('change', [lambda n: n['flights'].pop(), lambda n: n['flights'][0].update(data='../x'), lambda n: n['flights'][0].update(files={'../x': [1, '']}), lambda n: n.update(stats=3), lambda n: n.update(file='x'), lambda n: n.update(file=[1, 'x'])])

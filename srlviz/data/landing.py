@@ -297,7 +297,7 @@ def _write_shard(out: Path, request: dict, splits: Mapping[str, str], shard: int
             if (note['dtypes'], [*note['factors']]) != (notes[0]['dtypes'], [*notes[0]['factors']]): raise ValueError(f"{note['flight_id']} has other factors than {notes[0]['flight_id']}")
             writer.write_table(table, row_group_size=len(table))
             split = splits[note['airport']]
-            stats[split] = merge_moments(stats.get(split), moments(_numbers(table)))
+            with reading(parts[k], 'the rows of a flight', _DROP): stats[split] = merge_moments(stats.get(split), moments(_numbers(table)))
             note |= dict(split=split, data=_data(shard), row_group=k, row_offset=offset)
             offset += len(table)
     write_json(_shard_note(out, shard), dict(flights=notes, stats=stats, file=[path.stat().st_size, checksum(path)]))
@@ -326,6 +326,21 @@ _PAPER = dict(fit=('train',), valid=('val',), probe=('test', 'train'), test=('te
 def _finish(out: Path, world: _World, request: dict) -> None:
     "Write meta/ and the data card; info.json last, which makes the set whole"
     shards = [_read_shard_note(out, request, i) for i in range(_n_shards(request))]
+    with reading(out/'parts', 'what was noted of these flights', "delete that folder, and make the same call (or command) again"):
+        info, files, table, rows, stats, splits, card = _gathered(world, request, shards)
+    (out/'meta').mkdir(exist_ok=True)
+    with atomic_path(out/'meta'/'columns.csv') as p: table.to_csv(p, index=False, lineterminator='\n')
+    with atomic_path(out/'meta'/'flights.parquet') as p: pq.write_table(rows, p, compression='zstd')
+    write_json(out/'meta'/'stats.json', stats)
+    write_json(out/'meta'/'splits.json', splits)
+    with atomic_path(out/'README.md') as p: p.write_text(card, encoding='utf-8')
+    for name in ('README.md', *(f'meta/{n}' for n in ('request.json', 'columns.csv', 'flights.parquet', 'stats.json', 'splits.json'))): files[name] = [(out/name).stat().st_size, checksum(out/name)]
+    remove_temporary(out)
+    write_json(out/'meta'/'info.json', info | dict(files=files))
+    _remove_parts(out)
+
+def _gathered(world: _World, request: dict, shards: Sequence[dict]) -> tuple:
+    "What the notes of all shards say together: info, files, the tables of sensors and of flights, stats, splits, and the card"
     flights, first = [f for s in shards for f in s['flights']], shards[0]['flights'][0]
     labels = [k for k in first['dtypes'] if k not in first['factors']]
     per_split = {}
@@ -335,19 +350,11 @@ def _finish(out: Path, world: _World, request: dict) -> None:
     for split in sorted(per_split): both = merge_moments(both, per_split[split])
     stats, over = {k: {name: v.tolist() for name, v in described(m).items()} | {'count': m['n'].astype(int).tolist()} for k, m in (('fit', per_split.get('fit')), ('all', both)) if m}, 'fit' if 'fit' in per_split else 'all'
     files = {_data(i): s['file'] for i, s in enumerate(shards)} | {k: v for f in flights for k, v in f['files'].items()}
-    (out/'meta').mkdir(exist_ok=True)
     info = _info(world, request, flights, labels, over)
     table = world.columns().assign(mean=stats[over]['mean'][len(labels):], std=stats[over]['std'][len(labels):])
     if 'column' not in table: table.insert(0, 'column', range(len(table)))
-    with atomic_path(out/'meta'/'columns.csv') as p: table.to_csv(p, index=False, lineterminator='\n')
-    with atomic_path(out/'meta'/'flights.parquet') as p: pq.write_table(pa.Table.from_pylist([_row(f) for f in flights]), p, compression='zstd')
-    write_json(out/'meta'/'stats.json', {k: {'state': {m: v[len(labels):] for m, v in s.items()}} | {name: {m: v[i] for m, v in s.items()} for i, name in enumerate(labels)} for k, s in stats.items()})
-    write_json(out/'meta'/'splits.json', _paper_splits(flights))
-    with atomic_path(out/'README.md') as p: p.write_text(_card(info, pd.DataFrame(flights)), encoding='utf-8')
-    for name in ('README.md', *(f'meta/{n}' for n in ('request.json', 'columns.csv', 'flights.parquet', 'stats.json', 'splits.json'))): files[name] = [(out/name).stat().st_size, checksum(out/name)]
-    remove_temporary(out)
-    write_json(out/'meta'/'info.json', info | dict(files=files))
-    _remove_parts(out)
+    stats = {k: {'state': {m: v[len(labels):] for m, v in s.items()}} | {name: {m: v[i] for m, v in s.items()} for i, name in enumerate(labels)} for k, s in stats.items()}
+    return info, files, table, pa.Table.from_pylist([_row(f) for f in flights]), stats, _paper_splits(flights), _card(info, pd.DataFrame(flights))
 
 _SHARD_NOTE = dict(flights=LIST, stats=TABLE, file=(lambda x: FILES[0]({'': x}), '[bytes, checksum]'))
 _MOMENTS = dict.fromkeys(('n', 'mean', 'm2', 'min', 'max'), LIST)
