@@ -204,11 +204,11 @@ def test_no_camera(tmp_path):
     assert [*flights[0].obs] == ['sensors'] and not (tmp_path/'set'/'videos').exists() and verify_flights(tmp_path/'set').empty
 
 @pytest.fixture
-def mapped(copy, monkeypatch, tmp_path):
-    "A set that is too large for memory"
+def mapped(copy, sound, monkeypatch):
+    "A set that is too large for memory; one user reads all of them"
     monkeypatch.setattr(landing, '_SMALL', 0)
     shutil.rmtree(copy/'cache', ignore_errors=True)
-    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path/'user'))
+    monkeypatch.setenv('XDG_CACHE_HOME', str(sound.parent/'user'))
     return copy
 
 def test_cache(mapped, sound):
@@ -237,11 +237,11 @@ def test_a_cache_that_somebody_replaces(mapped, sound):
     shutil.rmtree(mapped/'cache')
     same(7)
 
-def test_cache_elsewhere_or_nowhere(mapped, sound, tmp_path, monkeypatch):
+def test_cache_elsewhere_or_nowhere(mapped, sound, monkeypatch):
     (mapped/'cache').write_text('in the way')
     e = read_flights(mapped)[2]
     np.testing.assert_array_equal(e.obs['sensors'], read_flights(sound)[2].obs['sensors'])
-    assert [*(tmp_path/'user').rglob('state-*.npy')]
+    assert [*(sound.parent/'user').rglob('state-*.npy')]
     monkeypatch.setenv('XDG_CACHE_HOME', str(mapped/'cache'))
     with pytest.warns(UserWarning, match='no cache for'): assert (read_flights(mapped)[2].obs['sensors'] == e.obs['sensors']).all()
 
@@ -324,7 +324,7 @@ def test_all_faults_at_once(copy, capsys):
     faults = verify_flights(copy)
     text = '\n'.join(f'{f.file} [{f.flight}] {f.fault}' for f in faults.itertuples())
     for told in ('flight_000000.mp4 [flight_000000] is truncated or changed: 1500 bytes', 'flight_000003.mp4 [flight_000003] is missing', 'flight_000001.mp4 [flight_000001] ', 'stray.mp4 [] does not belong', 'meta/stats.json [] is missing',
-                 'file-001.parquet [] is truncated or changed', "file-001.parquet [flight_000007] row 5 of the column 'sim/c7' is nan (2 rows are not finite)", "row 9 of the column 'sim/c8' is inf", 'file-002.parquet [] cannot be read'):
+                 'file-001.parquet [] is truncated or changed', "file-001.parquet [flight_000007] row 5 of the column 'sim/c7' is nan (2 rows are not finite)", "row 9 of the column 'sim/c8' is inf", 'file-002.parquet [] is damaged, or not a shard of a set of flights'):
         assert told in text, told + '\n\n' + text
     assert main(['landings', '--verify', '--out', str(copy)]) == 1
     assert 'stray.mp4: does not belong' in capsys.readouterr().out
@@ -336,12 +336,12 @@ def test_verify_a_sound_set(sound, capsys):
 def test_truncated_files(copy):
     film = copy/'videos'/'front'/'chunk-000'/'flight_000000.mp4'
     film.write_bytes(film.read_bytes()[:1500])
-    with pytest.raises(ValueError, match='flight_000000.mp4 is missing, truncated or not a video'): read_flights(copy)[0].obs['frame'][3]
+    with pytest.raises(ValueError, match='flight_000000.mp4 is damaged, or not a video'): read_flights(copy)[0].obs['frame'][3]
     shard = copy/'data'/'chunk-000'/'file-001.parquet'
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(ValueError, match='file-001.parquet is truncated or changed.*restore the file'): read_flights(copy)
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet is missing, truncated or damaged'): read_flights(copy)[6].obs['sensors']
+    with pytest.raises(ValueError, match='file-001.parquet is damaged, or not a shard of a set of flights'): read_flights(copy)[6].obs['sensors']
 
 @pytest.mark.parametrize('name', ['info.json', 'flights.parquet', 'columns.csv', 'splits.json', 'stats.json'])
 def test_missing_meta(copy, name):
@@ -358,14 +358,14 @@ def test_damaged_meta(copy, name):
 def test_a_column_too_few(copy):
     rewrite(copy, lambda k, t: state_of(t, lambda x: np.ascontiguousarray(x[:, :-1])))
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet: state has 39 values a row, meta/columns.csv lists 40 columns'): read_flights(copy)[5].obs['sensors']
+    with pytest.raises(ValueError, match='file-001.parquet: state has 39 values a row, expected 40'): read_flights(copy)[5].obs['sensors']
     assert 'state has 39 values a row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
 
 def test_a_label_too_few(copy):
     rewrite(copy, lambda k, t: t.drop_columns(['height']))
     bend(copy)
-    with pytest.raises(ValueError, match="file-001.parquet has no column 'height'"): read_flights(copy)[5].factors['height']
-    assert 'has no column height' in '\n'.join(verify_flights(copy)['fault'])
+    with pytest.raises(ValueError, match="file-001.parquet: has no column 'height'"): read_flights(copy)[5].factors['height']
+    assert "has no column 'height'" in '\n'.join(verify_flights(copy)['fault'])
 
 @pytest.mark.parametrize('value', [np.nan, np.inf])
 def test_a_value_that_is_not_finite(copy, value):
@@ -379,7 +379,7 @@ def test_frames_and_rows_differ(copy):
     film = copy/'videos'/'front'/'chunk-000'
     shutil.copy(film/'flight_000002.mp4', film/'flight_000001.mp4')
     bend(copy)
-    with pytest.raises(ValueError, match='row group 1 has .* rows of another flight or length than flight_000006'): read_flights(copy)[6].obs['sensors']
+    with pytest.raises(ValueError, match='file-001.parquet: row group 1 has .* rows, meta/flights.parquet says'): read_flights(copy)[6].obs['sensors']
     with pytest.raises(ValueError, match='flight_000001.mp4 holds .* frames of 32 x 32, its flight has .* rows'): read_flights(copy)[1].obs['frame'][0]
     faults = '\n'.join(verify_flights(copy)['fault'])
     assert 'meta/flights.parquet says' in faults and 'its flight has' in faults

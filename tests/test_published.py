@@ -124,12 +124,12 @@ FAULTS = {
     'a column twice': (lambda d: rewrite(d/'X.csv', [r + [NAMES[3] if not i else '0'] for i, r in enumerate(lines(d/'X.csv'))]), f"X.csv .*columns 3 and 1090 are both '{NAMES[3]}'"),
     'a frame too few': (lambda d: (d/'data_3.jpg').unlink(), r'X.csv has (\d+) rows, but there are \d+ frames.*trim=True'),
     'no frames': (lambda d: [p.unlink() for p in d.glob('*.jpg')], 'KSEA/flight0 has no frames, but .* has; pass frames=False'),
-    'cut picture': (lambda d: cut(d/'data_3.jpg'), 'data_3.jpg is missing, truncated or not a picture'),
+    'cut picture': (lambda d: cut(d/'data_3.jpg'), 'data_3.jpg is damaged, or not a picture'),
     'picture of another size': (lambda d: Image.new('RGB', (8, 9)).save(d/'data_3.jpg'), 'data_3.jpg is 8 x 9, data_0.jpg is 32 x 32'),
     'two videos': (lambda d: [p.unlink() for p in d.glob('*.jpg')] + [(d/n).touch() for n in ('a.mp4', 'b.avi')], 'flight0 holds 2 videos, expected one: a.mp4, b.avi'),
     'only normalised': (lambda d: (d/'X.csv').rename(d/'X_modified.csv'), 'flight0 has only X_modified.csv, but .* has X.csv: one is normalised|flight1 has only X.csv'),
-    'splits cut': (lambda d: cut(d.parents[1]/'splits.json'), 'splits.json is not like .*"train"'),
-    'splits without val': (lambda d: (d.parents[1]/'splits.json').write_text('{"train": []}'), "splits.json is not like .*KeyError: 'val'"),
+    'splits cut': (lambda d: cut(d.parents[1]/'splits.json'), 'splits.json is damaged, or not like .*"train"'),
+    'splits without val': (lambda d: (d.parents[1]/'splits.json').write_text('{"train": []}'), "splits.json is damaged, or not like .*KeyError: 'val'"),
     'airport in two splits': (lambda d: (d.parents[1]/'splits.json').write_text('{"train": ["KSEA"], "val": ["KSEA"], "test": {"train": [], "val": []}}'), "the airport 'KSEA' is in two splits"),
 }
 
@@ -148,7 +148,7 @@ def test_cut_video(name, flights, tmp_path):
     if name == 'data.mkv': remux(folder/'data.mp4', folder/name)
     assert (np.asarray(read_published(out)[0].obs['frame'][3:5])).shape == (2, 32, 32, 3)
     cut(folder/name)
-    with pytest.raises(ValueError, match=f'{name} is missing, truncated or not a video|has .* rows, but there are'): np.asarray(read_published(out)[0].obs['sensors'])
+    with pytest.raises(ValueError, match=f'{name} is damaged, or not a video|has .* rows, but there are'): np.asarray(read_published(out)[0].obs['sensors'])
 
 def remux(path, to):
     "Another container for the same packets."

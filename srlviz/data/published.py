@@ -6,10 +6,10 @@
 __all__ = ['TIME', 'TARGETS', 'column_names', 'read_published', 'export_published', 'export_lerobot']
 
 # %% ../../nbs/02_data/03_published.ipynb #3ede6239
-import csv, io, json, os, re, tempfile
+import csv, io, os, re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,9 +23,9 @@ from tqdm.auto import tqdm
 
 from ..core.protocols import unknown
 from ..core.recordings import Episode, Factor, Recording
-from ..core.files import make_folder, write_json
+from ..core.files import atomic_folder, check_name, open_file, read_json, reading, write_json
 from ..core.storage import LazyColumns, described, is_film, merge_moments, moments, to_arrow
-from .landing import FilmFile, encode_film, film_codec, open_video
+from .landing import MOST_PIXELS, FilmFile, encode_film, film_codec, open_video
 from ..envs.approach import FAILURES
 from ..envs.sensors import sensor_table
 
@@ -53,21 +53,30 @@ def column_names(header: Sequence[str]) -> list[str]:
     return names
 
 # %% ../../nbs/02_data/03_published.ipynb #21b3a07d
+_MOST_CELLS, _MOST_TABLE, _MOST_LINE = 2**26, 2**29, 2**22        # the second in bytes, the third in characters
+
+def _open_table(path: Path, errors: str = 'strict') -> io.TextIOWrapper: return io.TextIOWrapper(open_file(path), encoding='utf-8-sig', errors=errors, newline='')
+
+def _lines(f: io.TextIOWrapper) -> Iterator[str]:
+    "The lines of a table; a ValueError for one that would not end"
+    while line := f.readline(_MOST_LINE):
+        if len(line) == _MOST_LINE: raise ValueError(f"a line has more than {_MOST_LINE:,} characters")
+        yield line
+
 def _header(path: Path) -> list[str]:
-    try:
-        with open(path, newline='', encoding='utf-8-sig') as f: header = next(csv.reader(f), [])
+    with reading(path, 'a table of comma-separated values'), _open_table(path) as f:
+        header = next(csv.reader(_lines(f)), [])
         if not header: raise ValueError("it is empty")
         return ['(row number)' if h.startswith('Unnamed: 0') or not h and not i else h for i, h in enumerate(column_names(header))]
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as e: raise ValueError(f"{path} is missing, or not a table of comma-separated values: {e}") from e
 
 def _diagnose(path: Path, names: Sequence[str], wanted: set[str]) -> None:
     "Raise a ValueError for the first fault of a table, if it has one."
-    with open(path, newline='', encoding='utf-8-sig', errors='replace') as f:
-        reader = csv.reader(f)
+    with _open_table(path, errors='replace') as f:
+        reader = csv.reader(_lines(f))
         for row in reader:
             if row and len(row) != len(names): raise ValueError(f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(names)}; the file is truncated or damaged")
             for name, cell in zip(names, row) if reader.line_num > 1 else ():
-                if name in wanted and cell.strip() and not _is_number(cell): raise ValueError(f"{path}, line {reader.line_num}, column {name!r}: expected a number, got {cell!r}")
+                if name in wanted and cell.strip() and not _is_number(cell): raise ValueError(f"{path}, line {reader.line_num}, column {name!r}: expected a number, got {cell!r:.80}")
 
 def _is_number(text: str) -> bool:
     try: float(text); return True
@@ -84,15 +93,21 @@ def _read_numbers(path: str|Path, columns: Sequence[str], finite: bool = True) -
     path = Path(path)
     names = _header(path)
     if lost := sorted({*columns} - {*names}, key=list(columns).index): raise ValueError(f"{path} lacks {len(lost)} of {len(columns)} columns: {_some(lost)}")
-    try: table = pa.csv.read_csv(path, pa.csv.ReadOptions(use_threads=False, column_names=names, skip_rows=1), convert_options=pa.csv.ConvertOptions(column_types={c: pa.float64() for c in columns}, include_columns=list(columns)))
-    except pa.ArrowInvalid as e:
-        _diagnose(path, names, {*columns})
-        raise ValueError(f"{path} is not a table of numbers: {e}") from e
-    with np.errstate(over='ignore'): X = np.stack([table[c].to_numpy().astype(np.float32) for c in columns], 1)
+    with reading(path, 'a table of numbers'):
+        _check_size(path, names)
+        try: table = pa.csv.read_csv(path, pa.csv.ReadOptions(use_threads=False, column_names=names, skip_rows=1), convert_options=pa.csv.ConvertOptions(column_types={c: pa.float64() for c in columns}, include_columns=list(columns)))
+        except pa.ArrowInvalid: _diagnose(path, names, {*columns}); raise
+        with np.errstate(over='ignore'): X = np.stack([table[c].to_numpy().astype(np.float32) for c in columns], 1)
     if finite and not np.isfinite(X).all():
         r, c = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(f"{path}, line {r + 2}, column {columns[c]!r}: {X[r, c]} ({(~np.isfinite(X)).sum()} such cells in the file); mend them, or pass finite=False to take them as they are")
     return X
+
+def _check_size(path: Path, names: Sequence[str]) -> None:
+    "Refuse a table that would need too much; a cell has at least a byte"
+    with open_file(path) as f: size = f.seek(0, os.SEEK_END)
+    if size > _MOST_TABLE: raise ValueError(f"it has {size:,} bytes, more than {_MOST_TABLE:,}")
+    if size > _MOST_CELLS and (cells := _count_rows(path)*len(names)) > _MOST_CELLS: raise ValueError(f"it has {cells:,} cells, more than {_MOST_CELLS:,}")
 
 def _some(names: Sequence[str], n: int = 8) -> str: return ', '.join(names[:n]) + (f' and {len(names) - n} more' if len(names) > n else '')
 
@@ -100,7 +115,7 @@ def _some(names: Sequence[str], n: int = 8) -> str: return ', '.join(names[:n]) 
 def _count_rows(path: str|Path) -> int:
     """Count the rows of a table below its header, empty lines at its end left out."""
     lines, tail = 0, b''
-    with open(path, 'rb') as f:
+    with open_file(path) as f:
         while block := f.read(1 << 22): lines, tail = lines + block.count(b'\n'), (tail + block)[-4096:]
     return lines - tail[len(tail.rstrip()):].count(b'\n')
 
@@ -112,19 +127,20 @@ _VIDEOS = {'.mp4', '.m4v', '.mov', '.avi', '.mkv', '.webm', '.mpg', '.mpeg', '.w
 class _Stills(FilmFile):
     "Frames in a file each"
     def __init__(self, folder: Path, names: Sequence[str]):
-        self.path, self.names = Path(folder), list(names)
+        self.path, self.names, self.shape = Path(folder), list(names), ()
         super().__init__(folder, (len(self.names), *self._read(0).shape))
     def _read(self, i: int) -> np.ndarray:
+        "A picture, if its header says that it has the size of the first, or at least one that can be"
         from PIL import Image
-        try:
-            with Image.open(self.path/self.names[i]) as image: return np.asarray(image.convert('RGB'))
-        except OSError as e: raise ValueError(f"{self.path/self.names[i]} is missing, truncated or not a picture: {e}") from e
+        path = self.path/self.names[i]
+        with reading(path, 'a picture', _MEND), open_file(path) as f, Image.open(f, formats=('JPEG', 'PNG')) as image:
+            if image.width*image.height > MOST_PIXELS: raise ValueError(f"it declares {image.width} x {image.height} pixels")
+            if self.shape and image.size != self.shape[2:0:-1]: raise ValueError(f"{path} is {image.width} x {image.height}, {self.names[0]} is {self.shape[2]} x {self.shape[1]}")
+            return np.asarray(image.convert('RGB'))
+
     def _decode(self, wanted: np.ndarray) -> np.ndarray:
         out = np.empty((len(wanted), *self.shape[1:]), np.uint8)
-        for k, i in enumerate(wanted):
-            frame = self._read(i)
-            if frame.shape != self.shape[1:]: raise ValueError(f"{self.path/self.names[i]} is {frame.shape[1]} x {frame.shape[0]}, {self.names[0]} is {self.shape[2]} x {self.shape[1]}")
-            out[k] = frame
+        for k, i in enumerate(wanted): out[k] = self._read(i)
         return out
 
 # %% ../../nbs/02_data/03_published.ipynb #1031f2f7
@@ -141,13 +157,14 @@ class _Video(FilmFile):
 
     def _decoded(self, wanted: np.ndarray, seek: bool) -> np.ndarray|None:
         "Frames in ascending order, from the key frame before the first of them or from the start; None if one does not come"
-        times, out, k = _times(self.path, self.path.stat().st_mtime_ns), np.empty((len(wanted), *self.shape[1:]), np.uint8), 0
+        times, k = _times(self.path, self.path.stat().st_mtime_ns), 0
         with open_video(self.path, _MEND) as (container, stream):
+            out = np.empty((len(wanted), *self.shape[1:]), np.uint8)
             if seek and times is not None: container.seek(int(times[wanted[0]]), stream=stream)
             for i, frame in enumerate(container.decode(stream)):
                 if times is not None: i = int(np.searchsorted(times, frame.pts))
                 if i > wanted[k]: return None
-                if i == wanted[k]: out[k] = frame.to_ndarray(format='rgb24'); k += 1
+                if i == wanted[k]: out[k] = self._array(frame); k += 1
                 if k == len(wanted): return out
 
 @lru_cache(maxsize=1024)
@@ -166,13 +183,21 @@ def _find_frames(folder: str|Path) -> list[str]|Path|None:
 
     Raises
     ------
-    ValueError : if it has no pictures and several videos
+    ValueError : if it has no pictures and several videos, two pictures of one number, or links for them
     """
-    with os.scandir(folder) as entries: names = [e.name for e in entries]
-    if stills := sorted((n for n in names if _FRAME.fullmatch(n)), key=lambda n: int(_FRAME.fullmatch(n)[1])): return stills
-    videos = sorted(n for n in names if Path(n).suffix.lower() in _VIDEOS)
+    with os.scandir(folder) as entries: names = {e.name: e.is_symlink() for e in entries}
+    numbers = {n: int(m[1]) for n in names if (m := _FRAME.fullmatch(n))}
+    videos = [] if numbers else sorted(n for n in names if Path(n).suffix.lower() in _VIDEOS)
+    for n in [*numbers, *videos]:
+        if names[n]: raise _link(Path(folder)/n)
+    stills = sorted(numbers, key=numbers.get)
+    for a, b in zip(stills, stills[1:]):
+        if numbers[a] == numbers[b]: raise ValueError(f"{folder} holds frame {numbers[a]} twice: {a} and {b}")
+    if stills: return stills
     if len(videos) > 1: raise ValueError(f"{folder} holds {len(videos)} videos, expected one: {_some(videos)}")
     return Path(folder)/videos[0] if videos else None
+
+def _link(path: Path) -> ValueError: return ValueError(f"{path} is a symbolic link; nothing is read through links inside of a data set: put the file itself there")
 
 def _film(folder: Path, n: int) -> FilmFile:
     "The first `n` frames of a flight"
@@ -194,34 +219,52 @@ class _Found(NamedTuple):
     name = property(lambda self: f'{self.airport}/{_FLIGHT.fullmatch((self.folder if _FLIGHT.fullmatch(self.folder.name) else self.folder.parent).name)[0]}')
 
 def _find(airport: str, number: int, folder: Path, raw: bool, frames: bool, trim: bool) -> _Found:
-    names = [n for n in (('X.csv', 'X_modified.csv') if raw else ('X_modified.csv', 'X.csv')) if (folder/n).exists()]
-    if not names: raise ValueError(f"{folder} holds neither X_modified.csv nor X.csv")
+    table = _first(folder, ('X.csv', 'X_modified.csv') if raw else ('X_modified.csv', 'X.csv'))
+    if table is None: raise ValueError(f"{folder} holds neither X_modified.csv nor X.csv")
     found = _find_frames(folder) if frames else None
     n = None if found is None else len(found) if isinstance(found, list) else _n_frames(found)
-    rows = _count_rows(folder/names[0]) if n is None or trim else n
-    if not min(rows, rows if n is None else n): raise ValueError(f"{folder/names[0]} or its film is empty: {rows} rows, {n} frames")
-    return _Found(airport, number, folder/names[0], rows if n is None else min(rows, n), n is not None)
+    rows = _count_rows(table) if n is None or trim else n
+    if not min(rows, rows if n is None else n): raise ValueError(f"{table} or its film is empty: {rows} rows, {n} frames")
+    return _Found(airport, number, table, rows if n is None else min(rows, n), n is not None)
+
+def _first(folder: Path, names: Sequence[str]) -> Path|None:
+    "The first of these files that is there, and is one"
+    for path in (folder/n for n in names):
+        if path.is_symlink(): raise _link(path)
+        if path.exists(): return path
 
 # %% ../../nbs/02_data/03_published.ipynb #7e535663
 def _flight_folders(root: Path) -> list[tuple[str, int, Path]]:
     "Airport, number and folder of each flight, by airport and number"
     if not root.is_dir(): raise FileNotFoundError(f"there is no folder {str(root)!r}")
-    out = [(a.name, int(m[1]), f) for a in sorted(root.iterdir()) if a.is_dir() for f in a.iterdir() if f.is_dir() and (m := _FLIGHT.fullmatch(f.name))]
+    out = [(a.name, int(m[1]), f) for a in _folders(root) for f in _folders(a) if (m := _FLIGHT.fullmatch(f.name))]
     if not out: raise ValueError(f"{root} holds no flights: expected folders like {root/'KSEA'/'flight12'}, got {_some(sorted(p.name for p in root.iterdir())) or 'nothing'}")
-    return sorted(out, key=lambda x: x[:2])
+    out = sorted(out, key=lambda x: x[:2])
+    for a, b in zip(out, out[1:]):
+        if a[:2] == b[:2]: raise ValueError(f"{a[2]} and {b[2]} are both flight {a[1]} of {a[0]}")
+    if long := [f for _, number, f in out if number >= 10**15]: raise ValueError(f"{long[0]}: the number of a flight has at most 15 digits")
+    return out
+
+def _folders(path: Path) -> list[Path]:
+    "The folders in a folder, none of them a link"
+    with os.scandir(path) as entries: found = sorted((e.name, e.is_symlink()) for e in entries if e.is_dir())
+    for name, link in found:
+        if link: raise _link(path/name)
+    return [path/name for name, _ in found]
 
 def _splits(path: Path) -> dict[str, str]:
     "Airport to split; nothing if there is no file"
+    if path.is_symlink(): raise _link(path)
     if not path.exists(): return {}
-    out = {}
-    try:
-        content = json.loads(path.read_text(encoding='utf-8'))
+    out, form = {}, 'like {"train": [airports], "val": [...], "test": {"train": [...], "val": [...]}}'
+    with reading(path, form):
+        content = read_json(path, form)
         for keys, split in _SPLITS.items():
             airports = content
             for key in keys: airports = airports[key]
+            if not isinstance(airports, list) or not all(isinstance(a, str) for a in airports): raise ValueError(f"the airports of {keys[-1]!r} are {airports!r:.80}, expected a list of texts")
             for a in airports:
-                if out.setdefault(str(a), split) != split: raise ValueError(f"the airport {a!r} is in two splits")
-    except (ValueError, KeyError, TypeError) as e: raise ValueError(f'{path} is not like {{"train": [airports], "val": [...], "test": {{"train": [...], "val": [...]}}}}: {type(e).__name__}: {e}') from e
+                if out.setdefault(a, split) != split: raise ValueError(f"the airport {a!r:.80} is in two splits")
     return out
 
 # %% ../../nbs/02_data/03_published.ipynb #8f4f1dd9
@@ -263,8 +306,7 @@ def _kept(path: Path, stamp: int, columns: tuple, finite: bool) -> np.ndarray:
     return X
 
 def _target_file(folder: Path, raw: bool) -> Path:
-    names = ('target.csv', 'target_modified.csv')[::1 if raw else -1]
-    path = next((folder/n for n in names if (folder/n).exists()), None)
+    path = _first(folder, ('target.csv', 'target_modified.csv')[::1 if raw else -1])
     if path is None: raise ValueError(f"{folder} holds no target.csv")
     return path
 
@@ -316,7 +358,9 @@ def read_published(path: str|Path, *, task: str|None = None, columns: str|Sequen
 # %% ../../nbs/02_data/03_published.ipynb #62609f15
 def _of_task(folders, task: str):
     "The folders of a task, and the number of flights without it"
-    there = [(a, n, f/task) for a, n, f in folders if (f/task).is_dir()]
+    there = [(a, n, f/task) for a, n, f in folders if (f/check_name(task, 'task')).is_dir()]
+    for _, _, f in there:
+        if f.is_symlink(): raise _link(f)
     if not there: raise unknown('task', task, sorted({p.name for _, _, f in folders for p in f.iterdir() if p.is_dir()}) or ['(no flight has any)'])
     return there, len(folders) - len(there)
 
@@ -382,7 +426,9 @@ def _names_of(recording: Recording) -> list[str]:
 def _place(episode: Episode, i: int) -> tuple[str, str]:
     "The two folders of an episode: airport (its own, if that is unknown) and flight"
     airport = re.sub(r'[^\w-]', '_', str(np.asarray(episode.factors['airport']))) if 'airport' in episode.factors else f'airport{i:05}'
-    return airport, f"flight{int(episode.factors['flight']) if 'flight' in episode.factors else i}"
+    number = int(episode.factors['flight']) if 'flight' in episode.factors else i
+    if number < 0: raise ValueError(f"episode {i}: the number of a flight is at least 0, got {number}")
+    return airport or '_', f'flight{number}'
 
 def _split_json(airports: Sequence[str], split: Sequence[str]) -> dict:
     "The content of splits.json; a ValueError if an airport is in two"
@@ -391,16 +437,6 @@ def _split_json(airports: Sequence[str], split: Sequence[str]) -> dict:
         if of.setdefault(a, s) != s: raise ValueError(f"the layout splits by airport, but {a} has flights in {of[a] or '(none)'!r} and in {s or '(none)'!r}")
     kept = {keys: sorted(a for a, s in of.items() if s == split) for keys, split in _SPLITS.items()}
     return dict(train=kept['train',], val=kept['val',], test=dict(train=kept['test', 'train'], val=kept['test', 'val']))
-
-@contextmanager
-def _new_folder(path: Path):
-    "A folder that appears, whole, only when all is written"
-    if path.exists() and (not path.is_dir() or any(path.iterdir())): raise FileExistsError(f"{str(path)!r} is {'not empty' if path.is_dir() else 'a file'}; choose a new folder")
-    with tempfile.TemporaryDirectory(dir=make_folder(path.parent), prefix=f'.{path.name}.') as temporary:
-        yield Path(temporary)
-        os.chmod(temporary, 0o755)
-        if path.exists(): path.rmdir()                                    # empty; Windows does not replace it
-        os.replace(temporary, path)
 
 # %% ../../nbs/02_data/03_published.ipynb #9a0d8432
 def export_published(recording: Recording, path: str|Path, *, film: str = 'jpg', quality: int = 95, normalise: bool = False, targets: Mapping[str, Mapping[str, str]] = TARGETS, segment: int = 75, seed: int = 0, progress: bool = True) -> Path:
@@ -425,10 +461,11 @@ def export_published(recording: Recording, path: str|Path, *, film: str = 'jpg',
     _check_recording(recording, 'export_published')
     path, names = Path(path), _names_of(recording)
     if film not in ('jpg', 'mp4'): raise unknown('film', film, ['jpg', 'mp4'])
+    for task in targets: check_name(task, 'a task')
     places = [_place(e, i) for i, e in enumerate(recording)]
     if twice := [p for p, n in Counter(places).items() if n > 1]: raise ValueError(f"two episodes would be {'/'.join(twice[0])}; their factors airport and flight are the same")
     splits, scale = _split_json([a for a, _ in places], recording.split.tolist()), _scale(recording) if normalise else None
-    with _new_folder(path) as root:
+    with atomic_folder(path) as root:
         write_json(root/'splits.json', splits)
         for i, e in enumerate(tqdm(recording, desc=path.name, unit='flight', disable=not progress)):
             X, rng = np.asarray(e.obs['sensors']), np.random.default_rng([seed, i])
@@ -481,6 +518,7 @@ def _source(episode: Episode, place: tuple[str, str]): return getattr(episode, p
 def _feature(name: str, a, names: Sequence[str]|None) -> dict:
     "What meta/info.json says of an array (T, ...)"
     if is_film(a):
+        check_name(name, 'the name of a film')
         if a.ndim != 4 or a.shape[3] not in (1, 3): raise ValueError(f"film {name!r} must be (T, H, W, 1 or 3), got {a.shape}")
         return dict(dtype='video', shape=[*a.shape[1:3], 3], names=['height', 'width', 'channels'])
     if a.ndim > 2: raise ValueError(f"{name!r} is {a.shape}; LeRobot takes numbers, vectors and film: leave it out, or flatten it to (T, n)")
@@ -581,7 +619,7 @@ def export_lerobot(recording: Recording, path: str|Path, *, task: str = 'land th
     if not recording.hz or recording.hz != int(recording.hz): raise ValueError(f"LeRobot needs a whole number of rows a second, got hz={recording.hz}")
     fps, sources = int(recording.hz), _sources(recording[0])
     features = {k: _feature(k, _source(recording[0], v), _names_of(recording) if v == ('obs', 'sensors') else None) for k, v in sources.items()} | {k: dict(dtype=t, shape=[1], names=None) for k, t in _PLACES.items()}
-    with _new_folder(path) as root, _LeRobot(root, sources, features, fps, task, data_mb, video_mb) as write:
+    with atomic_folder(path) as root, _LeRobot(root, sources, features, fps, task, data_mb, video_mb) as write:
         for i, e in enumerate(tqdm(recording, desc=path.name, unit='episode', disable=not progress)): write.add(e, str(recording.split[i]))
         write.finish(recording)
     return path
