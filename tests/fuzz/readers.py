@@ -247,6 +247,7 @@ def _in_recording(target, kind, rule, sign=sign_files):
     return Reader(f'recording {target}', kind, target, recording_folder, read_folder, rule, verify_folder, sign, _CACHE)
 
 
+_KEYS = ('episode 00000',)  # after which its files are called
 _WHILE = 'partial', 'partial/*', 'steps', 'steps/*', 'frames/*', 'meta', 'meta/*', 'episodes.parquet', *_CACHE
 RECORDINGS = [
     Reader(
@@ -264,7 +265,14 @@ RECORDINGS = [
     ),
     Reader('recording cache/frame.json', 'json', 'cache/frame.json', recording_cached, read_cached, writes=_CACHE),
     Reader(
-        'half a recording partial/*.json', 'json', 'partial/000001.json', recording_half, go_on, _NOTE, writes=_WHILE
+        'half a recording partial/*.json',
+        'json',
+        'partial/000001.json',
+        recording_half,
+        go_on,
+        _NOTE,
+        writes=_WHILE,
+        says=_KEYS,
     ),
     Reader(
         'half a recording partial/*.parquet',
@@ -274,6 +282,7 @@ RECORDINGS = [
         go_on,
         plain.parquet_with(),
         writes=_WHILE,
+        says=_KEYS,
     ),
     Reader(
         'half a recording frames/*.zip',
@@ -283,6 +292,7 @@ RECORDINGS = [
         go_on,
         plain.film,
         writes=_WHILE,
+        says=_KEYS,
     ),
 ]
 
@@ -732,7 +742,11 @@ def read_memory(place):
     from srlviz.core.training import load_weights
 
     m = _memory()
-    m.load_state_dict(load_weights(place / 'memory.pt', _CONFIG))
+    content = load_weights(place / 'memory.pt', _CONFIG)
+    try:
+        m.load_state_dict(content)
+    except RuntimeError as e:
+        raise ValueError(str(e)) from e  # torch's own: it knows no file, and names model and tensor
     return _flat({k: v for k, v in m.state_dict().items() if 'extra' not in k}, 'weights')
 
 
@@ -880,7 +894,7 @@ STUDIES = [
         game,
         read_game,
         writes=_GAME,
-        says=('holds another recording',),
+        says=('holds another recording', 'holds files that are not a recording'),
     ),
 ]
 

@@ -386,6 +386,8 @@ class _Running:
             os.close(self.fd)
             _alone(write, work)
         os.close(write)
+        with suppress(OSError):
+            os.setpgid(self.pid, self.pid)  # here too: whoever comes first
         self.used, self.until, self.last = 0.0, time.monotonic() + 6 * limit, time.monotonic() + 20 * limit
 
     def hear(self) -> bool:
