@@ -9,6 +9,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 LOCK ?= requirements-lock.txt
 JOBS ?= 2
+FUZZ ?=
 # what `make demo` runs
 DEMO ?= -p game pong -p encoder_frames 8000 -p probe_frames 12000 -p epochs 6 -p probe_epochs 60
 DEMO_OUT ?= runs/demo
@@ -21,7 +22,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow readme setup
+.PHONY: help demo lab test check bench slow fuzz readme setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +47,11 @@ test: check ## everything that CI runs: check, then the browser and the wheel
 	@echo "srlviz: a real browser on a real JupyterLab; a wheel in an empty environment"
 	@$(PYTEST) -m 'browser or wheel' tests
 
-slow: setup ## real training: the cells marked slow and the tests of learning
+slow: setup ## real training: the cells marked slow and the tests of learning; all mutations of files
 	@SRLVIZ_SLOW=1 $(BIN)/python -m pytest -m 'not browser and not wheel' tests
+
+fuzz: setup ## every reader on 300 mutations of each of its files; FUZZ='--reader flights --cases 1000' for other ones
+	@$(BIN)/python tests/fuzz --jobs $(JOBS) $(FUZZ)
 
 bench: setup ## the measured claims: speed of collector, probe, training, import
 	@for b in $(filter-out benchmarks/measure_%,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done

@@ -1,0 +1,94 @@
+"""python -m tests.fuzz, or python tests/fuzz: mutate files, read them, and print what came of it."""
+
+import argparse, csv, gc, os, random, sys, time
+from importlib import import_module
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.path.append(str(HERE.parents[1]))
+
+
+def main(argv=None) -> int:
+    """Run cases, print the table and each bad case; 1 if there is one."""
+    parser = argparse.ArgumentParser('python -m tests.fuzz', description=__doc__)
+    parser.add_argument(
+        '--reader', action='append', help='one whose name begins with this; may be given again (default: all)'
+    )
+    parser.add_argument('--cases', type=int, default=300, help='how many of each reader (default: 300)')
+    parser.add_argument('--sample', type=int, help='draw so many of them, by the seed')
+    parser.add_argument('--case', type=int, action='append', help='only this one; may be given again')
+    parser.add_argument('--seed', type=int, default=0, help='other mutations')
+    parser.add_argument('--jobs', type=int, default=1, help='processes at a time')
+    parser.add_argument('--limit', type=float, default=10.0, help='seconds for a case (default: 10)')
+    parser.add_argument('--csv', type=Path, help='save the table')
+    parser.add_argument('--all', type=Path, help='save every case as CSV, as it comes')
+    parser.add_argument('--list', action='store_true', help='list readers, and stop')
+    args = parser.parse_args(argv)
+    if not hasattr(os, 'fork') or sys.platform != 'linux':
+        print('the fuzzer needs Linux: it forks and reads /proc')
+        return 3
+    warm()
+    from fuzz import run
+    from fuzz.readers import READERS
+
+    chosen = [r for r in READERS if not args.reader or any(r.name.startswith(x) for x in args.reader)]
+    if args.list or not chosen:
+        print('\n'.join(r.name for r in READERS))
+        return int(not args.list)
+    return report(args, chosen, run)
+
+
+_WARM = '''av ale_py nbconvert.filters nbformat numcodecs numpy pandas papermill PIL.Image plotly.offline pyarrow.csv
+pyarrow.parquet pygments.formatters pygments.lexers sklearn.metrics torch zarr srlviz.core.recordings srlviz.core.scores
+srlviz.data.atari srlviz.data.landing srlviz.data.published srlviz.encoders.ppo_features srlviz.envs.runways
+srlviz.evaluate.probe srlviz.memories.recurrent srlviz.studies.agents srlviz.studies.run'''
+
+
+def warm() -> None:
+    """Import what the readers use, so that a forked process need not; nothing of it runs."""
+    os.environ |= {k: '1' for k in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')} | {
+        'TQDM_DISABLE': '1'
+    }
+    for name in _WARM.split():
+        import_module(name)
+    gc.freeze()
+
+
+def report(args, chosen, run) -> int:
+    """Run, print and save."""
+
+    def cases(r):
+        if args.case:
+            return args.case
+        return (
+            range(args.cases)
+            if args.sample is None
+            else sorted(random.Random(f'{args.seed} {r.name}').sample(range(args.cases), args.sample))
+        )
+
+    start = time.monotonic()
+    with open(args.all or os.devnull, 'w', newline='', encoding='utf-8', errors='backslashreplace') as f:
+        rows = csv.writer(f)
+        rows.writerow(run.Result._fields)
+        results = run.fuzz(chosen, cases, args.seed, args.jobs, args.limit, lambda r: (rows.writerow(r), f.flush()))
+    table, bad = run.table(results), [r for r in results if r.verdict in run.BAD]
+    if args.csv:
+        table.to_csv(args.csv)
+    for r in results if args.case else bad:
+        print(f'{r.reader} | case {r.case} | {r.mutation} | {r.verdict} | {r.message}')
+    print(table.to_string())
+    print(
+        f'{len(results)} cases in {time.monotonic() - start:.0f} s, {len(bad)} bad'
+        + (
+            ''
+            if not bad
+            else "; to repeat one: python -m tests.fuzz --reader READER --case NUMBER"
+            + (f' --seed {args.seed}' if args.seed else '')
+        )
+    )
+    return int(bool(bad))
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,477 @@
+"""Changes inside of zip archives, with the archive's own checksums right: npz, film in Zarr, weights of torch."""
+
+import io, json, pickle, struct, zipfile, zlib
+from functools import cache
+
+from .raw import names, npy, one_of, short, Evil, RAW
+from .texts import JSON
+
+# ---- zip: the archive is built anew, so that its own checksums are right
+
+
+def _members(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
+        return [[m.filename, z.read(m), m.compress_type] for m in z.infolist()]
+
+
+def _archive(members) -> bytes:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # of names that stand twice
+        with zipfile.ZipFile(out := io.BytesIO(), 'w') as z:
+            for name, data, how in members:
+                z.writestr(zipfile.ZipInfo(name), data, how)
+    return out.getvalue()
+
+
+def _pick(members, rng, ok=lambda name: True):
+    found = [m for m in members if ok(m[0]) and m[1]]
+    return rng.choice(found) if found else None
+
+
+def zip_member(data, rng, victim):
+    members = _members(data)
+    m = rng.choice(members)
+    i = members.index(m)
+    name = m[0]
+    what = one_of(
+        rng,
+        'dropped|doubled|doubled with other content|renamed|emptied|packed otherwise|added|added with a parent path',
+    )
+    if what == 'dropped':
+        del members[i]
+    if what == 'doubled':
+        members.append(list(m))
+    if what == 'doubled with other content':
+        members.append([name, rng.choice(members)[1][::-1], m[2]])
+    if what == 'renamed':
+        m[0] = rng.choice([n for n in names(rng, victim) if '\0' not in n and len(n) < 2000 and n] + [name.upper()])
+    if what == 'emptied':
+        m[1] = b''
+    if what == 'packed otherwise':
+        m[2] = rng.choice([zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+    if what == 'added':
+        members.append(['x', b'hello', 0])
+    if what == 'added with a parent path':
+        members.append(['../../victim/keep', b'hello', 0])
+    return _archive(members), f'member {name!r} {what}'
+
+
+def zip_bytes(data, rng, victim):
+    members = _members(data)
+    m = _pick(members, rng)
+    m[1], said = rng.choice(RAW)(m[1], rng, victim)
+    return _archive(members), f'member {m[0]!r}: {said}'
+
+
+def zip_claims(data, rng, victim):
+    "Sizes in the central directory"
+    at = data.find(b'PK\x01\x02') if rng.random() < 0.5 else data.rfind(b'PK\x01\x02')
+    where, what = rng.choice(
+        [(20, 'packed size'), (24, 'size'), (16, 'checksum'), (42, 'place'), (8, 'flags'), (10, 'method')]
+    )
+    v = rng.choice([0, 1, 2**31, 2**32 - 1, 4_000_000_000, rng.getrandbits(32)])
+    data = bytearray(data)
+    if where in (8, 10):
+        data[at + where : at + where + 2] = struct.pack('<H', v % 65536)
+    else:
+        data[at + where : at + where + 4] = struct.pack('<I', v)
+    return bytes(data), f'zip claims {what} {v}'
+
+
+ZIP = [zip_member, zip_member, zip_bytes, zip_bytes, zip_claims]
+
+# ---- npy and npz
+
+
+def _header(npy: bytes):
+    n = 10 + struct.unpack('<H', npy[8:10])[0]
+    return npy[10:n].decode('latin-1'), npy[n:]
+
+
+def npy_header(data, rng, victim):
+    import ast
+
+    text, body = _header(data)
+    head = ast.literal_eval(text)
+    shape = list(head['shape'])
+    what = one_of(
+        rng, 'huge|negative|empty|one less|one more|flat|objects|wider|other order|text|damaged|huge and short|floats'
+    )
+    if what == 'huge':
+        shape = [10**12, *shape[1:]]
+    if what == 'huge and short':
+        shape = [500_000_000, *shape[1:]]
+    if what == 'negative':
+        shape = [-1, *shape[1:]]
+    if what == 'empty':
+        shape = [0, *shape[1:]]
+    if what == 'one less' and shape:
+        shape[0] -= 1
+    if what == 'one more' and shape:
+        shape[0] += 1
+    if what == 'flat':
+        shape = []
+    head['shape'] = tuple(shape)
+    if what == 'objects':
+        head['descr'] = '|O'
+        body = pickle.dumps([Evil(victim / 'ran')])
+    if what == 'wider':
+        head['descr'] = '<f8'
+    if what == 'floats':
+        head['descr'] = '<f4'
+    if what == 'text':
+        head['descr'] = '<U1000000'
+    if what == 'other order':
+        head['fortran_order'] = not head['fortran_order']
+    told = (
+        repr(head)
+        if what != 'damaged'
+        else rng.choice(['{', '[' * 5000, "{'descr': '<f4'}", repr(head) + '+1', '__import__("os").mkdir("x")'])
+    )
+    return npy(told) + body, f'header: {what}'
+
+
+def npy_rows(data, rng, victim):
+    "Rows with their header: it is whole, and does not fit the rest"
+    import numpy as np
+
+    a = np.load(io.BytesIO(data), allow_pickle=False)
+    what = one_of(
+        rng, 'a row less|a row more|not finite|other type|no rows|another axis|huge values|reversed|transposed|of text'
+    )
+    if not a.ndim:
+        a, what = np.asarray(rng.choice(['whatever', 'x' * 1_000_000, ''])), 'another value'
+    elif what == 'a row less':
+        a = a[:-1]
+    elif what == 'a row more':
+        a = np.concatenate([a, a[-1:]])
+    elif what == 'no rows':
+        a = a[:0]
+    elif what == 'another axis':
+        a = a[..., None]
+    elif what == 'transposed':
+        a = a.T
+    elif what == 'reversed':
+        a = a[::-1]
+    elif what == 'of text':
+        a = a.astype(str)
+    elif what == 'other type':
+        a = (
+            a.astype(rng.choice(['float64', 'int8', 'uint16', 'bool', 'complex64']))
+            if a.dtype.kind in 'biuf'
+            else np.zeros(a.shape)
+        )
+    elif a.dtype.kind == 'f':
+        a = a.copy()
+        a.flat[rng.randrange(max(1, a.size))] = rng.choice([np.nan, np.inf, 1e30])
+    elif a.dtype.kind in 'iu':
+        a = a.copy()
+        a.flat[rng.randrange(max(1, a.size))] = rng.choice([np.iinfo(a.dtype).max, np.iinfo(a.dtype).min, 7])
+    np.save(out := io.BytesIO(), a)
+    return out.getvalue(), f'values: {what}'
+
+
+NPY = [npy_header, npy_header, npy_rows]
+
+
+def _in_member(change, ok=lambda name: True, wrap=lambda data, change, rng, victim: change(data, rng, victim)):
+    "A change of one member of a zip"
+
+    def inner(data, rng, victim):
+        members = _members(data)
+        m = _pick(members, rng, ok)
+        if m is None:
+            return zip_bytes(data, rng, victim)
+        m[1], said = wrap(m[1], rng.choice(change), rng, victim)
+        return _archive(members), f'member {m[0]!r}: {said}'
+
+    return inner
+
+
+def _json_in_npy(data, change, rng, victim):
+    text, said = change(_header(data)[1], rng, victim)
+    return npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(text)},), }}") + text, said
+
+
+@cache
+def _zeros(n: int) -> tuple[bytes, int]:
+    "n zeros deflated, and their checksum; a block is packed once and repeated"
+    block = bytes(2**24)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed, crc = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH), 0
+    for _ in range(n // 2**24):
+        crc = zlib.crc32(block, crc)
+    return packed * (n // 2**24), crc
+
+
+def npz_bomb(data, rng, victim):
+    "A member that unpacks to more than 2 GB, with true sizes"
+    n = 150 * 2**24
+    packed, crc = _zeros(n)
+    members = _members(data)
+    m = rng.choice(members)
+    head = npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({n},), }}")
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    body = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH) + packed + b'\x03\x00'
+    crc = _crc(head, n)
+    name = m[0].encode()
+    local = (
+        struct.pack('<4sHHHHHIIIHH', b'PK\3\4', 20, 0, 8, 0, 33, crc, len(body), len(head) + n, len(name), 0)
+        + name
+        + body
+    )
+    rest = _archive([x for x in members if x is not m])
+    end = rest.rfind(b'PK\x05\x06')
+    start = struct.unpack('<I', rest[end + 16 : end + 20])[0]
+    central = (
+        rest[start:end]
+        + struct.pack(
+            '<4sHHHHHHIIIHHHHHII',
+            b'PK\1\2',
+            20,
+            20,
+            0,
+            8,
+            0,
+            33,
+            crc,
+            len(body),
+            len(head) + n,
+            len(name),
+            0,
+            0,
+            0,
+            0,
+            0,
+            start,
+        )
+        + name
+    )
+    out = (
+        rest[:start]
+        + local
+        + central
+        + struct.pack('<4sHHHHIIH', b'PK\5\6', 0, 0, len(members), len(members), len(central), start + len(local), 0)
+    )
+    return out, f'member {m[0]!r} unpacks to {n / 1e9:.1f} GB'
+
+
+def _crc(head: bytes, n: int) -> int:
+    block, crc = bytes(2**24), zlib.crc32(head)
+    for _ in range(n // 2**24):
+        crc = zlib.crc32(block, crc)
+    return crc
+
+
+NPZ = [*ZIP, *[_in_member(NPY)] * 4, npz_bomb]
+NPZ_HEAD = [*NPZ, *[_in_member(JSON, lambda name: name == 'head.npy', _json_in_npy)] * 6]
+
+# ---- film: Zarr in a zip
+
+
+def zstd_zeros(n: int) -> bytes:
+    """Give a frame of zstd that unpacks to n zeros: blocks of one repeated byte."""
+    block = 2**17
+    sizes = [block] * (n // block) + ([n % block] if n % block else [])
+    blocks = b''.join(
+        (size << 3 | 1 << 1 | (i == len(sizes) - 1)).to_bytes(3, 'little') + b'\0' for i, size in enumerate(sizes)
+    )
+    return b'\x28\xb5\x2f\xfd' + bytes([0b11100000]) + struct.pack('<Q', n) + blocks
+
+
+def film_bomb(data, rng, victim):
+    members = _members(data)
+    m = _pick(members, rng, lambda name: name.startswith('c/'))
+    n = rng.choice([3_600_000_000, 2_500_000_000, 100_000])
+    if m is None:
+        return zip_bytes(data, rng, victim)
+    m[1] = zstd_zeros(n)
+    return _archive(members), f'member {m[0]!r} unpacks to {n / 1e9:.1f} GB'
+
+
+def film_pickle(data, rng, victim):
+    "Zarr of format 2, with objects that are unpickled"
+    shape = next(json.loads(d)['shape'] for name, d, _ in _members(data) if name == 'zarr.json')
+    head = dict(
+        zarr_format=2,
+        shape=shape,
+        chunks=shape,
+        dtype='|O',
+        fill_value=0,
+        order='C',
+        compressor=None,
+        filters=rng.choice([[{'id': 'pickle', 'protocol': 5}], [{'id': 'vlen-utf8'}, {'id': 'pickle', 'protocol': 5}]]),
+    )
+    return _archive(
+        [
+            ['.zarray', json.dumps(head).encode(), 0],
+            ['.'.join('0' for _ in shape), pickle.dumps(Evil(victim / 'ran')), 0],
+        ]
+    ), 'Zarr of format 2 with a pickle'
+
+
+def film_empty(data, rng, victim):
+    members = [m for m in _members(data) if m[0] == 'zarr.json']
+    return _archive(members), 'no chunks'
+
+
+def film_shape(data, rng, victim):
+    members = _members(data)
+    m = next(m for m in members if m[0] == 'zarr.json')
+    head = json.loads(m[1])
+    grid, i = head['chunk_grid']['configuration']['chunk_shape'], rng.randrange(len(head['shape']))
+    what = one_of(rng, 'shape|chunks|both|data_type|codecs|fill_value')
+    n = rng.choice([1, 2, 10**6, 10**12, 0, -1, head['shape'][i] + 1])
+    if what in ('shape', 'both'):
+        head['shape'][i] = n
+    if what in ('chunks', 'both'):
+        grid[i] = n
+    if what == 'data_type':
+        n = head['data_type'] = rng.choice(['float32', 'int8', 'bool', 'string', 'variable_length_bytes', 'complex128'])
+    if what == 'codecs':
+        n = head['codecs'] = rng.choice(
+            [
+                [{'name': 'bytes'}],
+                [{'name': 'bytes'}, {'name': 'gzip', 'configuration': {'level': 1}}],
+                [{'name': 'vlen-utf8'}],
+                [{'name': 'numcodecs.pickle'}],
+                [],
+                [{'name': 'transpose', 'configuration': {'order': [0, 2, 1, 3]}}, *head['codecs']],
+                [{'name': 'x'}],
+            ]
+        )
+    if what == 'fill_value':
+        n = head['fill_value'] = 7
+    m[1] = json.dumps(head).encode()
+    return _archive(members), f'zarr.json: {what} {n!r:.60}'
+
+
+FILM = [
+    *ZIP,
+    *[_in_member(JSON, lambda name: name == 'zarr.json')] * 4,
+    film_shape,
+    film_shape,
+    film_shape,
+    film_bomb,
+    film_empty,
+    film_pickle,
+]
+
+# ---- weights of torch
+
+
+def _tensors(x, path=()):
+    "Every place in a nest of weights: (container, key, path)"
+    items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+    out = []
+    for k, v in items:
+        out += [(x, k, (*path, k)), *_tensors(v, (*path, k))]
+    return out
+
+
+def weights_value(data, rng, victim):
+    import torch
+
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    at, key, path = rng.choice(_tensors(content))
+    v = at[key]
+    if isinstance(v, torch.Tensor) and rng.random() < 0.8:
+        f = v.float().reshape(-1).clone()
+        what = one_of(rng, 'NaN|infinite|a row less|float64|int64|empty|flat|another value|complex|half|huge|expanded')
+        if what in ('NaN', 'infinite', 'another value', 'huge'):
+            f[rng.randrange(max(1, len(f)))] = dict(
+                zip(('NaN', 'infinite', 'another value', 'huge'), (float('nan'), float('inf'), 0.5, 1e30))
+            )[what]
+            new = f.reshape(v.shape).to(v.dtype)
+        elif what == 'a row less':
+            new = v[:-1].clone() if v.ndim else v
+        elif what == 'empty':
+            new = v[:0].clone() if v.ndim else v
+        elif what == 'flat':
+            new = v.reshape(-1)
+        elif what == 'expanded':
+            new = torch.zeros(1).expand(50_000, 20_000)
+        else:
+            new = v.to(
+                dict(float64=torch.float64, int64=torch.int64, complex=torch.complex64, half=torch.float16)[what]
+            )
+    else:
+        new = rng.choice([10**12, -5, 0, None, True, 'whatever', [], {}, float('nan'), torch.zeros(3), 'x' * 100_000])
+        what = short(new)
+    at[key] = new
+    torch.save(content, out := io.BytesIO())
+    return out.getvalue(), f'{".".join(map(str, path))}: {what}'
+
+
+def weights_key(data, rng, victim):
+    import torch
+
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    at, key, path = rng.choice(_tensors(content))
+    what = one_of(rng, 'dropped|doubled|renamed')
+    if isinstance(at, dict):
+        if what != 'dropped':
+            at[rng.choice(names(rng, victim)) if what == 'renamed' else f'{key}2'] = at[key]
+        if what != 'doubled':
+            del at[key]
+    else:
+        del at[key]
+    torch.save(content, out := io.BytesIO())
+    return out.getvalue(), f'{".".join(map(str, path))} {what}'
+
+
+def weights_config(data, rng, victim):
+    import torch
+
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    text, said = rng.choice(JSON)(content['config'].encode(), rng, victim)
+    content['config'] = text.decode('latin-1')
+    torch.save(content, out := io.BytesIO())
+    return out.getvalue(), f'config: {said}'
+
+
+def weights_extra(data, rng, victim):
+    "The configuration that a memory keeps among its weights"
+    import torch
+
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    places = [(at, k) for at, k, _ in _tensors(content) if str(k).endswith('_extra_state')]
+    if not places:
+        return weights_value(data, rng, victim)
+    at, k = rng.choice(places)
+    text, said = rng.choice(JSON)(bytes(at[k].tolist()), rng, victim)
+    at[k] = torch.frombuffer(bytearray(text or b'x'), dtype=torch.uint8)
+    torch.save(content, out := io.BytesIO())
+    return out.getvalue(), f'_extra_state: {said}'
+
+
+def weights_pickle(data, rng, victim):
+    import torch
+
+    what = one_of(rng, 'a pickle|a pickle in the zip|objects among the weights')
+    if what == 'a pickle':
+        return pickle.dumps(Evil(victim / 'ran')), what
+    if what == 'objects among the weights':
+        torch.save({'config': '{}', 'state': Evil(victim / 'ran')}, out := io.BytesIO())
+        return out.getvalue(), what
+    members = _members(data)
+    for m in members:
+        if m[0].endswith('data.pkl'):
+            m[1] = pickle.dumps(Evil(victim / 'ran'), 2)
+    return _archive(members), what
+
+
+WEIGHTS = [
+    *ZIP,
+    weights_value,
+    weights_value,
+    weights_value,
+    weights_key,
+    weights_key,
+    weights_config,
+    weights_config,
+    weights_extra,
+    weights_pickle,
+]

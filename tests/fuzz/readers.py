@@ -1,0 +1,901 @@
+"""Who reads what: for each file from others a small valid specimen, what reads all of it, and what may change in it."""
+
+import hashlib, json, sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from . import plain
+from .plain import (
+    ANY,
+    NUMBER,
+    POSITIVE,
+    TEXT,
+    WORDS,
+    csv_with,
+    integer,
+    json_with,
+    numeral,
+    numeral_or_nothing,
+    one_of,
+    whole,
+)
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # flights_world lies beside the tests
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A file that is read.
+
+    make : folder -> None, puts a specimen there;  touch : folder -> part -> value, reads all of it
+    target : the file that is mutated, or a pattern of its name, and its kind, a key of `mutate.MENUS`
+    plain : rule of `plain.py`;  verify : folder -> part -> value, a ValueError for what it finds
+    sign : (folder, target), puts its checksum into the manifest, as a stranger can
+    writes : patterns of what reading may write, relative to the folder
+    says : other words by which an error may tell what it is about
+    """
+
+    name: str
+    kind: str
+    target: str
+    make: Callable
+    touch: Callable
+    plain: Callable = plain.never
+    verify: Callable | None = None
+    sign: Callable | None = None
+    writes: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+
+
+def of_recording(r, prefix='') -> dict:
+    """Everything that a recording gives."""
+    out = {
+        'name': r.name,
+        'hz': r.hz,
+        'meta': r.meta,
+        'split': r.split.tolist(),
+        'lengths': r.lengths,
+        'factors': r.factor_table,
+        'n': len(r),
+    }
+    for i, e in enumerate(r):
+        out |= {f'{i} ended': e.ended, f'{i} name': e.name, f'{i} length': len(e)}
+        for part, values in (('obs', e.obs), ('factor', e.factors), ('', {'action': e.actions, 'reward': e.rewards})):
+            out |= {
+                f'{i} {part} {k}': np.asarray(v[:] if getattr(v, 'shape', None) else v)
+                for k, v in values.items()
+                if v is not None
+            }
+    return {prefix + k: v for k, v in out.items()}
+
+
+SPLITS, ENDINGS, KINDS = ('fit', 'valid', 'probe', 'test'), ('terminated', 'truncated'), ('categorical', 'continuous')
+SPLIT = one_of(*SPLITS, '')
+RATE = lambda v: v is None or POSITIVE(v)
+
+
+def sign_files(folder: Path, target: str) -> None:
+    """Put the size and the checksum of a file into meta/info.json."""
+    path = folder / 'meta' / 'info.json'
+    if not path.is_file() or path.is_symlink():
+        return
+    info = json.loads(path.read_text())
+    data = (folder / target).read_bytes()
+    info['files'][target] = [len(data), hashlib.sha256(data).hexdigest()[:32]]
+    path.write_text(json.dumps(info, indent=1))
+
+
+# ---- recordings
+
+
+def toy_recording():
+    """Three short episodes with one of everything."""
+    from srlviz.core.recordings import Episode, Factor, Recording
+
+    def episode(i):
+        rng, T = np.random.default_rng(i), 8 + i
+        return Episode(
+            {
+                'frame': rng.integers(0, 255, (T, 12, 10, 1)).astype(np.uint8),
+                'sensors': rng.normal(size=(T, 3)).astype(np.float32),
+            },
+            np.arange(T) % 3,
+            np.ones(T, np.float32),
+            {
+                'x': np.arange(T) % 3,
+                'room': np.array(['hall', 'cave'])[np.arange(T) % 2],
+                'wind': np.float32(i),
+                'airport': np.asarray('KSEA'),
+            },
+            ENDINGS[i % 2],
+            f'e{i}',
+        )
+
+    factors = [
+        Factor('x', 'pose', 'categorical'),
+        Factor('room', 'place'),
+        Factor('wind', 'weather', 'continuous', 'm/s'),
+        Factor('airport', 'place'),
+    ]
+    return Recording(
+        [episode(i) for i in range(3)],
+        'toy',
+        15,
+        factors,
+        ['fit', 'probe', 'test'],
+        {'game': 'pong', 'seed': 3, 'pixels': [{'variable': 'x', 'low': 1}]},
+    )
+
+
+def recording_folder(place):
+    toy_recording().save(place / 'set')
+    _up(place)
+
+
+def recording_file(place):
+    toy_recording().save(place / 'toy.npz')
+
+
+def recording_cached(place):
+    from srlviz.core.recordings import load_recording
+
+    recording_folder(place)
+    load_recording(place).cached()
+
+
+def recording_half(place):
+    from srlviz.core.storage import write_episode
+
+    for i, e in enumerate(list(toy_recording())[:2]):
+        write_episode(place, f'{i:06}', e)
+
+
+def _up(place):
+    "The specimen is the folder itself"
+    for p in [*(place / 'set').iterdir()]:
+        p.rename(place / p.name)
+    (place / 'set').rmdir()
+
+
+def read_folder(place):
+    from srlviz.core.recordings import load_recording
+
+    r = load_recording(place)
+    return (
+        of_recording(r)
+        | {'look': repr(r).count('\n'), 'fingerprint': len(r.fingerprint())}
+        | {f'cached {k}': v for k, v in read_cached(place).items() if 'obs' in k}
+    )
+
+
+def read_cached(place):
+    from srlviz.core.recordings import load_recording
+
+    return of_recording(load_recording(place).cached())
+
+
+def read_file(place):
+    from srlviz.core.recordings import load_recording
+
+    return of_recording(load_recording(place / 'toy.npz'))
+
+
+def verify_folder(place):
+    from srlviz.core.recordings import verify_recording
+
+    return {'sound': verify_recording(place)}
+
+
+def verify_file(place):
+    from srlviz.core.recordings import verify_recording
+
+    return {'sound': verify_recording(place / 'toy.npz')}
+
+
+def go_on(place):
+    from srlviz.core.storage import finish_recording, write_episode
+
+    r = toy_recording()
+    write_episode(place, '000002', r[2])
+    finish_recording(
+        place,
+        name='toy',
+        hz=15,
+        factors=r.factor_table,
+        split={'000000': 'fit', '000001': 'probe', '000002': 'test'},
+        meta={},
+    )
+    return read_folder(place) | verify_folder(place)
+
+
+_CACHE = 'cache', 'cache/*'
+_HEAD = json_with(
+    {
+        'name': TEXT,
+        'hz': RATE,
+        'meta': ANY,
+        'meta.*': ANY,
+        'split.*': SPLIT,
+        'ended.*': one_of(*ENDINGS),
+        'names.*': TEXT,
+        'factors.*.group': TEXT,
+        'factors.*.unit': TEXT,
+        'factors.*.kind': one_of(*KINDS),
+    },
+    lambda x: True,
+)
+_FINITE = lambda name, a: a.dtype.kind not in 'fc' or bool(np.isfinite(a).all())
+
+
+def _splits(old, new, differ):
+    a, b = plain.strict(old), plain.strict(new)
+    keys = [k for v in b.values() for k in v]
+    return {*b} <= {*SPLITS, ''} and len({*keys}) == len(keys) and {*keys} <= {f'{i:06}' for i in range(3)} and bool(a)
+
+
+_FACTORS = csv_with({'group': WORDS, 'unit': WORDS, 'kind': one_of(*KINDS)}, unique=('name',))
+_EPISODES = plain.parquet_with(('key', 'length', 'shard', 'row_group'), {'ended': one_of(*ENDINGS), 'name': TEXT})
+_INFO = json_with({'name': TEXT, 'hz': RATE, 'meta': ANY, 'meta.*': ANY})
+_NOTE = json_with({'name': TEXT, 'ended': one_of(*ENDINGS), 'factors.wind': NUMBER, 'factors.airport': TEXT})
+
+
+def _in_recording(target, kind, rule, sign=sign_files):
+    return Reader(f'recording {target}', kind, target, recording_folder, read_folder, rule, verify_folder, sign, _CACHE)
+
+
+_KEYS = ('episode 00000',)  # after which its files are called
+_WHILE = 'partial', 'partial/*', 'steps', 'steps/*', 'frames/*', 'meta', 'meta/*', 'episodes.parquet', *_CACHE
+RECORDINGS = [
+    Reader(
+        'recording .npz', 'recording', 'toy.npz', recording_file, read_file, plain.npz_with(head=_HEAD), verify_file
+    ),
+    _in_recording('meta/info.json', 'json', _INFO, None),
+    _in_recording('meta/factors.csv', 'csv', _FACTORS),
+    _in_recording('meta/splits.json', 'json', _splits),
+    _in_recording('meta/stats.json', 'json', plain.never),
+    _in_recording('episodes.parquet', 'parquet', _EPISODES),
+    _in_recording('steps/000.parquet', 'parquet', plain.parquet_with()),
+    _in_recording('frames/frame/000001.zip', 'film', plain.film),
+    Reader(
+        'recording cache/frame.npy', 'npy', 'cache/frame.npy', recording_cached, read_cached, plain.npy, writes=_CACHE
+    ),
+    Reader('recording cache/frame.json', 'json', 'cache/frame.json', recording_cached, read_cached, writes=_CACHE),
+    Reader(
+        'half a recording partial/*.json',
+        'json',
+        'partial/000001.json',
+        recording_half,
+        go_on,
+        _NOTE,
+        writes=_WHILE,
+        says=_KEYS,
+    ),
+    Reader(
+        'half a recording partial/*.parquet',
+        'parquet',
+        'partial/000001.parquet',
+        recording_half,
+        go_on,
+        plain.parquet_with(),
+        writes=_WHILE,
+        says=_KEYS,
+    ),
+    Reader(
+        'half a recording frames/*.zip',
+        'film',
+        'frames/frame/000001.zip',
+        recording_half,
+        go_on,
+        plain.film,
+        writes=_WHILE,
+        says=_KEYS,
+    ),
+]
+
+# ---- sets of flights
+
+
+def flights(place):
+    from flights_world import make
+
+    make(place / 'set', 3)
+    _up(place)
+
+
+def flights_cached(place):
+    flights(place)
+    read_cached_flights(place)
+
+
+def read_set(place):
+    from srlviz.data.landing import flight_columns, flight_table, read_flights
+
+    r = read_flights(place)
+    return of_recording(r) | {
+        'flights': flight_table(r),
+        'columns': flight_columns(r),
+        'parts': np.asarray(r[0].obs['frame'][3:5]),
+    }
+
+
+def read_cached_flights(place):
+    from srlviz.data import landing
+
+    landing._SMALL = 0  # a set that is too large for memory
+    r = landing.read_flights(place)
+    return {str(i): np.asarray(e.obs['sensors']) for i, e in enumerate(r)}
+
+
+def verify_set(place):
+    from srlviz.data.landing import verify_flights
+
+    try:
+        faults = verify_flights(place)
+    except Exception as e:
+        raise RuntimeError(f'verify_flights raised {type(e).__name__}: {e}') from e
+    if len(faults):
+        raise ValueError('; '.join(f'{f.file}: {f.flight} {f.fault}' for f in faults.itertuples())[:3000])
+    return {'sound': True}
+
+
+_FLIGHTS_INFO = json_with(
+    {
+        'name': TEXT,
+        'simulator': ANY,
+        'simulator.*': ANY,
+        'mean_and_std_over': ANY,
+        'mean_and_std_over.*': ANY,
+        'request': ANY,
+        'request.*': ANY,
+        'packages': ANY,
+        'packages.*': ANY,
+        'video.codec': ANY,
+        'video.codec.*': ANY,
+        'video.path': TEXT,
+        'video.flights_per_chunk': whole(1),
+        'data': ANY,
+        'data.*': ANY,
+        'n_frames': whole(),
+        'factors.*.group': TEXT,
+        'factors.*.unit': TEXT,
+        'factors.*.kind': one_of(*KINDS),
+    }
+)
+_PLACE = 'flight_id', 'flight_index', 'n_frames', 'data', 'row_group', 'row_offset', 'video'
+_FLIGHTS = plain.parquet_with(_PLACE, {'split': SPLIT, 'ended': one_of(*ENDINGS)})
+_DATA = plain.parquet_with(('flight_index', 'frame_index', 'timestamp'), finite=True)
+_COLUMNS = csv_with(
+    {'name': WORDS, 'group': WORDS, 'units': WORDS, 'role': WORDS, 'mean': numeral(), 'std': numeral(0)},
+    rows='same',
+    unique=('name',),
+)
+_SPLITS_OF_PAPER = 'train', 'val', 'test.train', 'test.val'
+
+
+def _paper(old, new, differ):
+    x = plain.strict(new)
+    airports = [a for part in (x['train'], x['val'], x['test']['train'], x['test']['val']) for a in part]
+    return (
+        all(isinstance(a, str) for a in airports)
+        and len({*airports}) == len(airports)
+        and all(isinstance(v, list) for v in (x['train'], x['val'], *x['test'].values()))
+    )
+
+
+def _in_flights(target, kind, rule, sign=sign_files):
+    return Reader(f'flights {target}', kind, target, flights, read_set, rule, verify_set, sign, _CACHE)
+
+
+FLIGHTS = [
+    _in_flights('meta/info.json', 'json', _FLIGHTS_INFO, None),
+    _in_flights('meta/flights.parquet', 'parquet', _FLIGHTS),
+    _in_flights('meta/columns.csv', 'csv', _COLUMNS),
+    _in_flights('meta/stats.json', 'json', plain.never),
+    _in_flights('meta/splits.json', 'json', _paper),
+    _in_flights('meta/request.json', 'json', plain.never),
+    _in_flights('README.md', 'text', plain.never),
+    _in_flights('data/chunk-000/file-000.parquet', 'parquet', _DATA),
+    _in_flights('videos/front/chunk-000/flight_000001.mp4', 'mp4', plain.same_shapes),
+    Reader(
+        'flights cache/state.npy',
+        'npy',
+        'cache/state-*.npy',
+        flights_cached,
+        read_cached_flights,
+        plain.npy,
+        writes=_CACHE,
+    ),
+]
+
+# ---- the published layout
+
+_NAMES = ['sim/a', 'sim/b', 'sim/c', 'sim/d']
+
+
+def _published(place, film):
+    from srlviz.core.recordings import Episode, Recording
+    from srlviz.data.published import export_published
+
+    ramp = 6 * np.add.outer(np.arange(32), np.arange(32))[..., None] % 200
+
+    def episode(i):
+        return Episode(
+            {
+                'sensors': np.random.default_rng(i).normal(size=(12, 4)).astype(np.float32),
+                'frame': np.stack([(ramp + 4 * t).repeat(3, 2) for t in range(12)]).astype(np.uint8),
+            },
+            factors=dict(airport=np.asarray(['KSEA', 'EGLL'][i]), flight=np.asarray(i)),
+        )
+
+    export_published(
+        Recording([episode(0), episode(1)], hz=5, split=['fit', 'test'], meta=dict(columns=_NAMES)),
+        place / 'set',
+        film=film,
+        targets={'autoregression': {}},
+        segment=8,
+        progress=False,
+    )
+    _up(place)
+
+
+def published_jpg(place):
+    _published(place, 'jpg')
+
+
+def published_mp4(place):
+    _published(place, 'mp4')
+
+
+def read_layout(place):
+    from srlviz.data.published import read_published
+
+    whole_, task = read_published(place, columns='file'), read_published(place, task='autoregression', columns='file')
+    return of_recording(whole_) | of_recording(task, 'task ')
+
+
+_TABLE = csv_with({}, otherwise=numeral(-3e38, 3e38), rows='same')
+
+
+def _sensors(old, new, differ):
+    "A table of sensors may have other names: the file says what its columns are"
+    head, _, body = new.partition(b'\n')
+    names = head.decode().split(',')
+    renamed = old.partition(b'\n')[0] + b'\n' + body
+    return (
+        len({*names}) == len(names) == len(old.partition(b'\n')[0].split(b','))
+        and all(n.strip() for n in names)
+        and _TABLE(old, renamed, differ)
+    )
+
+
+def _in_published(target, kind, rule, make=published_jpg):
+    return Reader(f'published {target}', kind, target, make, read_layout, rule)
+
+
+PUBLISHED = [
+    _in_published('splits.json', 'json', _paper),
+    _in_published('KSEA/flight0/X.csv', 'csv', _sensors),
+    _in_published('KSEA/flight0/autoregression/target.csv', 'csv', _sensors),
+    _in_published('KSEA/flight0/data_3.jpg', 'jpg', plain.same_shapes),
+    _in_published('KSEA/flight0/data.mp4', 'mp4', plain.same_shapes, published_mp4),
+]
+
+# ---- single tables
+
+
+def scores(place):
+    from srlviz.core.scores import paper_scores, save_scores
+
+    save_scores(paper_scores('atari').head(12), place / 'scores.csv')
+
+
+def read_scores(place):
+    from srlviz.core.scores import load_scores
+
+    return {'table': load_scores(place / 'scores.csv')}
+
+
+def _scores(old, new, differ):
+    "Another table may be a good one, but not the beginning of this; a share lies in [0, 1]"
+    from srlviz.core.scores import SCORE_COLUMNS
+
+    key = [c for c in SCORE_COLUMNS if c != 'value']
+    texts = {
+        c: lambda v: bool(v.strip()) and WORDS(v)
+        for c in key
+        if c not in ('study', 'source', 'seed', 'n_codes', 'budget')
+    }
+    free = texts | {'group': WORDS, 'value': numeral(0, 1), 'n_codes': integer(0), 'budget': integer(0)}
+    return not old.startswith(new) and csv_with(free, unique=key)(old, new, differ)
+
+
+def labels(place):
+    from srlviz.envs.atari import annotations
+
+    annotations('fixed', 'pong').to_csv(place / 'labels.csv', index=False)
+
+
+def read_labels(place):
+    from srlviz.envs.atari import annotations
+
+    return {'table': annotations(place / 'labels.csv'), 'as text': annotations(str(place / 'labels.csv'), 'pong')}
+
+
+def _label_rule(old, new, differ):
+    from srlviz.envs.atari import CATEGORIES, GAMES, KINDS as kinds
+
+    category = lambda v: bool(v) and {*v.split('|')} <= {*CATEGORIES}
+    free = dict(
+        game=one_of(*GAMES),
+        variable=lambda v: bool(v.strip()) and WORDS(v),
+        address=integer(0, 127),
+        category=category,
+        kind=one_of(*kinds),
+        evidence=WORDS,
+        object=WORDS,
+        axis=one_of('x', 'y', ''),
+    )
+    return csv_with(
+        free | {c: numeral_or_nothing for c in ('scale', 'offset', 'cross', 'low', 'high')},
+        unique=('game', 'variable'),
+        columns='some',
+    )(old, new, differ)
+
+
+def airports(place):
+    columns = 'id airport_ref airport_ident length_ft width_ft surface lighted closed'.split()
+    columns += [
+        f'{e}_{c}'
+        for e in ('le', 'he')
+        for c in 'ident latitude_deg longitude_deg elevation_ft heading_degT displaced_threshold_ft'.split()
+    ]
+    rng, rows = np.random.default_rng(0), []
+    for i in range(6):
+        lat, lon, length = rng.uniform(-60, 60), rng.uniform(-180, 180), rng.uniform(8000, 12000)
+        rows.append(
+            [
+                i,
+                i,
+                f'X{i:03}',
+                length,
+                150,
+                ['ASP', 'CON'][i % 2],
+                1,
+                0,
+                '36',
+                lat,
+                lon,
+                100,
+                0,
+                '',
+                '18',
+                lat + length * 0.3048 / 111000,
+                lon,
+                '',
+                180,
+                '',
+            ]
+        )
+    pd.DataFrame(rows, columns=columns).to_csv(place / 'runways.csv', index=False)
+
+
+def read_airports(place):
+    from srlviz.envs.runways import Runways
+
+    found = Runways.from_ourairports(place / 'runways.csv')
+    return {'runways': sorted(repr(r) for r in found), 'split': found.split()}
+
+
+_GAPS = {
+    c: numeral_or_nothing
+    for e in ('le', 'he')
+    for c in (f'{e}_elevation_ft', f'{e}_displaced_threshold_ft', f'{e}_heading_degT')
+}
+_POSITION = {f'{e}_{c}_deg': numeral_or_nothing for e in ('le', 'he') for c in ('latitude', 'longitude')}
+_RUNWAYS = csv_with(
+    _GAPS
+    | _POSITION
+    | {
+        'length_ft': numeral_or_nothing,
+        'width_ft': numeral_or_nothing,
+        'lighted': numeral_or_nothing,
+        'closed': numeral_or_nothing,
+        'airport_ident': WORDS,
+        'surface': WORDS,
+        'le_ident': WORDS,
+        'he_ident': WORDS,
+        'id': WORDS,
+        'airport_ref': WORDS,
+    },
+    columns='some',
+)
+
+
+def kept(place):
+    from srlviz.data.atari import prune_factors
+
+    prune_factors(_games(), 0.3, file=place / 'kept.json')
+
+
+def _games():
+    r = toy_recording()
+    r.meta['version'] = 'fixed'
+    return r
+
+
+def read_kept(place):
+    from srlviz.data.atari import prune_factors
+
+    return of_recording(prune_factors(_games(), 0.3, file=place / 'kept.json'))
+
+
+def _kept_rule(old, new, differ):
+    a, b = plain.strict(old), plain.strict(new)
+    names = [*a['entropy']]
+    chosen = b['kept']
+    fine = (
+        isinstance(chosen, list)
+        and chosen
+        and len({*chosen}) == len(chosen)
+        and {*chosen} <= {*names}
+        and {*chosen} <= {*b['entropy']}
+        and all(NUMBER(v) and v >= 0 for v in b['entropy'].values())
+    )
+    return fine and {k: v for k, v in a.items() if k not in ('kept', 'entropy')} == {
+        k: v for k, v in b.items() if k not in ('kept', 'entropy')
+    }
+
+
+TABLES = [
+    Reader('load_scores', 'csv', 'scores.csv', scores, read_scores, _scores),
+    Reader('annotations', 'csv', 'labels.csv', labels, read_labels, _label_rule),
+    Reader('from_ourairports', 'csv', 'runways.csv', airports, read_airports, _RUNWAYS),
+    Reader('prune_factors', 'json', 'kept.json', kept, read_kept, _kept_rule, writes=('kept.json',)),
+]
+
+# ---- weights and results
+
+_CONFIG = dict(file='toy', width=3)
+
+
+def weights(place):
+    import torch
+    from srlviz.core.training import save_weights
+
+    save_weights(
+        place / 'toy.pt',
+        dict(net={'a.weight': torch.arange(12.0).reshape(4, 3), 'a.bias': torch.ones(4)}, epoch=3, losses=[1.0, 0.5]),
+        _CONFIG,
+    )
+
+
+def read_weights(place):
+    from srlviz.core.training import load_weights
+
+    return _flat(load_weights(place / 'toy.pt', _CONFIG))
+
+
+def _flat(x, path=''):
+    if not isinstance(x, (dict, list)):
+        return {path: x}
+    return {
+        k: v
+        for key, value in (x.items() if isinstance(x, dict) else enumerate(x))
+        for k, v in _flat(value, f'{path}.{key}').items()
+    } or {path: x}
+
+
+def agent(place):
+    import torch
+    from srlviz.agents.ppo import ActorCritic
+    from srlviz.studies.agents import AtariAgent, ScreenCNN
+
+    about = dict(
+        game='pong',
+        n_actions=6,
+        size=[210, 160],
+        n_codes=4,
+        shrink=2,
+        steps=10,
+        seed=0,
+        ppo=dict(gamma=0.99),
+        games=2,
+        mean_return=-20.0,
+    )
+    torch.manual_seed(0)
+    AtariAgent(ActorCritic(ScreenCNN(4, 1, (210, 160), shrink=2), 4, 6), about).save(place / 'agent.pt')
+
+
+def read_agents(place):
+    from srlviz.encoders.ppo_features import read_agent
+    from srlviz.studies.agents import load_agent
+
+    about, state = read_agent(place / 'agent.pt')
+    whole_ = load_agent(place / 'agent.pt')
+    action = whole_.policy()(np.zeros((210, 160), np.uint8), np.random.default_rng(0))
+    return (
+        _flat(about, 'about')
+        | _flat(dict(state), 'weights')
+        | {'look': len(repr(whole_)) > 0, 'acts': 0 <= int(action) < 6}
+    )
+
+
+def memory(place):
+    from srlviz.core.training import save_weights
+
+    save_weights(place / 'memory.pt', dict(_memory().state_dict()), _CONFIG)
+
+
+def _memory():
+    import torch
+    from srlviz.memories.recurrent import GRU
+
+    torch.manual_seed(0)
+    return GRU(3, 4)
+
+
+def read_memory(place):
+    from srlviz.core.training import load_weights
+
+    m = _memory()
+    content = load_weights(place / 'memory.pt', _CONFIG)
+    try:
+        m.load_state_dict(content)
+    except RuntimeError as e:
+        raise ValueError(str(e)) from e  # torch's own: it knows no file, and names model and tensor
+    return _flat({k: v for k, v in m.state_dict().items() if 'extra' not in k}, 'weights')
+
+
+def probe(place):
+    from srlviz.evaluate.probe import linear_probe
+
+    rng = np.random.default_rng(0)
+    index = lambda n: pd.MultiIndex.from_product([[0, 1], range(n // 2)], names=['episode', 't'])
+    sizes = dict(probe=40, valid=20, test=20)
+    factors = {
+        s: pd.DataFrame(dict(x=rng.integers(0, 3, n), y=rng.integers(0, 2, n)), index=index(n))
+        for s, n in sizes.items()
+    }
+    linear_probe(
+        {s: rng.normal(size=(n, 2)).astype(np.float32) for s, n in sizes.items()},
+        factors,
+        n_classes=4,
+        epochs=2,
+        batch_size=10,
+        progress=False,
+    ).save(place / 'probe.npz')
+
+
+def read_probe(place):
+    from srlviz.evaluate.probe import ProbeResult
+
+    r = ProbeResult.load(place / 'probe.npz')
+    return dict(
+        truth=r.truth,
+        predictions=r.predictions,
+        history=r.history_,
+        norm=r.norm,
+        protocol=r.protocol,
+        constant=r.constant,
+        weight=r.weight_,
+        bias=r.bias_,
+        values=r.values,
+        scores=r.scores,
+        caveats=r.caveats,
+        confusion=r.confusion(list(r.truth)[0]),
+        look=len(repr(r)) > 0,
+    )
+
+
+def _probe_values(name, a):
+    if name in ('truth.npy', 'predictions.npy'):
+        return bool(((a >= 0) & (a < 256)).all())
+    if name == 'rows.npy':
+        return bool((a >= 0).all())
+    if name in ('norm.npy', 'protocol.npy'):
+        return str(a) in ('none', 'standardize', 'paper', 'fixed')
+    return _FINITE(name, a)
+
+
+_ABOUT = {
+    f'state.about.{k}': v
+    for k, v in dict(steps=whole(), seed=whole(), games=whole(), mean_return=NUMBER, ppo=ANY).items()
+} | {'state.about.ppo.*': ANY, 'state.about.played*': ANY}
+_EXTRA = 'GRU', '_extra_state', 'these are weights of'
+WEIGHTS = [
+    Reader(
+        'load_weights', 'weights', 'toy.pt', weights, read_weights, plain.weights_with({'state': ANY, 'state.*': ANY})
+    ),
+    Reader(
+        'read_agent, load_agent', 'weights', 'agent.pt', agent, read_agents, plain.weights_with(_ABOUT, finite=True)
+    ),
+    Reader('memory state', 'weights', 'memory.pt', memory, read_memory, plain.weights_with({}), says=_EXTRA),
+    Reader('ProbeResult.load', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values)),
+]
+
+# ---- notebooks
+
+
+def study(place):
+    import nbformat.v4 as nb
+
+    picture = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    figure = dict(data=[dict(type='scatter', x=[1, 2], y=[3, 4])], layout=dict(title=dict(text='t')))
+    outputs = [
+        nb.new_output('stream', name='stdout', text='hello\n'),
+        nb.new_output('display_data', data={'text/html': '<b>7</b>', 'text/plain': '7'}),
+        nb.new_output('display_data', data={'image/png': picture, 'text/plain': 'picture'}),
+        nb.new_output('display_data', data={'application/vnd.plotly.v1+json': figure}),
+        nb.new_output('display_data', data={'text/markdown': '*well*'}),
+        nb.new_output('error', ename='E', evalue='no', traceback=['\x1b[31mno\x1b[0m']),
+    ]
+    cells = [
+        nb.new_markdown_cell('# A small study\n\nwhat it *is*'),
+        nb.new_code_cell(
+            "game: str = 'pong' # which\nsteps: int = 100\nrates: list = [1, 2.5] # of what",
+            metadata=dict(tags=['parameters']),
+        ),
+        nb.new_code_cell('#| hide\nprint(1)', outputs=outputs, execution_count=1),
+    ]
+    for i, c in enumerate(cells):
+        c['id'] = f'c{i}'
+    book = nb.new_notebook(
+        cells=cells,
+        metadata=dict(
+            kernelspec=dict(name='python3', display_name='Python 3', language='python'),
+            language_info=dict(name='python'),
+            papermill=dict(parameters=dict(game='boxing'), start_time='2025-01-01T00:00:00', duration=7.0),
+        ),
+    )
+    (place / 'study.ipynb').write_text(json.dumps(book, indent=1))
+
+
+def read_study(place):
+    from srlviz.studies.run import list_studies, study_parameters, study_title, to_html
+
+    path = place / 'study.ipynb'
+    out = dict(parameters=study_parameters(path), title=study_title(path), list=list_studies(place))
+    page = to_html(path, place / 'page.html').read_text(encoding='utf-8')
+    return out | {'page': page[page.index('<body') :]}
+
+
+def _atari(place):
+    from srlviz.data.atari import record_atari
+
+    return record_atari('pong', 40, seed=0, n_streams=2, n_jobs=1, out=place, progress=False)
+
+
+def game(place):
+    "What a recorder leaves that is killed at once"
+    import shutil
+
+    _atari(place / 'set')
+    shutil.copytree(
+        place / 'set' / 'meta', place / 'meta', ignore=lambda folder, names: [n for n in names if n != 'request.json']
+    )
+    shutil.rmtree(place / 'set')
+
+
+def read_game(place):
+    return of_recording(_atari(place))
+
+
+_GAME = 'meta', 'meta/*', 'partial', 'partial/*', 'frames', 'frames/*', 'steps', 'steps/*', 'episodes.parquet', '.lock'
+STUDIES = [
+    Reader('study notebooks', 'notebook', 'study.ipynb', study, read_study, plain.notebook, writes=('page.html',)),
+    Reader(
+        'record_atari meta/request.json',
+        'json',
+        'meta/request.json',
+        game,
+        read_game,
+        writes=_GAME,
+        says=('holds another recording', 'holds files that are not a recording'),
+    ),
+]
+
+READERS = [*RECORDINGS, *FLIGHTS, *PUBLISHED, *TABLES, *WEIGHTS, *STUDIES]

@@ -1,0 +1,556 @@
+"""Each case in a process of its own, with limits of time and memory; what was there before is compared with what is."""
+
+import hashlib, json, os, random, select, shutil, signal, stat, sys, tempfile, time, traceback
+from collections import Counter, deque
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+from . import mutate
+
+LIMIT = 10.0  # seconds
+MOST = 2**31  # bytes that reading may take
+ROOM = MOST + 2**28  # bytes that a case may ask for before it is refused
+
+# a reader is sound if all its cases are in the first row
+GOOD = ('named', 'by verify', 'harmless', 'plain values')
+BAD = ('bare', 'silent', 'hang', 'memory', 'outside', 'ran', 'killed', 'broken')
+VERDICTS = GOOD + BAD
+
+
+class Result(NamedTuple):
+    """One case: what was done to the file, and what came of it."""
+
+    reader: str
+    case: int
+    mutation: str
+    verdict: str
+    message: str
+    seconds: float
+    mb: float
+
+
+def case_rng(reader: str, case: int, seed: int) -> random.Random:
+    """Give the generator of a case; the same on every machine."""
+    return random.Random(f'{seed} {reader} {case}')
+
+
+# ---- what there is in a folder
+
+
+def snapshot(root: Path) -> dict[str, tuple]:
+    """Give path -> type, size, time of change and hash of all that is below a folder; links are not followed."""
+    out = {}
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            path = Path(folder, name)
+            s, told = path.lstat(), ''
+            if stat.S_ISREG(s.st_mode):
+                told = (
+                    s.st_mtime_ns,
+                    s.st_size,
+                    hashlib.sha256(path.read_bytes()).hexdigest() if s.st_size < 2**27 else '',
+                )
+            elif stat.S_ISLNK(s.st_mode):
+                told = os.readlink(path)
+            out[path.relative_to(root).as_posix()] = stat.S_IFMT(s.st_mode), told
+    return out
+
+
+def foreign_changes(before: dict, after: dict, writes: tuple[str, ...]) -> list[str]:
+    """List what was made, changed or removed that is not among the patterns of what a reader may write."""
+    verb = lambda p: 'made' if p not in before else 'removed' if p not in after else 'changed'
+    differ = [p for p in {**before, **after} if before.get(p) != after.get(p)]
+    return [f'{verb(p)} {p}' for p in differ if not any(fnmatch(p, w) for w in writes)]
+
+
+# ---- what Python says that it does
+
+_EVENTS = {
+    'os.remove': (0,),
+    'os.rename': (0, 1),
+    'os.mkdir': (0,),
+    'os.rmdir': (0,),
+    'os.link': (0, 1),
+    'os.symlink': (1,),
+    'os.truncate': (0,),
+    'os.chmod': (0,),
+    'shutil.rmtree': (0,),
+}
+_RUNS = (
+    'subprocess.Popen',
+    'os.system',
+    'os.exec',
+    'os.posix_spawn',
+    'os.spawn',
+    'pickle.find_class',
+    'socket.connect',
+    'socket.getaddrinfo',
+)
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class Watch:
+    """Notes, while it is on, what Python writes outside of a folder, and what it starts."""
+
+    def __init__(self, root: Path):
+        self.root, self.on, self.outside, self.ran = os.path.realpath(root), False, [], []
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event, args):
+        if not self.on:
+            return
+        if event in _RUNS:
+            self.ran.append(f'{event} {args[:2]!r:.100}')
+        elif event == 'open' and isinstance(args[2], int) and args[2] & _WRITING:
+            self._write('open', args[0])
+        elif event in _EVENTS:
+            for i in _EVENTS[event]:
+                self._write(event, args[i])
+
+    def _write(self, event, path):
+        with suppress(TypeError, ValueError):
+            path = os.path.abspath(os.fsdecode(path))
+            if not path.startswith((self.root + '/', '/dev/', '/proc/')) and '__pycache__' not in path:
+                self.outside.append(f'{event} {path:.100}')
+
+
+# ---- memory, from what the kernel says
+
+
+def status(field: str) -> int:
+    """Give a field of /proc/self/status in bytes."""
+    text = Path('/proc/self/status').read_text()
+    return int(text.partition(f'{field}:')[2].split()[0]) * 1024
+
+
+def start_measuring() -> int:
+    """Begin a new peak of memory; give what is in use."""
+    with suppress(OSError):
+        Path('/proc/self/clear_refs').write_text('5')
+    return status('VmRSS')
+
+
+_WANT = (
+    'Unable to allocate',
+    'bad_alloc',
+    'not enough memory',
+    'malloc of size',
+    'realloc of size',
+    'MemoryError',
+    'File too large',
+    "can't allocate memory",
+)
+
+
+def wanted_memory(e: BaseException | None) -> bool:
+    """True if what was raised, or anything that led to it, was for want of memory."""
+    seen = set()
+    while e is not None and id(e) not in seen:
+        seen.add(id(e))
+        if isinstance(e, MemoryError) or any(w in str(e) for w in _WANT):
+            return True
+        e = e.__cause__ or e.__context__
+    return False
+
+
+# ---- values
+
+
+def digest(value, root: str) -> str:
+    """Give type and shape, a colon, and a hash of whatever a reader gives; temporary folders are left out of texts."""
+    import numpy as np, pandas as pd, torch
+
+    if isinstance(value, torch.Tensor):
+        if value.numel() * value.element_size() > MOST:
+            return f'{value.dtype}{tuple(value.shape)}:a view'  # of few bytes
+        value = value.detach().numpy()
+    if isinstance(value, (pd.DataFrame, pd.Series)):
+        frame = value.to_frame() if isinstance(value, pd.Series) else value
+        index, told = (
+            frame.index.tolist(),
+            [[str(k), [_plain(x) for x in frame.iloc[:, i]]] for i, k in enumerate(frame)],
+        )
+        return f'table{frame.shape}:{_hash(json.dumps([str(index), told], default=str).replace(root, ""))}'
+    if isinstance(value, np.ndarray) and value.dtype.kind in 'biufc':
+        return f'{value.dtype}{value.shape}:{_hash(np.ascontiguousarray(value).tobytes())}'
+    if isinstance(value, np.ndarray):
+        return f'text{value.shape}:{_hash(json.dumps(value.tolist(), default=str))}'
+    text = json.dumps(value, default=_plain, sort_keys=True).replace(root, '')
+    return f'{type(value).__name__}:{_hash(text)}'
+
+
+def _plain(x):
+    if hasattr(x, 'tolist'):
+        return x.tolist()
+    if isinstance(x, (str, int, float, bool, type(None), list, dict)):
+        return x
+    return repr(x)
+
+
+def _hash(x: str | bytes) -> str:
+    return hashlib.sha256(x if isinstance(x, bytes) else x.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
+
+
+# ---- one case, in its own process
+
+
+class Told(NamedTuple):
+    """What came of a call: its parts, or what it raised."""
+
+    parts: dict | None = None
+    error: str = ''
+    named: bool = True
+    memory: bool = False
+
+
+def attempt(call, root: str, names) -> Told:
+    """Call a reader on the mutated specimen."""
+    try:
+        parts = {k: digest(v, root) for k, v in call().items()}
+        return Told(parts)
+    except BaseException as e:
+        if isinstance(e, (KeyboardInterrupt, SystemExit)) and not str(e):
+            raise
+        kind = type(e).__name__ if type(e).__module__ == 'builtins' else f'{type(e).__module__}.{type(e).__name__}'
+        frames = traceback.extract_tb(e.__traceback__)
+        where = next((f'{Path(f.filename).name}:{f.lineno}' for f in reversed(frames) if '/srlviz/' in f.filename), '')
+        text = ' '.join(str(e).replace(root, '<root>').split())
+        told = f'{kind} at {where}: {text:.300}'
+        plain_type = (
+            type(e).__module__ == 'builtins'
+            and isinstance(e, (ValueError, OSError))
+            and not isinstance(e, UnicodeError)
+        )
+        return Told(None, told, plain_type and names(str(e)), wanted_memory(e))
+
+
+def judge(reader, read: Told, check: Told | None, base: dict, same: bool, signed: bool, plain) -> tuple[str, str]:
+    """Give the verdict of a case from what reading and verifying said."""
+    for told in filter(None, (read, check)):
+        if told.memory:
+            return 'memory', told.error
+        if told.error and not told.named:
+            return 'bare', told.error
+    faults = '' if check is None else check.error
+    if read.error:
+        if check is not None and not faults:
+            return 'silent', f'verify finds nothing; reading: {read.error}'
+        return 'named', read.error
+    differ = {k: (base.get(k), read.parts.get(k)) for k in {**base, **read.parts} if base.get(k) != read.parts.get(k)}
+    told = ', '.join(f'{k} ({a} -> {b})' for k, (a, b) in [*differ.items()][:3])
+    if faults:
+        return ('by verify', told) if differ else ('named', faults)
+    if check is not None and reader.sign and not signed and not same:
+        return 'silent', 'verify finds nothing; ' + told
+    if not differ:
+        return 'harmless', ''
+    return ('plain values' if plain(list(differ.values())) else 'silent'), told
+
+
+class Stage:
+    """The folder of a case: set/ or a file, a stranger's folder beside it, and a home."""
+
+    def __init__(self, root: Path, specimen: Path):
+        self.root, self.place, self.victim = root, root / 'case', root / 'victim'
+        shutil.copytree(specimen, self.place, symlinks=True)
+        (self.place / 'diary.txt').write_text('dear diary')
+        for name in ('home', 'home/run', 'tmp', 'cwd'):
+            (root / name).mkdir()
+        for name in (
+            'keep',
+            'keep.json',
+            'keep.npy',
+            'keep.zip',
+            'keep.parquet',
+            'keep.html',
+            'meta/info',
+            'meta/info.json',
+            'meta/info.npy',
+            'frame.npy',
+            'frame.json',
+            'steps/000.parquet',
+            'partial/000000.json',
+            'cache/frame.npy',
+        ):
+            path = self.victim / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text('a thesis')
+
+    def enter(self):
+        "Be the process of this case: nothing of the user's home or temporary files is near"
+        os.environ |= dict(
+            HOME=str(self.root / 'home'),
+            XDG_CACHE_HOME=str(self.root / 'home/.cache'),
+            XDG_RUNTIME_DIR=str(self.root / 'home/run'),
+            TMPDIR=str(self.root / 'tmp'),
+        )
+        tempfile.tempdir = None
+        os.chdir(self.root / 'cwd')
+
+
+_OURS = 'home/*', 'tmp/*'  # where any reader may write
+
+
+def _limits():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (status('VmSize') + ROOM,) * 2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, root: Path, say) -> None:
+    """Mutate a copy of the specimen, read it and say what came of it. A case of None changes nothing."""
+    stage, watch = Stage(root, specimen), Watch(root)
+    stage.enter()
+    target, rng, signed = next(stage.place.glob(reader.target)), case_rng(reader.name, case, seed), False
+    files = [p.relative_to(stage.place).as_posix() for p in stage.place.rglob('*') if p.is_file()]
+    old, said = target.read_bytes(), 'nothing'
+    if case is not None:
+        said = mutate.apply(reader.kind, case, target, rng, stage.victim)
+        if reader.sign and rng.random() < 0.5 and not target.is_symlink() and target.is_file():
+            signed = True
+            reader.sign(stage.place, reader.target)
+            said += ', signed again'
+    say(said.replace(str(root), '<root>'))
+    new = target.read_bytes() if target.is_file() and target.resolve() != Path('/dev/zero') else None
+    names = _names(reader, stage, target, files)
+    before, start = snapshot(root), time.monotonic()
+    _limits()
+    in_use, watch.on = start_measuring(), True
+    read = attempt(lambda: reader.touch(stage.place), str(root), names)
+    check = None if reader.verify is None else attempt(lambda: reader.verify(stage.place), str(root), names)
+    watch.on, peak, seconds = False, status('VmHWM') - in_use, time.monotonic() - start
+    changes = foreign_changes(before, snapshot(root), (*_OURS, *(f'case/{w}' for w in reader.writes))) + watch.outside
+
+    def plain(differ):
+        try:
+            return bool(new is not None and not target.is_symlink() and reader.plain(old, new, differ))
+        except Exception:
+            return False
+
+    if watch.ran:
+        verdict, message = 'ran', '; '.join(watch.ran[:3])
+    elif changes:
+        verdict, message = 'outside', '; '.join(changes[:4])
+    elif peak > MOST:
+        verdict, message = 'memory', read.error
+    else:
+        verdict, message = judge(reader, read, check, base, new == old, signed, plain)
+    say(
+        dict(
+            verdict=verdict,
+            message=message,
+            seconds=seconds,
+            mb=peak / 2**20,
+            parts=read.parts,
+            error=read.error or (check.error if check else ''),
+        )
+    )
+
+
+def _names(reader, stage: Stage, target: Path, files: list[str]):
+    "Does a text tell which file it is about? The mutated one, its folder (if not the whole), or another of the set"
+    known = [target.name, *reader.says, *(f for f in files if f != 'diary.txt')]
+    if target.parent != stage.place:
+        known.append(target.parent.as_posix())
+    return lambda text: any(k in text for k in known)
+
+
+# ---- many cases
+
+
+def cpu_time(pid: int) -> tuple[float, bool]:
+    """Give the seconds that a process has worked, and if it waits for something else than its turn."""
+    try:
+        fields = [Path(p, 'stat').read_text().rpartition(')')[2].split() for p in Path(f'/proc/{pid}/task').iterdir()]
+        total = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    except (OSError, IndexError):
+        return 0.0, False
+    return sum(map(int, total[11:13])) / os.sysconf('SC_CLK_TCK'), not any(f[0] in 'RD' for f in fields)
+
+
+class _Running:
+    "A process that says lines of JSON"
+
+    def __init__(self, work, root: Path, limit: float):
+        self.root, self.limit, self.lines, self.rest = root, limit, [], b''
+        root.mkdir(parents=True)
+        self.fd, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(self.fd)
+            _alone(write, work)
+        os.close(write)
+        with suppress(OSError):
+            os.setpgid(self.pid, self.pid)  # here too: whoever comes first
+        self.used, self.until, self.last = 0.0, time.monotonic() + 6 * limit, time.monotonic() + 20 * limit
+
+    def hear(self) -> bool:
+        "Take what was said; False at the end"
+        data = os.read(self.fd, 1 << 20)
+        *lines, self.rest = (self.rest + data).split(b'\n')
+        self.lines += map(json.loads, lines)
+        if lines:
+            self.until = time.monotonic() + self.limit
+        return bool(data)
+
+    def stuck(self) -> bool:
+        "Has it had its time? One that waits for a busy machine has not"
+        used, waits = cpu_time(self.pid)
+        before, self.used = self.used, used
+        if used >= self.limit or waits and used - before < 0.05 or time.monotonic() > self.last:
+            return True
+        self.until = time.monotonic() + self.limit / 2
+        return False
+
+    def end(self, kill: bool = False) -> int:
+        if kill:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        os.close(self.fd)
+        code = os.waitpid(self.pid, 0)[1]
+        shutil.rmtree(self.root, ignore_errors=True)
+        return code
+
+
+def _alone(write: int, work) -> None:
+    "In the child: no terminal, no errors to the parent, no way back"
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in 0, 1, 2:
+            os.dup2(null, fd)
+        sys.dont_write_bytecode = True
+        work(lambda x: os.write(write, json.dumps(x).encode() + b'\n'))
+        code = 0
+    except BaseException:
+        with suppress(BaseException):
+            os.write(write, json.dumps(dict(broken=traceback.format_exc())).encode() + b'\n')
+    finally:
+        os._exit(code)
+
+
+class Broken(RuntimeError):
+    """The fuzzer itself, or a specimen, does not work."""
+
+
+def run_all(todo, jobs: int, limit: float, where: Path):
+    """Run (key, work) in processes, `jobs` at a time; yield key, its lines, how it ended ('', 'hang', 'signal n')."""
+    todo, live, n = deque(todo), {}, 0
+    try:
+        while todo or live:
+            while todo and len(live) < jobs:
+                key, work = todo.popleft()
+                root = where / f'{n:06}'
+                n += 1
+                p = _Running(lambda say, work=work, root=root: work(root, say), root, limit)
+                live[p.fd] = key, p
+            now = time.monotonic()
+            ready, _, _ = select.select([*live], [], [], max(0, min(p.until for _, p in live.values()) - now))
+            for fd in ready:
+                key, p = live[fd]
+                if p.hear():
+                    continue
+                del live[fd]
+                code = p.end()
+                yield key, p.lines, f'signal {os.WTERMSIG(code)}' if os.WIFSIGNALED(code) else ''
+            for fd, (key, p) in [*live.items()]:
+                if fd in ready or time.monotonic() < p.until or not p.stuck():
+                    continue
+                del live[fd]
+                p.end(kill=True)
+                yield key, p.lines, 'hang'
+    finally:
+        for _, p in live.values():
+            p.end(kill=True)
+
+
+def _broken(lines) -> str:
+    return next((x['broken'] for x in lines if isinstance(x, dict) and 'broken' in x), '')
+
+
+def make_specimens(readers, jobs: int, where: Path) -> dict:
+    """Make each specimen once, in processes of their own, so that this one stays as it is; give maker -> folder."""
+    makers = list(dict.fromkeys(r.make for r in readers))
+    place = {m: where / 'specimens' / m.__name__ for m in makers}
+
+    def work(m):
+        return lambda root, say: (place[m].mkdir(parents=True), m(place[m]), say('made'))
+
+    for m, lines, ended in run_all([(m, work(m)) for m in makers], jobs, 60.0, where / 'making'):
+        if ended or lines != ['made']:
+            raise Broken(f'the specimen {m.__name__} was not made: {ended} {_broken(lines)}')
+    return place
+
+
+def fuzz(readers, cases, seed: int = 0, jobs: int = 1, limit: float = LIMIT, told=lambda result: None) -> list[Result]:
+    """Run cases of readers, sorted by reader and case.
+
+    Parameters
+    ----------
+    readers : of `readers.READERS`
+    cases : reader -> numbers of cases
+    told : called with each result as it comes
+    """
+    where = Path(tempfile.mkdtemp(prefix='srlviz-fuzz-'))
+    try:
+        place = make_specimens(readers, jobs, where)
+
+        def work(r, case, base):
+            return lambda root, say: perform(r, case, seed, place[r.make], base, root, say)
+
+        bases = {}
+        for r, lines, ended in run_all([(r, work(r, None, {})) for r in readers], jobs, 6 * limit, where / 'base'):
+            last = lines[-1] if lines else ''
+            if (
+                ended
+                or _broken(lines)
+                or not isinstance(last, dict)
+                or last['error']
+                or last['verdict'] in ('outside', 'ran', 'memory')
+            ):
+                raise Broken(f'the untouched specimen of {r.name} is not read: {ended} {_broken(lines) or last}')
+            bases[r] = last['parts']
+        results = []
+        pairs = sorted(
+            ((i, c) for i, r in enumerate(readers) for c in cases(r)), key=lambda x: x[1]
+        )  # all readers from the start
+        todo = [((readers[i], c), work(readers[i], c, bases[readers[i]])) for i, c in pairs]
+        for (r, c), lines, ended in run_all(todo, jobs, limit, where / 'cases'):
+            results.append(_result(r, c, lines, ended, limit))
+            told(results[-1])
+        order = {r.name: i for i, r in enumerate(readers)}
+        return sorted(results, key=lambda x: (order[x.reader], x.case))
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+
+
+def _result(r, case, lines, ended, limit) -> Result:
+    said = lines[0] if lines and isinstance(lines[0], str) else ''
+    if broken := _broken(lines) or ('' if said else f'the mutation did not end: {ended}'):
+        return Result(r.name, case, said, 'broken', broken, 0.0, 0.0)
+    if len(lines) > 1:
+        x = lines[1]
+        return Result(r.name, case, said, x['verdict'], x['message'], round(x['seconds'], 2), round(x['mb'], 1))
+    verdict, message = (
+        ('hang', f'more than {limit:g} s') if ended == 'hang' else ('killed', ended or 'the process ended itself')
+    )
+    return Result(r.name, case, said, verdict, message, limit if ended == 'hang' else 0.0, 0.0)
+
+
+def table(results: list[Result]):
+    """Count verdicts: one row a reader and their sum."""
+    import pandas as pd
+
+    counts = {}
+    for r in results:
+        counts.setdefault(r.reader, Counter())[r.verdict] += 1
+    out = pd.DataFrame([[c[v] for v in VERDICTS] for c in counts.values()], index=list(counts), columns=list(VERDICTS))
+    out.loc['all'] = out.sum()
+    return out.rename_axis('reader')

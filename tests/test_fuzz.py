@@ -1,0 +1,67 @@
+"""Files of strangers: every reader names what is wrong with them, and nothing else (a sample; all in make slow)."""
+
+import json, os, subprocess, sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fuzz import mutate, run  # noqa: E402
+
+TESTS = Path(__file__).parent
+pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='the fuzzer forks, and reads /proc')
+
+
+def fuzz(*arguments, module='fuzz'):
+    "Run the fuzzer in a process of its own, which has few threads and forks well"
+    paths = [str(TESTS), *filter(None, [os.environ.get('PYTHONPATH')])]
+    return subprocess.run(
+        [sys.executable, '-m', module, *map(str, arguments)],
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        env=os.environ | {'PYTHONPATH': os.pathsep.join(paths)},
+    )
+
+
+def test_a_sample():
+    "The mutations are the same at each run"
+    r = fuzz('--sample', 10)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+@pytest.mark.slow
+def test_all():
+    r = fuzz('--cases', 300, '--jobs', os.cpu_count())
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_planted_faults_are_seen():
+    "Readers that are bare, silent, slow, greedy, or write elsewhere; and one that is sound"
+    r = fuzz(module='fuzz.planted')
+    assert r.returncode == 0, r.stderr
+    found = json.loads(r.stdout)
+    assert set(found.pop('good')) == {'named', 'harmless', 'plain values'}
+    for reader, verdicts in found.items():
+        assert set(verdicts) == {reader.split(',')[0].split(' ')[0]}, (reader, verdicts)
+
+
+@pytest.mark.parametrize(
+    'kind, data', [('json', b'{"a": [1, 2], "b": {"c": "d"}}'), ('csv', b'a,b\n1,2\n3,4\n'), ('text', b'a\nb\n')]
+)
+def test_a_case_is_repeated(kind, data, tmp_path):
+    "By its number and the seed; another seed gives another"
+
+    def changed(case, seed, name):
+        victim, path = tmp_path / name / 'victim', tmp_path / name / 'case' / 'deep' / 'file'
+        path.parent.mkdir(parents=True)
+        victim.mkdir()
+        path.write_bytes(data)
+        said = mutate.apply(kind, case, path, run.case_rng('toy', case, seed), victim)
+        return said, path.read_bytes() if path.is_file() else None
+
+    cases = range(len(mutate.MENUS[kind]))
+    told = [[changed(c, seed, f'{kind}{k}-{c}') for c in cases] for k, seed in enumerate((0, 0, 1))]
+    assert [said.replace('0-', '1-') for said, _ in told[0]] == [said for said, _ in told[1]]
+    assert sum(x[1] == y[1] for x, y in zip(told[0], told[1])) > 0.8 * len(cases)
+    assert sum(x == y for x, y in zip(told[0], told[2])) < 0.5 * len(cases)
