@@ -159,7 +159,8 @@ def load_weights(path: str|Path, config: dict, device='cpu') -> dict:
     """
     with reading(path, 'a weights file of srlviz', 'take it from its source again, or make it anew'):
         archive, most = _archive(path)
-        content = torch.load(archive, map_location=device, weights_only=True)
+        try: content = torch.load(archive, map_location=device, weights_only=True)
+        except Exception as e: raise ValueError(f"torch does not take it: {type(e).__name__}") from None   # torch advises to trust it
         check_fields(content, {'config': TEXT, 'state': TABLE}, path)
         saved = json.loads(content['config'])
         if not isinstance(saved, dict): raise ValueError(f"its configuration is {saved!r:.80}")

@@ -1,0 +1,787 @@
+"""Score tables, weights, checkpoints, labels, runways, notes and temporary places that somebody forged.
+
+Each is named, none hangs, nothing else is touched.
+"""
+
+import configparser, importlib.metadata, io, json, math, os, re, threading, zipfile
+from pathlib import Path
+
+import gymnasium, numpy as np, pandas as pd, pytest, torch
+from gymnasium.vector import SyncVectorEnv
+from packaging.requirements import Requirement
+
+from srlviz.agents.ppo import PPO, ActorCritic, PPOConfig
+from srlviz.core.files import sample_path
+from srlviz.core.recordings import load_recording
+from srlviz.core.scores import SCORE_COLUMNS, load_scores, paper_scores, save_scores
+from srlviz.core.training import epoch_batches, load_weights, save_weights, seeded, train
+from srlviz.data import atari as recorder
+from srlviz.data.atari import game_returns, prune_factors, record_atari, split_episodes
+from srlviz.encoders.ppo_features import AGENT_FILE, PPOFeatures, agent_file, read_agent
+from srlviz.envs.atari import annotations
+from srlviz.envs.runways import Runways
+from srlviz.evaluate.probe import ProbeResult, linear_probe
+from srlviz.memories.recurrent import GRU
+from srlviz.studies import probing
+from srlviz.studies.agents import load_agent
+
+ROOT = Path(__file__).parents[1]
+needs_pipes = pytest.mark.skipif(not hasattr(os, 'mkfifo'), reason='this system has no named pipes')
+
+
+def refused(says, path, f, *args, **kw):
+    "A ValueError that names the file, and says what is wrong with it"
+    with pytest.raises(ValueError) as e:
+        f(*args, **kw)
+    assert str(path) in str(e.value) and re.search(says, str(e.value)), str(e.value)
+
+
+def in_time(f, pipe, seconds=60):
+    "What a function gives or raises; a failure, not a hang, if it waits for somebody to write to the pipe"
+    told = []
+
+    def run():
+        try:
+            told.append((f(), None))
+        except BaseException as e:
+            told.append((None, e))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # let it go
+        pytest.fail(f'it waits for {pipe.name}', pytrace=False)
+    value, error = told[0]
+    if error is not None:
+        raise error
+    return value
+
+
+# ---- score tables
+
+
+def scores(n=6):
+    row = dict(study='atari', source='srlviz', task='pong', method='st_dim', target='mean', group='all', metric='f1')
+    return pd.DataFrame([row | dict(seed=i, value=0.1 + i / 10) for i in range(n)])[list(SCORE_COLUMNS)]
+
+
+PLAIN = scores().to_csv(index=False)
+LAST = PLAIN.splitlines()[-1]
+FORGED_SCORES = {
+    'a cell too few': (PLAIN.replace('st_dim,2', '2'), 'line 4: expected 9 cells, .* got 8'),
+    'a cell too many': (PLAIN.replace('st_dim,2', 'st_dim,2,7'), 'line 4: expected 9 cells, .* got 10'),
+    'a column that is gone': (scores().drop(columns='group').to_csv(index=False), r"line 1: .*missing: \['group'\]"),
+    'a column twice': (PLAIN.replace('target', 'task', 1), r"line 1: .*not expected: \['task'\]"),
+    'an underscore in a value': (PLAIN.replace(',0.4', ',1_0'), "line 5, column value: .* got '1_0'"),
+    'an underscore in a seed': (PLAIN.replace('st_dim,3,', 'st_dim,1_0,'), "line 5, column seed: .* got '1_0'"),
+    'a blank in a seed': (PLAIN.replace('st_dim,3,', 'st_dim, 3,'), "line 5, column seed: .* got ' 3'"),
+    'a digit of another script': (PLAIN.replace('st_dim,3,', 'st_dim,３,'), "line 5, column seed: .* got '３'"),
+    'a seed without end': (PLAIN.replace('st_dim,3,', f'st_dim,{"9" * 30},'), 'line 5, column seed: '),
+    'an f1 of 99': (PLAIN.replace(',0.4', ',99'), 'line 5, column value: f1 .* from 0 to 1, got 99'),
+    'an f1 below 0': (PLAIN.replace(',0.4', ',-0.4'), 'line 5, column value: f1 .* got -0.4'),
+    'not a number': (PLAIN.replace(',0.4', ',nan'), "line 5, column value: .* got 'nan'"),
+    'infinity': (PLAIN.replace(',0.4', ',inf'), "line 5, column value: .* got 'inf'"),
+    'a number too large': (PLAIN.replace(',0.4', ',1e999'), "line 5, column value: .* got '1e999'"),
+    'one key twice': (PLAIN + LAST + '\n', 'line 8: one key, several rows; line 7 has the same key'),
+    'an unknown study': (PLAIN.replace('atari', 'atary', 1), "line 2, column study: unknown study 'atary'"),
+    'a cell of 200 kB': (PLAIN.replace('pong', 'p' * 200_000, 1), 'line 2: field larger'),
+    'an escape sequence': (PLAIN.replace('pong', '\x1b[2Jpong', 1), 'line 2: .*x1b'),
+    'a zero byte': (PLAIN.replace('pong', 'po\0ng', 1), 'line 2: .*x00'),
+    'a quote that never ends': (PLAIN.replace('pong', '"pong', 1), 'line 2: unexpected end of data'),
+    'bytes that are no text': (PLAIN.encode().replace(b'pong', b'p\xffng', 1), 'UnicodeDecodeError'),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_SCORES)
+def test_a_forged_score_table_is_named(name, tmp_path):
+    text, says = FORGED_SCORES[name]
+    path = tmp_path / 'scores.csv'
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    refused(says, path, load_scores, path)
+
+
+def test_a_score_table_cut_at_the_end_of_any_line_is_noticed(tmp_path):
+    path = save_scores(scores(), tmp_path / 'scores.csv')
+    lines = path.read_bytes().splitlines(keepends=True)
+    for n in range(len(lines)):
+        path.write_bytes(b''.join(lines[:n]))
+        refused('empty or cut off', path, load_scores, path)
+
+
+def test_tables_of_before_and_of_others_are_still_read(tmp_path):
+    "The shipped ones, and one from a spreadsheet: a mark, and other ends of lines; and ours is plain for others"
+    assert len(load_scores(sample_path('atari_scores.csv'))) == 7119 and len(paper_scores()) == 2614
+    path = tmp_path / 'scores.csv'
+    path.write_bytes(b'\xef\xbb\xbf' + PLAIN.replace('\n', '\r\n').encode())
+    assert load_scores(path).equals(scores())
+    save_scores(scores(), path)
+    assert pd.read_csv(path).equals(scores()) and load_scores(path).equals(scores())
+
+
+def test_a_huge_score_table_is_not_read(tmp_path):
+    path = tmp_path / 'scores.csv'
+    with open(path, 'wb') as f:
+        f.truncate(2**27)  # a hole; no disk is needed
+        f.seek(2**27)
+        f.write(b'\n')
+    refused('it has more than 67,108,864 bytes', path, load_scores, path)
+
+
+# ---- weights
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / 'w.pt'
+    save_weights(path, {'net': {'weight': torch.linspace(0, 1, 4096), 'bias': torch.ones(16)}}, {'seed': 0})
+    return path
+
+
+def test_a_flipped_bit_in_weights_is_noticed(weights):
+    "Forty flips, all in the bytes of tensors: torch reads every one of them"
+    whole, rng = weights.read_bytes(), np.random.default_rng(0)
+    start = whole.index(torch.linspace(0, 1, 4096).numpy().tobytes())
+    for at, bit in zip(rng.integers(start, start + 4 * 4096, 40), rng.integers(0, 8, 40)):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << bit
+        weights.write_bytes(changed)
+        assert torch.load(weights, weights_only=True)['state']['net']['bias'].sum() == 16
+        refused('Bad CRC-32', weights, load_weights, weights, {'seed': 0})
+
+
+def repacked(path, **change):
+    "Pack a file of weights anew, with other members"
+    with zipfile.ZipFile(path) as z:
+        members = {name: z.read(name) for name in z.namelist()}
+    with zipfile.ZipFile(path, 'w') as z:
+        for name, content in members.items():
+            new = change.get(name.split('/')[-1].removesuffix('.pkl'), content)
+            if new is not None:
+                z.writestr(name, new)
+
+
+CONFIG = b'X\x06\x00\x00\x00configX\x0b\x00\x00\x00{"seed": 0}'
+# what torch.load(weights_only=True) executes: a zero for each of a billion bytes, and pairs of pairs, 2**40 in all
+BYTES = (
+    b'\x80\x02}(' + CONFIG + b'X\x05\x00\x00\x00state}X\x01\x00\x00\x00acbuiltins\nbytearray\nJ\x00\xca\x9a;\x85Rsu.'
+)
+LAUGHS = (
+    b'\x80\x02}('
+    + CONFIG
+    + b'X\x05\x00\x00\x00state}X\x01\x00\x00\x00a)'
+    + b''.join(b'q%ch%c\x86' % (i, i) for i in range(40))
+    + b'su.'
+)
+FORGED_PICKLES = {
+    'a billion bytes': (BYTES, "names 'builtins bytearray'"),
+    'pairs of pairs of pairs': (LAUGHS, 'nested in each other without end'),
+    'a counter': (
+        b'\x80\x02}(' + CONFIG + b'X\x05\x00\x00\x00stateccollections\nCounter\n)Ru.',
+        "names 'collections Counter'",
+    ),
+    'a command': (b'\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R.', "names 'posix system'"),
+    'no pickle': (b'state', 'is damaged, or not a weights file'),
+    'another list': (b'\x80\x02]q\x00.', 'expected an object with config, state'),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_PICKLES)
+def test_a_forged_list_of_weights_is_refused(name, weights):
+    content, says = FORGED_PICKLES[name]
+    repacked(weights, data=content)
+    refused(says, weights, load_weights, weights, {'seed': 0})
+
+
+FORGED_STATES = {
+    'NaN': ({'net': {'w': torch.tensor([0, math.nan])}}, "the tensor 'net.w' holds NaN"),
+    'a tensor that is larger than its bytes': (
+        {'w': torch.zeros(1).expand(2**40)},
+        "the tensor 'w' .* is not stored in full",
+    ),
+    'a sparse tensor': ({'w': torch.eye(3).to_sparse()}, 'names|not stored in full'),
+    'a list': ([torch.zeros(2)], "the field 'state' is .*expected an object"),
+    'a set': ({'w': {1, 2}}, 'names|expected a tensor, a number or text'),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_STATES)
+def test_a_state_that_is_none_is_refused(name, tmp_path):
+    state, says = FORGED_STATES[name]
+    save_weights(path := tmp_path / 'w.pt', state, {})
+    refused(says, path, load_weights, path, {})
+
+
+def test_packed_and_foreign_members_are_refused(weights):
+    with zipfile.ZipFile(weights) as z:
+        members = {name: z.read(name) for name in z.namelist()}
+    for kind, extra, says in (
+        (zipfile.ZIP_DEFLATED, {}, 'packed by the method'),
+        (zipfile.ZIP_STORED, {'w/code/x.py': b'1'}, 'no part of a file'),
+    ):
+        with zipfile.ZipFile(weights, 'w', kind) as z:
+            for name, content in (members | extra).items():
+                z.writestr(name, content)
+        refused(says, weights, load_weights, weights, {'seed': 0})
+
+
+def test_weights_of_before_are_still_read():
+    about, network = read_agent()
+    assert about['game'] == 'freeway' and all(bool(x.isfinite().all()) for x in network.values())
+    assert load_agent().policy().identity.startswith('freeway ')
+
+
+# ---- agents, checkpoints, results, memories
+
+
+def forge_agent(path, about=None, network=None):
+    there = load_weights(agent_file(), AGENT_FILE)
+    save_weights(
+        path, dict(about=there['about'] | (about or {}), network=there['network'] | (network or {})), AGENT_FILE
+    )
+
+
+FORGED_AGENTS = {
+    'NaN': (dict(network={'policy.bias': torch.full((3,), math.nan)}), "'network.policy.bias' holds NaN"),
+    'infinity': (
+        dict(network={'policy.bias': torch.full((3,), math.inf)}),
+        "'policy.bias' hold values that are not finite",
+    ),
+    'a network of 16 million features': (
+        dict(about={'n_codes': 2**24}),
+        "'n_codes' is 16777216; expected a whole number",
+    ),
+    'a network of a million features': (dict(about={'n_codes': 2**20}), "'base.linear.weight' have the shape"),
+    'a screen of a billion pixels': (dict(about={'size': [30_000, 30_000]}), "'size' is .*expected two whole numbers"),
+    'nothing to see': (dict(about={'shrink': 100}), 'leave nothing to see'),
+    'words for numbers': (dict(about={'n_actions': 'three'}), "'n_actions' is 'three'; expected a whole number"),
+    'weights that are words': (dict(network={'policy.bias': 'none'}), "'policy.bias' are no numbers"),
+    'layers of another network': (dict(network={'base.local.0.weight': torch.zeros(32, 1, 8, 9)}), 'size mismatch'),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_AGENTS)
+def test_a_forged_agent_is_named(name, tmp_path):
+    how, says = FORGED_AGENTS[name]
+    forge_agent(path := tmp_path / 'agent.pt', **how)
+    refused(says, path, load_agent, path)
+
+
+def test_an_encoder_does_not_take_an_agent_with_nan(tmp_path):
+    forge_agent(path := tmp_path / 'agent.pt', network={'base.linear.bias': torch.full((256,), math.nan)})
+    refused(
+        "'network.base.linear.bias' holds NaN",
+        path,
+        PPOFeatures(weights=path).fit,
+        load_recording(sample_path('pong_sample.npz')),
+    )
+
+
+def line(checkpoint, epochs=3):
+    "A line is fitted, or goes on from a checkpoint"
+    x = torch.linspace(-1, 1, 16)[:, None]
+    with seeded(0):
+        module = torch.nn.Linear(1, 1)
+
+    def loss(m, rows):
+        return ((m(x[rows]) - x[rows]) ** 2).mean()
+
+    def valid(m):
+        return m.weight.item()
+
+    return train(
+        module,
+        loss,
+        lambda e: epoch_batches(np.arange(16), 8, 0, e),
+        epochs=epochs,
+        checkpoint=checkpoint,
+        validate=valid,
+        plateau=dict(patience=1),
+        progress=False,
+    )
+
+
+FORGED_COURSES = {
+    'no history': (dict(history=None), "the field 'history' is None"),
+    'a history of nothing': (dict(history=[{}]), "the field 'epoch' is missing"),
+    'a best value that is a word': (dict(best='low'), "the field 'best' is 'low'"),
+    'weights of another module': (dict(module={'weight': torch.ones(9)}), 'is damaged, or not a checkpoint'),
+    'best weights of another module': (dict(best_state={'weight': torch.ones(9)}), 'is damaged, or not a checkpoint'),
+    'a step that is a word': (dict(scheduler={'last_epoch': 'first'}), "last_epoch' is 'first'"),
+    'an optimiser without weights': (dict(optimizer={'state': {}, 'param_groups': []}), 'param_groups'),
+    'moments of nothing': (dict(moments={'step': torch.tensor(1.0)}), "'exp_avg' is missing"),
+    'moments of another shape': (
+        dict(moments=dict.fromkeys(('step', 'exp_avg', 'exp_avg_sq'), torch.zeros(()))),
+        'has the shape',
+    ),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_COURSES)
+def test_a_forged_checkpoint_is_named(name, tmp_path):
+    change, says = FORGED_COURSES[name]
+    line(path := tmp_path / 'line.pt', epochs=2)
+    saved = load_weights(path, {})
+    if moments := change.pop('moments', None):
+        change = dict(optimizer=saved['optimizer'] | dict(state={0: moments}))
+    save_weights(path, saved | change, {})
+    refused(says, path, line, path)
+
+
+def test_a_forged_checkpoint_of_an_agent_is_named(tmp_path):
+    config = PPOConfig(total_steps=4 * 2 * 8, num_envs=2, num_steps=8, segment=2, update_epochs=1, num_minibatches=1)
+
+    def learn(stop=None):
+        with seeded(0):
+            network = ActorCritic(torch.nn.Linear(4, 8), 8, 2)
+        learner = PPO(
+            SyncVectorEnv([lambda: gymnasium.make('CartPole-v1')] * 2), network, config, device='cpu', checkpoint=path
+        )
+        return learner if stop else learner.learn(progress=False)
+
+    path = tmp_path / 'pole.pt'
+    learn()
+    stamp = learn(stop=True)._stamp()
+    saved = load_weights(path, stamp)
+    for change, says in [
+        (dict(history=saved['history'][:3]), 'it has 3 updates'),
+        (dict(history=[{}] * 2), "'update' is missing"),
+        (dict(recent=None), "'recent' is None"),
+        (dict(network={}), 'Missing key'),
+        (dict(optimizer={}), "'state' is missing"),
+    ]:
+        save_weights(path, saved | change, stamp)
+        refused(says, path, learn)
+
+
+@pytest.fixture
+def result(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = {s: rng.normal(size=(40, 3)).astype(np.float32) for s in ('probe', 'valid', 'test')}
+    index = pd.MultiIndex.from_product([[0], range(40)], names=['episode', 't'])
+    factors = {s: pd.DataFrame({'a': rng.integers(0, 4, 40), 'b': rng.integers(0, 4, 40)}, index=index) for s in codes}
+    linear_probe(codes, factors, n_classes=4, epochs=1, progress=False).save(path := tmp_path / 'result.npz')
+    return path
+
+
+FORGED_RESULTS = {
+    'weights with NaN': (dict(weight=np.full((2, 4, 3), math.nan)), "'weight' holds values that are not finite"),
+    'three of forty rows': (dict(rows=np.zeros((3, 2), int)), "'rows' has the shape"),
+    'fewer predictions': (dict(predictions=np.zeros((39, 2), int)), "'predictions' has the shape"),
+    'values that are no classes': (dict(truth=np.full((40, 2), 0.5)), "'truth' is of float64"),
+    'one name for both variables': (dict(variables=np.array(['a', 'a'])), 'names one twice'),
+    'a norm that there is not': (dict(norm=np.array('best')), "unknown norm 'best'"),
+    'a history with a short column': ({'history.loss': np.zeros(1)}, "'history.loss' has the shape"),
+    'biases of another probe': (dict(bias=np.zeros((3, 4))), "'bias' has the shape"),
+    'no weights': (dict(weight=None), "the array 'weight' is missing"),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_RESULTS)
+def test_a_forged_result_is_named(name, result):
+    change, says = FORGED_RESULTS[name]
+    with np.load(result) as z:
+        arrays = dict(z) | change
+    np.savez(result, **{k: v for k, v in arrays.items() if v is not None})
+    refused(says, result, ProbeResult.load, result)
+
+
+def test_a_result_that_declares_more_than_it_has_is_named(result):
+    "A header that asks for 400 GB"
+    with zipfile.ZipFile(result) as z:
+        members = {name: z.read(name) for name in z.namelist()}
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, dict(descr='<i8', fortran_order=False, shape=(25 * 10**9, 2)))
+    with zipfile.ZipFile(result, 'w') as z:
+        for name, content in (members | {'truth.npy': header.getvalue()}).items():
+            z.writestr(name, content)
+    refused("'truth.npy' has the shape", result, ProbeResult.load, result)
+
+
+def test_a_memory_does_not_take_nan_nor_a_configuration_that_is_none():
+    state = GRU(2, 3).state_dict()
+    name = next(k for k, v in state.items() if v.is_floating_point())
+    for change, says in (
+        ({name: state[name] * math.nan}, f"'{name}' hold NaN"),
+        ({'_extra_state': torch.tensor([123], dtype=torch.uint8)}, 'not that of a memory'),
+    ):
+        with pytest.raises(ValueError, match=says):
+            GRU(2, 3).load_state_dict(state | change)
+
+
+# ---- labels and runways
+
+LABELS = annotations(game='pong').to_csv(index=False)
+HEAD = 'game,variable,address,category,kind,object,axis,scale,offset,low,high\n'
+FORGED_LABELS = {
+    'a row twice': (
+        LABELS + LABELS.splitlines()[1] + '\n',
+        f'line {len(LABELS.splitlines()) + 1}, column variable: .*twice',
+    ),
+    'a variable twice, the game spelled otherwise': (
+        HEAD + 'mspacman,x,1,misc,raw,,,,,,\nms_pacman,x,2,misc,raw,,,,,,\n',
+        'line 3, column variable: .*twice',
+    ),
+    'address 128': (HEAD + 'pong,x,128,misc,raw,,,,,,\n', 'line 2, column address: .*from 0 to 127, got 128'),
+    'address -1': (HEAD + 'pong,x,-1,misc,raw,,,,,,\n', 'line 2, column address: .*from 0 to 127, got -1'),
+    'an underscore in an address': (HEAD + 'pong,x,1_0,misc,raw,,,,,,\n', "line 2, column address: .*got '1_0'"),
+    'no address': (HEAD + 'pong,x,,misc,raw,,,,,,\n', "line 2, column address: .*got ''"),
+    'a scale that is NaN': (HEAD + 'pong,x,1,misc,raw,ball,x,nan,0,0,9\n', "line 2, column scale: .*got 'nan'"),
+    'a scale that is a word': (HEAD + 'pong,x,1,misc,raw,ball,x,wide,0,0,9\n', "line 2, column scale: .*got 'wide'"),
+    'bytes out of order': (HEAD + 'pong,x,1,misc,raw,ball,x,1,0,9,0\n', 'line 2, column low: '),
+    'a cell too few': (HEAD + 'pong,x,1,misc\n', 'line 2: expected 11 cells'),
+    'a column that is misspelled': (HEAD.replace('scale', 'sacle'), "line 1: unknown column 'sacle'"),
+    'a column twice': (HEAD.replace('scale', 'kind'), "line 1: the column 'kind' is there twice"),
+    'a column that is gone': (HEAD.replace('kind,', ''), 'line 1: .*kind missing'),
+    'an unknown kind': (HEAD + 'pong,x,1,misc,bcdd,,,,,,\n', "line 2, column kind: unknown kind 'bcdd'"),
+    'an unknown game': (HEAD + 'pnog,x,1,misc,raw,,,,,,\n', 'line 2, column game: '),
+    'an escape sequence': (HEAD + 'pong,\x1b[2J,1,misc,raw,,,,,,\n', 'line 2: .*x1b'),
+    'nothing': ('', 'is empty'),
+    'a picture': ('\x89PNG\r\n\x1a\n\0\0', 'is damaged, or not a table of labels'),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_LABELS)
+def test_a_forged_file_of_labels_is_named(name, tmp_path):
+    text, says = FORGED_LABELS[name]
+    path = tmp_path / 'labels.csv'
+    path.write_text(text, encoding='utf-8')
+    refused(says, path, annotations, str(path))
+
+
+def test_a_file_of_faults_is_told_in_short(tmp_path):
+    "Thousands of faults, each with the nearest name to look for"
+    path = tmp_path / 'labels.csv'
+    path.write_text(
+        HEAD + ''.join(f'pnog,v{i},{i % 128},{"|".join(map(str, range(200)))},raw,,,,,,\n' for i in range(2000))
+    )
+    with pytest.raises(ValueError) as e:
+        annotations(str(path))
+    assert len(str(e.value).splitlines()) < 50 and len(str(e.value)) < 20_000
+
+
+STRIPS = (
+    'id,airport_ident,length_ft,width_ft,surface,lighted,closed,'
+    'le_ident,le_latitude_deg,le_longitude_deg,le_elevation_ft,le_displaced_threshold_ft,'
+    'he_ident,he_latitude_deg,he_longitude_deg,he_elevation_ft,he_displaced_threshold_ft\n'
+    '1,XAAA,9843,150,ASP,1,0,09,0,10,0,,27,0,10.026949,0,\n'
+)
+FORGED_RUNWAYS = {
+    'a cell too few': (STRIPS.replace('9843,150', '150'), 'line 2: expected 17 cells'),
+    'a cell too many': (STRIPS.replace('9843,', '9843,9843,'), 'line 2: expected 17 cells'),
+    'a strip twice': (STRIPS + STRIPS.splitlines()[1], "line 3, column id: the strip '1' is there twice"),
+    'a column twice': (STRIPS.replace('surface', 'closed'), 'lacks the columns surface'),
+    'another column twice': (
+        STRIPS.replace('id,airport', 'closed,airport'),
+        "line 1: the column 'closed' is there twice",
+    ),
+    'an underscore': (STRIPS.replace('9843', '9_843'), "line 2, column length_ft: .*got '9_843'"),
+    'NaN': (STRIPS.replace('9843', 'nan'), "line 2, column length_ft: .*got 'nan'"),
+    'infinity': (STRIPS.replace('9843', '1e999'), "line 2, column length_ft: .*got '1e999'"),
+    'a length of nothing': (STRIPS.replace('9843', '0'), '1 without position, length or name'),
+    'digits of another script': (STRIPS.replace(',09,', ',0９,'), '1 without position, length or name'),
+    'a path for an airport': (STRIPS.replace('XAAA', '../../x'), '1 without the code of an airport'),
+    'a zero byte': (STRIPS.replace('XAAA', 'XA\0A'), 'line 2: .*x00'),
+    'a quote that never ends': (STRIPS.replace('XAAA', '"XAAA'), 'line 2: unexpected end of data'),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_RUNWAYS)
+def test_a_forged_file_of_runways_is_named(name, tmp_path):
+    text, says = FORGED_RUNWAYS[name]
+    path = tmp_path / 'runways.csv'
+    path.write_text(text, encoding='utf-8')
+    refused(says, path, Runways.from_ourairports, path)
+
+
+def test_a_sound_file_of_runways_is_read(tmp_path):
+    (tmp_path / 'runways.csv').write_text(STRIPS)
+    assert [r.key for r in Runways.from_ourairports(tmp_path / 'runways.csv')] == ['XAAA/09', 'XAAA/27']
+
+
+# ---- pipes, which nobody writes to
+
+READERS = {
+    'scores.csv': load_scores,
+    'w.pt': lambda p: load_weights(p, {}),
+    'labels.csv': lambda p: annotations(str(p)),
+    'runways.csv': Runways.from_ourairports,
+    'result.npz': ProbeResult.load,
+    'line.pt': line,
+    'kept.json': lambda p: prune_factors(load_recording(sample_path('pong_sample.npz')), file=p),
+}
+
+
+@needs_pipes
+@pytest.mark.parametrize('name', READERS)
+def test_a_pipe_is_not_waited_for(name, tmp_path):
+    os.mkfifo(path := tmp_path / name)
+    refused('not a regular file', path, in_time, lambda: READERS[name](path), path, 20)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    "A shared folder for temporary files and a user's own folder, apart from those of this machine"
+    for name, variable in ('shared', 'TMPDIR'), ('own', 'XDG_RUNTIME_DIR'):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(variable, str(tmp_path / name))
+    monkeypatch.setattr(recorder.tempfile, 'tempdir', None)
+    return tmp_path
+
+
+@needs_pipes
+def test_a_pipe_in_the_shared_temporary_folder_stops_no_recording(places):
+    (places / 'shared/srlviz-record-abcd1234').mkdir()
+    os.mkfifo(pipe := places / 'shared/srlviz-record-abcd1234/lock')
+    assert in_time(lambda: record_atari('pong', 8, n_streams=1, n_jobs=1, progress=False), pipe).n_steps == 8
+
+
+def test_nothing_of_others_is_removed_from_the_shared_temporary_folder(places):
+    "Folders named as ours, a link of such a name, and locks in the user's own folder that name other things"
+    precious = places / 'precious'
+    names = [places / 'shared' / f'srlviz-record-{k}' for k in ('abcd1234', '0123456789ab')]
+    for folder in precious, *names:
+        folder.mkdir()
+        (folder / 'lock').touch()
+        (folder / 'data').write_text('all')
+    link = places / 'shared/srlviz-record-ffffffffffff'
+    link.symlink_to(precious, target_is_directory=True)
+    (places / 'own/srlviz').mkdir()
+    for i, text in enumerate(
+        [str(link), str(precious), 'srlviz-record-0123456789ab', str(places / 'shared'), '\0', '']
+    ):
+        (places / f'own/srlviz/srlviz-record-{i:012}.lock').write_text(text)
+    record_atari('pong', 8, n_streams=1, n_jobs=1, progress=False)
+    assert all((folder / 'data').read_text() == 'all' for folder in (precious, *names)) and link.is_symlink()
+    assert not list(places.glob('own/srlviz/*'))
+
+
+def test_what_a_killed_recording_left_is_removed(places):
+    left = places / 'shared/srlviz-record-0123456789ab'
+    left.mkdir()
+    (left / 'frame').write_text('rows')
+    (places / 'own/srlviz').mkdir()
+    (places / 'own/srlviz/srlviz-record-0123456789ab.lock').write_text(str(left))
+    record_atari('pong', 8, n_streams=1, n_jobs=1, progress=False)
+    assert (
+        not left.exists() and not list(places.glob('shared/srlviz-record-*')) and not list(places.glob('own/srlviz/*'))
+    )
+
+
+# ---- folders of recordings and studies
+
+
+def record(out):
+    return record_atari('pong', 40, n_streams=1, n_jobs=1, out=out, progress=False)
+
+
+@pytest.mark.parametrize('place', ['meta', 'partial', 'frames', 'frames/frame', 'steps', 'cache'])
+def test_a_recording_is_not_written_through_a_link(place, tmp_path):
+    out, precious = tmp_path / 'out', tmp_path / 'precious'
+    precious.mkdir()
+    (precious / 'data').write_text('all')
+    (out / place).parent.mkdir(parents=True)
+    (out / place).symlink_to(precious, target_is_directory=True)
+    refused('is a symbolic link', out / place, record, out)
+    assert [p.name for p in precious.iterdir()] == ['data'] and [p.name for p in out.iterdir()] == [place.split('/')[0]]
+
+
+FORGED_NOTES = {
+    'a list': ('[]', 'expected an object with game'),
+    'half of it': ('{"game": "po', 'is damaged, or not the note of a recording'),
+    'a nest': ('[' * 100_000, 'is damaged, or not the note of a recording'),
+    'other types': (
+        json.dumps(dict(game=1, policy='random', version='fixed', steps=40, seed=0, n_streams=1)),
+        "'game' is 1; expected text",
+    ),
+}
+
+
+@pytest.mark.parametrize('name', FORGED_NOTES)
+def test_a_forged_note_of_a_recording_is_named(name, tmp_path):
+    text, says = FORGED_NOTES[name]
+    (tmp_path / 'out/meta').mkdir(parents=True)
+    (note := tmp_path / 'out/meta/request.json').write_text(text)
+    refused(says, note, record, tmp_path / 'out')
+
+
+@needs_pipes
+def test_a_pipe_for_a_note_is_not_waited_for(tmp_path):
+    (tmp_path / 'out/meta').mkdir(parents=True)
+    os.mkfifo(note := tmp_path / 'out/meta/request.json')
+    refused('not a regular file', note, in_time, lambda: record(tmp_path / 'out'), note, 20)
+
+
+def test_episodes_that_others_left_are_named(tmp_path):
+    out = tmp_path / 'out'
+    note = dict(game='pong', policy='random', version='fixed', steps=40, seed=0, n_streams=1)
+    record(out)
+    there = json.loads((out / 'meta/info.json').read_text())['meta']
+    (out / 'meta/info.json').unlink()
+    (out / 'meta/request.json').write_text(
+        json.dumps({k: v for k, v in there.items() if k in (*note, 'rom', 'rom_md5', 'frame_skip')})
+    )
+    (out / 'partial').mkdir()
+    for key, length in ('evil', 10), ('s00-g00000-l00', 'many'), ('s00-g00000-l00', -5):
+        (p := out / 'partial' / f'{key}.json').write_text(
+            json.dumps(dict(key=key, length=length, ended='terminated', name=key, files={}, features={}, factors={}))
+        )
+        refused('is damaged, or not the folder of a recording', out, record, out)
+        p.unlink()
+
+
+def test_names_and_protocols_of_strangers_are_named():
+    rec = load_recording(sample_path('pong_sample.npz'))
+    rec.meta = rec.meta | {'protocol': 7}
+    with pytest.raises(ValueError, match='protocol must be one of fixed, paper'):
+        split_episodes(rec, probe=0.5, test=0.5)
+    rec[0].name = 'first'
+    episode = rec[0]
+    episode.name = 'first'
+    with pytest.raises(ValueError, match="an episode is named 'first'"):
+        game_returns(type(rec)([episode]))
+
+
+@pytest.fixture
+def call(tmp_path):
+    (tmp_path / 'out').mkdir()
+    return probing._Call(tmp_path / 'out', (8, 8), ('none',), {}, {}, False, {}, None, 'fixed', 0.6, 'fixed', 0)
+
+
+def test_a_file_of_labels_does_not_lead_a_recording_out_of_its_folder(tmp_path, monkeypatch):
+    "The version is a path; it does not become one in the folder of recordings"
+    (tmp_path / 'x').mkdir()
+    (tmp_path / 'labels.csv').write_text(LABELS)
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def capture(*args, out, **kw):
+        seen.append(Path(out))
+        raise InterruptedError
+
+    monkeypatch.setattr(probing, 'record_atari', capture)
+    for version in 'x/../labels.csv', str(tmp_path / 'labels.csv'), 'x/../../' + tmp_path.name + '/labels.csv':
+        with pytest.raises(InterruptedError):
+            probing.record_game('pong', 8, 8, out=tmp_path / 'out', version=version)
+    assert len({*seen}) == 1 and seen[0].resolve().parent == (tmp_path / 'out/recordings').resolve()
+
+
+def test_notes_of_a_study_lead_to_no_file_elsewhere(call, result, monkeypatch):
+    monkeypatch.setattr(probing._Call, 'record', lambda self, game: (None, None))
+    (call.out / 'pong').mkdir()
+    for path in f'../../{result.name}', str(result):
+        about = {'pong': {'methods': {'majority': {'results': {'majority': path}}}}}
+        with pytest.raises(ValueError, match='each part of the file name'):
+            probing.ProbedGames(scores(), about, pd.DataFrame(), call).open('pong')
+    (call.out / 'pong/results').symlink_to(result.parent, target_is_directory=True)
+    about = {'pong': {'methods': {'majority': {'results': {'majority': f'results/{result.name}'}}}}}
+    with pytest.raises(ValueError, match='is a symbolic link'):
+        probing.ProbedGames(scores(), about, pd.DataFrame(), call).open('pong')
+
+
+def test_unpacked_frames_are_not_removed_through_a_link(call, tmp_path):
+    "A recording that is a link, and a cache that is one"
+    for name in 'one', 'two':
+        (tmp_path / name / 'cache').mkdir(parents=True)
+        (tmp_path / name / 'cache/data').write_text('all')
+    (call.out / 'recordings/pong-2').mkdir(parents=True)
+    (call.out / 'recordings/pong-1').symlink_to(tmp_path / 'one', target_is_directory=True)
+    (call.out / 'recordings/pong-2/cache').symlink_to(tmp_path / 'two/cache', target_is_directory=True)
+    (call.out / 'recordings/pong-3/cache').mkdir(parents=True)
+    probing._drop_frames(call, 'pong')
+    assert (tmp_path / 'one/cache/data').exists() and (tmp_path / 'two/cache/data').exists()
+    assert not (call.out / 'recordings/pong-3/cache').exists() and (call.out / 'recordings/pong-2/cache').is_symlink()
+
+
+@pytest.mark.parametrize('place', ['results', 'encoders'])
+def test_probes_are_not_written_through_a_link(place, tmp_path):
+    sample = load_recording(sample_path('pong_sample.npz'))
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'precious').mkdir()
+    (tmp_path / 'out' / place).symlink_to(tmp_path / 'precious', target_is_directory=True)
+    probe = split_episodes(sample, probe=0.4, valid=0.3, test=0.3)
+    method = {'results': 'majority', 'encoders': 'st_dim'}[place]
+    refused(
+        'is a symbolic link',
+        tmp_path / 'out' / place,
+        probing.probe_methods,
+        [method],
+        sample,
+        probe,
+        out=tmp_path / 'out',
+        encoder=dict(epochs=1) if place == 'encoders' else None,
+        probing=dict(epochs=1),
+        progress=False,
+    )
+    assert not list((tmp_path / 'precious').iterdir())
+
+
+GOOD_NOTES = dict(asked={}, kept=[], entropy={}, pruned={}, duplicates=0, methods={}, returns=dict(mean=None, games=0))
+FORGED_STUDIES = {
+    'a list': ([], 'expected an object'),
+    'words for numbers': (GOOD_NOTES | dict(entropy={'x': 'high'}), "'entropy' is .*expected names -> numbers"),
+    'a method without results': (
+        GOOD_NOTES | dict(methods={'majority': {'stamp': ''}}),
+        "method 'majority': the field 'results' is missing",
+    ),
+    'no returns': ({k: v for k, v in GOOD_NOTES.items() if k != 'returns'}, "the field 'returns' is missing"),
+}
+
+
+def probe(call, game, notes):
+    "Go on with a study of which somebody else wrote the notes"
+    save_scores(scores(), call.out / game / 'scores.csv')
+    if isinstance(notes, dict) and 'asked' in notes:
+        notes = notes | dict(asked=call.asked(game))
+    (call.out / game / 'about.json').write_text(json.dumps(notes))
+    how = dict(encoder_frames=8, probe_frames=8, norms=['none'], probing=dict(epochs=1), progress=False)
+    return probing.probe_games([game], ['majority'], out=call.out, **how)
+
+
+@pytest.mark.parametrize('name', FORGED_STUDIES)
+def test_forged_notes_of_a_study_are_named(name, call):
+    notes, says = FORGED_STUDIES[name]
+    refused(says, call.out / 'pong/about.json', probe, call, 'pong', notes)
+
+
+def test_scores_of_another_game_are_not_taken_for_this_one(call):
+    table = call.out / 'boxing/scores.csv'
+    refused("has scores of 'pong'; expected those of boxing", table, probe, call, 'boxing', GOOD_NOTES)
+
+
+# ---- what is asked for
+
+HOLES = {
+    'jupyterlab': '4.2.4',
+    'nbconvert': '7.17.0',
+    'torch': '2.9.1',
+    'numcodecs': '0.16.5',
+    'pillow': '12.2.0',
+    'pyarrow': '23.0.0',
+    'tqdm': '4.66.2',
+}
+
+
+@pytest.mark.parametrize('package', HOLES)
+def test_versions_with_known_holes_are_excluded(package):
+    ini = configparser.ConfigParser(delimiters=['='])
+    ini.read(ROOT / 'settings.ini', encoding='utf-8')
+    asked = {r.name: r for r in map(Requirement, ini['DEFAULT']['requirements'].split())}
+    assert not asked[package].specifier.contains(HOLES[package]), f'{asked[package]} lets {HOLES[package]} in'
+    assert package in (ROOT / 'SECURITY.md').read_text(encoding='utf-8'), 'a floor has its reason in SECURITY.md'
+
+
+def test_the_codec_pickle_is_shut():
+    "What SECURITY.md says of numcodecs: asked for by name, as the metadata of an array do, it decodes nothing"
+    import numcodecs
+
+    with pytest.raises(Exception, match='disabled|unsafe'):
+        numcodecs.get_codec({'id': 'pickle'}).decode(b'N.')
+
+
+@pytest.mark.parametrize('package, words', [('ale-py', 'GPL-2.0-only'), ('jsbsim', 'LGPL')])
+def test_the_readme_says_the_licences_that_packages_state(package, words):
+    stated = importlib.metadata.metadata(package)
+    told = [stated.get('License-Expression') or '', *(c for c in stated.get_all('Classifier') or [] if 'License' in c)]
+    assert any(words in text for text in told), told
+    assert re.search(rf'{package} is under (the )?{words}', (ROOT / 'README.md').read_text(encoding='utf-8'))
