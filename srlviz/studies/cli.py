@@ -24,12 +24,14 @@ def _choices() -> list[str]:
 def _lines(name: str, rows) -> list[str]:
     "What is known of one study. All of it is the notebook's word, so the terminal gets no more than text."
     said = lambda x: visible(x, most=300)
-    names, kinds = [said(p) for p in rows['parameter']], [said(f'{t} = {d!r}') for t, d in zip(rows['type'], rows['default'])]
+    lines, rows = ['', f"{said(name)}: {said(rows['title'].iloc[0])}"], rows[rows['parameter'] != '']
+    names = [said(p) for p in rows['parameter']]
+    kinds = [said(f'{t} = {d!r}') for t, d in zip(rows['type'], rows['default'])]
     wide, mid = max(map(len, names), default=0), min(max(map(len, kinds), default=0), 60)
-    return ['', f"{said(name)}: {said(rows['title'].iloc[0])}"] + [f"  {p:{wide}}  {k:{mid}}  {said(about)}".rstrip() for p, k, about in zip(names, kinds, rows['help']) if p]
+    return lines + [f"  {p:{wide}}  {k:{mid}}  {said(h)}".rstrip() for p, k, h in zip(names, kinds, rows['help'])]
 
 def listing(folder: Path | None = None, study: str | None = None, on_fault: Callable[[str], None] | None = None) -> str:
-    """Write the studies with their parameters, types, defaults and meanings as text to read; control characters are shown, not sent.
+    """Write the studies with their parameters, types, defaults and meanings as text to read.
 
     Parameters
     ----------
@@ -44,8 +46,9 @@ def listing(folder: Path | None = None, study: str | None = None, on_fault: Call
     return '\n'.join(lines[1:] or ['no studies found'])
 
 # %% ../../nbs/09_studies/01_cli.ipynb #e05083f3
-_RUN = '''Run a study: an executed notebook and a page that needs no network. To run a notebook is to run code, with all that you may do
-on this machine: run only what you trust ("srlviz list" reads notebooks and runs nothing). A file in --out that is no result of the study is never replaced.'''
+_RUN = 'run a study: an executed notebook and a page that needs no network'
+_TRUST = '''. To run a notebook is to run code, with all that you may do on this machine: run only what you trust
+("srlviz list" reads notebooks and runs nothing). A file in --out that is no result of the study is never replaced.'''
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('srlviz', description='Does this vector know the state of the world?')
@@ -54,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     listed = commands.add_parser('list', help='show the studies and their parameters')
     listed.add_argument('study', nargs='?', help='only this one')
-    run = commands.add_parser('run', help='run a study: an executed notebook and a page that needs no network', description=_RUN)
+    run = commands.add_parser('run', help=_RUN, description=_RUN.capitalize() + _TRUST)
     run.add_argument('study', help='its name (srlviz list), or the path of a notebook')
     run.add_argument('-p', dest='parameters', nargs=2, action='append', default=[], metavar=('NAME', 'VALUE'), help='set a parameter; may be repeated; lists as a,b,c')
     run.add_argument('--out', help='folder of the results (runs/STUDY); a second run there resumes')
