@@ -45,7 +45,7 @@ function render({ model, el }) {
   }
   function drawHead() {
     const columns = model.get('columns');
-    root.style.setProperty('--columns', columns.map(c => WIDTH.test(c.width) ? c.width : '1fr').join(' '));
+    root.style.setProperty('--columns', columns.map(c => c.width && WIDTH.test(c.width) ? c.width : '1fr').join(' '));
     head.hidden = !model.get('header');
     head.replaceChildren(...columns.map((c, k) => {
       const way = sort[0] === k ? sort[1] : 0;
