@@ -336,6 +336,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                               'srlviz/core/storage.py'),
                                      'srlviz.core.storage.StepFile._check_longest': ( '00_core/storage.html#stepfile._check_longest',
                                                                                       'srlviz/core/storage.py'),
+                                     'srlviz.core.storage.StepFile._values': ( '00_core/storage.html#stepfile._values',
+                                                                               'srlviz/core/storage.py'),
                                      'srlviz.core.storage.StepFile.arrays': ( '00_core/storage.html#stepfile.arrays',
                                                                               'srlviz/core/storage.py'),
                                      'srlviz.core.storage.StepFile.table': ( '00_core/storage.html#stepfile.table',

@@ -626,7 +626,7 @@ def test_episodes_that_others_left_are_named(tmp_path):
         (p := out / 'partial' / f'{key}.json').write_text(
             json.dumps(dict(key=key, length=length, ended='terminated', name=key, files={}, features={}, factors={}))
         )
-        refused('is damaged, or not the folder of a recording', out, record, out)
+        refused('is damaged, or not|the field', out, record, out)
         p.unlink()
 
 

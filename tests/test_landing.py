@@ -123,5 +123,5 @@ def test_the_study_beside_the_paper(tmp_path):
     chosen = dict(flights=3, camera=False, workers=1, clean=2)
     done = subprocess.run([str(Path(sys.executable).with_name('srlviz')), 'run', 'landing_dataset', '--out', str(tmp_path), *(w for k, v in chosen.items() for w in ('-p', k, str(v)))], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert 'Table 1: 21 of 21 groups' in done.stdout and (tmp_path/'landing_dataset.html').read_text().count('Plotly.newPlot(') >= 4
+    assert 'Table 1: 21 of 21 groups' in done.stdout and (tmp_path/'landing_dataset.html').read_text().count('<div class="plot"') >= 4
     assert len(pd.read_csv(tmp_path/'flights.csv')) == 3 and pd.read_csv(tmp_path/'table2.csv')['paper'].sum() == 17372

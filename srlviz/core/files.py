@@ -187,7 +187,7 @@ def read_json(path: str|Path, what: str = 'JSON', advice: str = '') -> Any:
     ------
     ValueError : naming the file, if it is damaged, too deep, or above `MOST_JSON`
     """
-    with reading(path, what, advice): return json.loads(read_bytes(path))
+    with reading(path, what, advice): return json.loads(read_bytes(path, MOST_JSON))
 
 # %% ../../nbs/00_core/00_files.ipynb #4636fa17
 Field = tuple[Callable[[Any], bool], str]                          # a test, and what it asks for in words

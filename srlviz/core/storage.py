@@ -220,7 +220,10 @@ class StepFile:
             if (there := int(self.rows[groups].sum())) != rows:
                 raise ValueError(f"it has {there:,} rows for an episode of {rows:,}")
             columns = {name: (self.place[name], self.features[name]) for name in names}
-            return _unpack(self.path, self.footer, groups, columns, rows)
+            table = _unpack(self.path, self.footer, groups, columns, rows)
+            for name in names:
+                self._values(table[name], name, rows)
+            return table
 
     def arrays(self, groups: list[int], names: list[str], rows: int) -> dict[str, np.ndarray]:
         """Read columns as arrays (rows, ...)."""
@@ -229,15 +232,19 @@ class StepFile:
             return {name: self._array(table[name], name, rows) for name in names}
 
     def _array(self, column, name, rows):
-        f = self.features[name]
-        values = column.combine_chunks()
+        f, values = self.features[name], self._values(column, name, rows)
+        if f['dtype'] == 'str':
+            self._check_longest(name, len(values), pc.max(pc.utf8_length(values)).as_py())
+        return from_arrow(column).astype(f['dtype'], copy=False).reshape(rows, *f['shape'])
+
+    def _values(self, column, name, rows):
+        "The values of a column one after another, none of which is missing"
+        f, values = self.features[name], column.combine_chunks()
         if f['shape']:
             values = values.flatten()
         if column.null_count or values.null_count or len(values) != rows * math.prod(f['shape']):
             raise ValueError(f"values of the column {name!r:.80} are missing")
-        if f['dtype'] == 'str':
-            self._check_longest(name, len(values), pc.max(pc.utf8_length(values)).as_py())
-        return from_arrow(column).astype(f['dtype'], copy=False).reshape(rows, *f['shape'])
+        return values
 
     def _check_longest(self, name, n, longest):
         "An array is as wide as its longest text"
