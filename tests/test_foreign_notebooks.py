@@ -352,13 +352,13 @@ def test_a_damaged_notebook_does_not_run(text, tmp_path):
     assert not (tmp_path / 'out').exists()
 
 
-def test_a_large_notebook_is_refused(tmp_path, monkeypatch):
-    import srlviz.core.files
-
-    monkeypatch.setattr(srlviz.core.files, 'MOST_JSON', 10_000)
-    path = write(tmp_path / 'large.ipynb', new_markdown_cell('x' * 20_000))
+def test_a_large_notebook_is_refused(tmp_path):
+    "One byte above the limit, and all of it a hole in the disk"
+    path = tmp_path / 'large.ipynb'
+    path.touch()
+    os.truncate(path, 2**28 + 1)
     for read in READERS.values():
-        with pytest.raises(ValueError, match='large.ipynb.*more than 10,000 bytes'):
+        with pytest.raises(ValueError, match='large.ipynb.*more than 268,435,456'):
             read(path)
 
 
