@@ -782,7 +782,7 @@ def _read_info(path: Path) -> dict:
     "meta/info.json, whose fields are of the right types"
     where = inside(path, 'meta/info.json')
     with _advised(_RESTORE): info = check_fields(read_json(where, 'that of a set of flights'), dict(format=TEXT, version=COUNT), where)
-    if (told := (info['format'], info['version'])) != (_FORMAT, VERSION): raise ValueError(f"{path} is {told[0]!r:.80} version {told[1]}; this srlviz reads {_FORMAT!r} version {VERSION}")
+    if (told := (info['format'], info['version'])) != (_FORMAT, VERSION): raise ValueError(f"{where} is {told[0]!r:.80} version {told[1]}; this srlviz reads {_FORMAT!r} version {VERSION}")
     with _advised(_RESTORE): _check_info(info, where)
     return info
 

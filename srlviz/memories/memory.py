@@ -108,20 +108,20 @@ class Memory(nn.Module, abc.ABC):
             if key.startswith(prefix) and isinstance(x, Tensor) and bool(x.isnan().any()):
                 raise ValueError(f"the weights {key!r} hold NaN")
         if (extra := state_dict.get(prefix + '_extra_state')) is not None:
-            (name, config), (_, mine) = _configuration(extra), json.loads(self._told())
+            (name, config), (_, mine) = _configuration(extra, type(self).__name__), json.loads(self._told())
             if name != type(self).__name__: raise ValueError(f"these are weights of {name}, not of {type(self).__name__}")
             if differ := [f"{k}={config.get(k)!r} there, {mine.get(k)!r} here" for k in {**mine, **config} if config.get(k) != mine.get(k)]:
                 raise ValueError(f"these are weights of another {name}: {'; '.join(differ)}")
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-def _configuration(extra) -> tuple[str, dict]:
+def _configuration(extra, of: str) -> tuple[str, dict]:
     "Name and configuration that travel with weights; they may be anybody's."
     try:
         name, config = json.loads(extra.cpu().numpy().tobytes())
         if isinstance(name, str) and isinstance(config, dict): return name, config
         problem = f'got {name!r:.80} and {config!r:.80}'
     except Exception as e: problem = f'{type(e).__name__}: {e}'
-    raise ValueError(f"the configuration in these weights is not that of a memory ({problem:.200})")
+    raise ValueError(f"the configuration in these weights for {of} is not that of a memory ({problem:.200})")
 
 def _what(x) -> str:
     "What came, for an error."
