@@ -110,10 +110,10 @@ def test_the_notebook_that_runs_stays(out, tmp_path, monkeypatch):
 def test_a_lock_of_another_program_stays(tmp_path):
     source = tiny(tmp_path, '1')
     (out := tmp_path / 'out').mkdir()
-    mine(out / '.lock')
+    mine(out / '.srlviz-run.lock')
     with pytest.raises(FileExistsError, match=r'\.lock is another'):
         run_study(source, {}, out, progress=False)
-    assert tree(out).keys() == {'.lock'}
+    assert tree(out).keys() == {'.srlviz-run.lock'}
 
 
 WORDS = '''"; open('pwned', 'w') #\\" ' {n} \\'\n\x1b]0;owned\x07\u202e'''

@@ -10,7 +10,7 @@ __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RAT
            'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
-import hashlib, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
+import errno, hashlib, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,7 +43,8 @@ def atomic_path(path: str|Path) -> Iterator[Path]:
 def remove_temporary(folder: str|Path) -> None:
     """Remove what killed writers have left below a folder that nobody writes to now."""
     for p in Path(folder).rglob('.*'):
-        if re.fullmatch(r'\..+\.[0-9a-f]{8}(\.\w+)?', p.name) and p.is_file(): p.unlink()
+        made = re.fullmatch(r'\.(.+)\.[0-9a-f]{8}(\.\w+)?', p.name)
+        if made and Path(made[1]).suffix == (made[2] or '') and p.is_file(): p.unlink()      # not .notes.20240131.csv
 
 # %% ../../nbs/00_core/00_files.ipynb #979da049
 @contextmanager
@@ -151,6 +152,7 @@ def file_size(path: str|Path) -> int|None:
 
 # %% ../../nbs/00_core/00_files.ipynb #551ced86
 _NAMED = FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError          # these tell their file by themselves
+_MACHINE = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO, errno.ETIMEDOUT}           # nothing is wrong with the file
 
 @contextmanager
 def reading(path: str|Path, what: str = '', advice: str = '') -> Iterator[None]:
@@ -161,12 +163,15 @@ def reading(path: str|Path, what: str = '', advice: str = '') -> Iterator[None]:
     path : of the file;  what : it should be, such as 'a table of scores'
     advice : what to do about it
 
-    A file that is not there or may not be read, and a ValueError that names the file already, stay as they are.
+    A file that is not there or may not be read, a machine that is out of files, disk or order, and a ValueError that
+    names the file already, stay as they are.
     """
     try: yield
     except _NAMED: raise
+    except MemoryError as e: raise ValueError(f"{path} needs more memory than there is") from e
     except Exception as e:
         if isinstance(e, ValueError) and str(path) in str(e): raise
+        if isinstance(e, OSError) and e.errno in _MACHINE: raise
         said = f'{type(e).__name__}: {str(e).strip() or "no more is known":.500}'
         raise ValueError(f"{path} is damaged, or not {what or 'what it should be'} ({said}){f'; {advice}' if advice else ''}") from e
 
@@ -322,42 +327,44 @@ def lock_file(f, shared: bool = False) -> bool:
 
 # %% ../../nbs/00_core/00_files.ipynb #f0f72fe2
 @contextmanager
-def only_writer(out: str|Path, done: Callable[[Path], bool] = lambda out: True) -> Iterator[None]:
+def only_writer(out: str|Path, done: Callable[[Path], bool] = lambda out: True, name: str = '.lock') -> Iterator[None]:
     """Hold the lock of a folder to write to; wait a little for what is left of a killed process.
 
     Parameters
     ----------
     out : the folder, which is there
     done : asked at the end; the lock goes if it says True, and stays, free, for workers that may still write if it says False
+    name : of the lock in the folder
 
     Raises
     ------
     OSError : if another process holds it after `PATIENCE` seconds;  ValueError : if something else is in the lock's place
     """
     out, until = Path(out), time.monotonic() + PATIENCE
-    while (f := _taken(out/'.lock')) is None:
+    while (f := _taken(out/name)) is None:
         if time.monotonic() > until: raise OSError(f"another process is writing to {str(out)!r}; wait for it, or give another folder")
         time.sleep(.05)
     with f:
         try: yield
         finally:
             if done(out):
-                with suppress(PermissionError): (out/'.lock').unlink(missing_ok=True)      # Windows removes no open file
+                with suppress(PermissionError): (out/name).unlink(missing_ok=True)         # Windows removes no open file
 
 def _taken(path: Path) -> BinaryIO|None:
     "The open file of a lock that is ours now; None if it is another's, or was removed while we waited for it"
     f = open_lock(path)
     try:
         lock_file(f); lock_file(f, shared=True)
-        if path.exists() and os.path.samestat(os.fstat(f.fileno()), path.stat()): return f
-    except BlockingIOError: pass
+        if os.path.samestat(os.fstat(f.fileno()), os.stat(path)): return f
+    except (BlockingIOError, FileNotFoundError): pass
     f.close()
 
 # %% ../../nbs/00_core/00_files.ipynb #4bdb28a4
 def runtime_folder() -> Path:
     """Give the user's own folder for locks, made if it is not there: XDG_RUNTIME_DIR/srlviz, or XDG_CACHE_HOME (~/.cache)/srlviz/runtime."""
-    runtime, cache = os.environ.get('XDG_RUNTIME_DIR'), Path(os.environ.get('XDG_CACHE_HOME') or Path.home()/'.cache')
-    for place in [*([Path(runtime)/'srlviz'] if runtime else []), cache/'srlviz'/'runtime']:
+    runtime = os.environ.get('XDG_RUNTIME_DIR')
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache'))       # stays ~ where there is no home
+    for place in [*([Path(runtime)/'srlviz'] if runtime else []), *([cache/'srlviz'/'runtime'] if cache.is_absolute() else [])]:
         with suppress(OSError):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not hasattr(os, 'getuid') or place.stat().st_uid == os.getuid(): return place

@@ -174,12 +174,12 @@ def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
 
 # %% ../../nbs/00_core/04_scores.ipynb #fd860b20
-_WHOLE = re.compile('-?[0-9]{1,18}')
+_WHOLE = re.compile('-?[0-9]{1,19}')
 _REAL = re.compile(r'[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?')
 
 
 def whole_number(text: str) -> int:
-    """Read a whole number of up to 18 digits; a ValueError says what came instead."""
+    """Read a whole number of up to 19 digits; a ValueError says what came instead."""
     if not _WHOLE.fullmatch(text):
         raise ValueError(f"expected a whole number, got {text!r:.60}")
     return int(text)

@@ -9,7 +9,7 @@ __all__ = ['VERSION', 'SHARD_BYTES', 'KINDS', 'ENDINGS', 'SPLITS', 'to_arrow', '
            'finish_recording', 'LazyColumns', 'RecordingFolder', 'read_episode', 'open_cache', 'frame_cache']
 
 # %% ../../nbs/00_core/01_storage.ipynb #9e5428bc
-import csv, io, math, os, re, shutil
+import csv, io, math, os, re, shutil, time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -529,19 +529,24 @@ def _read_rows(path: Path, features: Mapping[str, dict], n: int) -> pd.DataFrame
             raise ValueError(f"it has {footer.num_rows:,} episodes; meta/info.json says {n:,}")
         stored = {k: dict(dtype='str' if f['dtype'] == 'str' else 'int64', shape=[]) for k, f in wanted.items()}
         columns = {k: (schema.get_field_index(k), f) for k, f in stored.items()}
+        for name, f in wanted.items():
+            _check_type(schema.field(name).type, name, f['dtype'])
         table = _unpack(path, footer, list(range(footer.num_row_groups)), columns, n)
         for name, f in wanted.items():
             _check_values(table[name], name, f['dtype'])
         return table.to_pandas(ignore_metadata=True)
 
 
-def _check_values(column, name: str, dtype: str) -> None:
-    "The values of a column fit the type that they will be given"
-    kind, t = 'U' if dtype == 'str' else np.dtype(dtype).kind, column.type
-    text = pa.types.is_string(t) or pa.types.is_large_string(t)
+def _check_type(t: pa.DataType, name: str, dtype: str) -> None:
+    "A column has the type that its values will be given; asked before they are unpacked"
+    kind, text = 'U' if dtype == 'str' else np.dtype(dtype).kind, pa.types.is_string(t) or pa.types.is_large_string(t)
     fits = dict(U=text, f=pa.types.is_floating(t), b=pa.types.is_boolean(t))
     if not fits.get(kind, pa.types.is_integer(t)):
         raise ValueError(f"the column {name!r:.80} holds {t}; expected {dtype}")
+
+def _check_values(column, name: str, dtype: str) -> None:
+    "The values of a column fit the type that they will be given"
+    kind = 'U' if dtype == 'str' else np.dtype(dtype).kind
     if column.null_count and kind != 'f':
         raise ValueError(f"values of the column {name!r:.80} are missing")  # NaN is stored as nothing
     if kind in 'iu':
@@ -752,7 +757,11 @@ def open_cache(folder: RecordingFolder, modality: str, where: str | Path | None 
     array, stamp = _cache_files(folder, modality, where)
     if _made_from(array, stamp, not where) != checksum(folder.manifest) or file_size(array) is None:
         return None
-    shape = (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape'])
+    return _mapped(array, (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape']))
+
+
+def _mapped(array: Path, shape: tuple) -> np.ndarray:
+    "The array in a file, if it has this shape"
     with reading(array, 'a cache of film', 'delete it, and it is made again'):
         with open_file(array) as f:
             if np.lib.format.read_magic(f) != (1, 0):
@@ -774,8 +783,8 @@ def frame_cache(folder: RecordingFolder, modality: str, where: str | Path | None
     """
     if (there := open_cache(folder, modality, where)) is not None:
         return there
-    _build_cache(folder, modality, *_cache_files(folder, modality, where))
-    return open_cache(folder, modality, where)
+    _build_cache(folder, modality, *(files := _cache_files(folder, modality, where)))
+    return _mapped(files[0], (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape']))
 
 # %% ../../nbs/00_core/01_storage.ipynb #37e9c9bc
 def _build_cache(folder: RecordingFolder, modality: str, array: Path, stamp: Path) -> None:
@@ -787,9 +796,11 @@ def _build_cache(folder: RecordingFolder, modality: str, array: Path, stamp: Pat
     except OSError as e:
         advice = "random access needs a place for unpacked frames: recording.cached(where='a folder')"
         raise OSError(f"{e}; {advice}") from e
-    for old in array.parent.glob(f'.{modality}.*'):  # what killed processes left
-        if re.fullmatch(rf'\.{re.escape(modality)}\.(npy|json)\.[0-9a-f]{{8}}\.(npy|json)', old.name):
-            old.unlink()
+    for old in array.parent.glob(f'.{modality}.*'):  # what killed processes left; a file of one that lives is young
+        ours = re.fullmatch(rf'\.{re.escape(modality)}\.(npy|json)\.[0-9a-f]{{8}}\.(npy|json)', old.name)
+        with suppress(FileNotFoundError):
+            if ours and time.time() - old.stat().st_mtime > 600:
+                old.unlink()
     write_json(stamp, '')
     with atomic_path(array) as p, open(p, 'wb') as f:
         np.lib.format.write_array_header_1_0(f, dict(descr='|u1', fortran_order=False, shape=shape))

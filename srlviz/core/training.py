@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .files import LIST, MOST_BYTES, TABLE, TEXT, Field, atomic_path, check_fields
+from .files import LIST, TABLE, TEXT, Field, atomic_path, check_fields
 from .files import check_zip, make_folder, open_file, reading
 
 # %% ../../nbs/00_core/05_training.ipynb #b02cb764
@@ -81,8 +81,8 @@ def _archive(path: str | Path) -> tuple[io.BytesIO, int]:
     out, listed = io.BytesIO(), None
     with open_file(path) as f, zipfile.ZipFile(f) as z, zipfile.ZipFile(out, 'w') as copy:
         members, size = check_zip(z, packed=False), os.fstat(f.fileno()).st_size
-        if sum(m.file_size for m in members.values()) > min(size, MOST_BYTES):
-            raise ValueError(f"its members declare more than {min(size, MOST_BYTES):,} bytes")
+        if sum(m.file_size for m in members.values()) > size:  # they are not packed
+            raise ValueError(f"its members declare more than the {size:,} bytes that it has")
         for name in members:
             if not _MEMBER.fullmatch(name):
                 raise ValueError(f"{name!r:.80} is no part of a file of torch")
@@ -144,9 +144,19 @@ def check_tensor(x: torch.Tensor, name: str) -> None:
 
 # %% ../../nbs/00_core/05_training.ipynb #efe214b7
 def save_weights(path: str|Path, state: dict, config: dict) -> None:
-    """Save tensors (a state_dict, or any nest of tensors and numbers) with the configuration they belong to; atomic."""
+    """Save tensors (a state_dict, or any nest of tensors and numbers) with the configuration they belong to; atomic.
+
+    Raises
+    ------
+    ValueError : if `load_weights` would refuse it: something else than tensors, numbers and texts is among it
+    """
     make_folder(Path(path).parent)
-    with atomic_path(path) as p: torch.save({'config': json.dumps(config, sort_keys=True, default=str), 'state': state}, p)
+    with atomic_path(path) as p:
+        torch.save({'config': json.dumps(config, sort_keys=True, default=str), 'state': state}, p)
+        with zipfile.ZipFile(p) as z:
+            listed = next(name for name in z.namelist() if name.endswith('/data.pkl'))
+            try: _look_through(z.read(listed))
+            except ValueError as e: raise ValueError(f"{path} cannot be saved so that it loads again: {e}; give tensors, numbers and texts (float(x) for a number of NumPy)") from None
 
 def load_weights(path: str|Path, config: dict, device='cpu') -> dict:
     """Load what `save_weights` saved.
@@ -199,7 +209,7 @@ def train(module: torch.nn.Module, loss: Callable, batches: Callable[[int], Iter
     if epochs < 1: raise ValueError(f"epochs must be at least 1; got {epochs}")
     if patience is not None and patience < 1: raise ValueError(f"patience must be at least 1, or None for ever; got {patience}")
     if validate is None and (patience or plateau): raise ValueError("patience and plateau need a validation loss; got validate=None")
-    optimizer = torch.optim.Adam(module.parameters(), lr=lr, eps=eps)
+    optimizer = torch.optim.Adam(module.parameters(), lr=float(lr), eps=float(eps))
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **plateau) if plateau else None
     history, best, state = [], math.inf, None
     if checkpoint and Path(checkpoint).exists(): history, best, state = _resume(checkpoint, config or {}, module, optimizer, scheduler)

@@ -87,7 +87,7 @@ def _need(f: BinaryIO, chunk, words: bool) -> int:
     return need
 
 # %% ../../nbs/02_data/04_parquet.ipynb #03e1a765
-def check_group(path: str|Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], most: int, words: bool = True) -> None:
+def check_group(path: str|Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], most: int, words: bool = True) -> int:
     """Refuse a row group that would need too much when columns of it are read.
 
     Parameters
@@ -95,6 +95,10 @@ def check_group(path: str|Path, footer: pq.FileMetaData, group: int, columns: Se
     path, footer : of the file;  group : number of the row group;  columns : names, those that are not there are none
     most : bytes
     words : False if columns of words will be read as dictionaries, so that no word is repeated
+
+    Returns
+    -------
+    What is left of `most`.
 
     Raises
     ------
@@ -105,6 +109,7 @@ def check_group(path: str|Path, footer: pq.FileMetaData, group: int, columns: Se
         for j in _leaves(footer, columns):
             most -= (need := _need(f, chunk := chunks.column(j), words))
             if most < 0: raise ValueError(f"row group {group} declares {need:,} bytes in {chunk.path_in_schema!r}, which is more than there can be")
+    return most
 
 def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
     "The places of the columns, and of their parts"
@@ -130,9 +135,10 @@ def read_table(path: str|Path, columns: Sequence[str]|None = None, most: int = M
     for name in names:
         if not _is_plain(schema.field(name).type): raise ValueError(f"the column {name!r} is {schema.field(name).type}; expected numbers or words")
     words = [n for n in names if _is_word(schema.field(n).type)]
+    left = most
     for group in range(footer.num_row_groups):
-        check_group(path, footer, group, [n for n in names if n not in words], most)
-        check_group(path, footer, group, words, most, words=False)
+        left = check_group(path, footer, group, [n for n in names if n not in words], left)
+        left = check_group(path, footer, group, words, left, words=False)
     with pq.ParquetFile(path, metadata=footer, read_dictionary=words) as f: table = f.read(names)
     if (need := table.nbytes + sum(_length(table[n]) for n in words)) > most: raise ValueError(f"it needs {need:,} bytes, more than {most:,}")
     for name in words: table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))

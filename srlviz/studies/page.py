@@ -124,8 +124,8 @@ def _code_html(source: str) -> str:
 _FRAME = ("default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; "
           "object-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'")
 # animate and set give an element an attribute whose name may be written with entities
-_CALLS = re.compile(r'<(?=link|meta|base|i?frame|fencedframe|portal|object|embed|animate|set)'
-                    r'|href(?!\s*=\s*["\']?#)', re.I)
+_CALLS = re.compile(r'<(?=(?:link|meta|base|i?frame|fencedframe|portal|object|embed|animate\w*|set)\b)'
+                    r'|(?<=[\s/"\':])href(?=\s*=)(?!\s*=\s*["\']?#)', re.I)
 _NO_PREFETCH = '<meta http-equiv="x-dns-prefetch-control" content="off"><meta name="referrer" content="no-referrer">'
 
 def frame_html(html: str) -> str:

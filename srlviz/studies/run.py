@@ -226,6 +226,8 @@ def check_free(path: Path, study: str, source: Path | None = None) -> None:
         raise FileExistsError(f"{path} is no result of study {study} and would be replaced by one; {advice}")
 
 # %% ../../nbs/09_studies/00_run.ipynb #19269b64
+_LOCK = '.srlviz-run.lock'                                                        # not .lock: a study may record into the folder
+
 class StudyError(RuntimeError):
     """A study that stopped with an error; the message says where, and where its notebook is."""
 
@@ -333,10 +335,10 @@ def run_study(name: str | Path, parameters: dict[str, Any] | None = None, out: s
     if 'out' in checked and out is not None and Path(out) != Path(checked['out']): raise ValueError(f"out is given twice: {out} and {checked['out']}")
     out = make_folder(out or checked.get('out') or Path('runs')/study)
     if 'out' in declared: checked['out'] = '.'
-    if file_size(lock := out/'.lock'):
+    if file_size(lock := out/_LOCK):
         raise FileExistsError(f"{lock} is another's file, where the lock of a run goes; choose another out, or move it")
     for path in result_paths(out, study): check_free(path, study, source)
-    with only_writer(out.resolve()): _run_in(out.resolve(), study, nb, source, checked, progress)
+    with only_writer(out.resolve(), name=_LOCK): _run_in(out.resolve(), study, nb, source, checked, progress)
     return result_paths(out, study)[0]
 
 # %% ../../nbs/09_studies/00_run.ipynb #8f31d575
