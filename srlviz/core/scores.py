@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import atomic_path, make_folder, open_file, reading, sample_path
+from .files import atomic_path, make_folder, read_bytes, reading, sample_path
 from .protocols import unknown
 
 # %% ../../nbs/00_core/04_scores.ipynb #8e31f008
@@ -136,11 +136,7 @@ def table_text(path: str | Path, what: str = 'a table', most: int = MOST_TABLE) 
     ValueError : naming the file, if it is no regular one, has more than `most` bytes, or is not text in UTF-8
     """
     with reading(path, what):
-        with open_file(path) as f:
-            raw = f.read(most + 1)
-        if len(raw) > most:
-            raise ValueError(f"it has more than {most:,} bytes")
-        text = raw.decode('utf-8-sig')
+        text = read_bytes(path, most).decode('utf-8-sig')
     if odd := _ODD.search(text):
         line = text.count('\n', 0, odd.start()) + 1
         raise ValueError(f"{path}, line {line}: the character {odd[0]!r} is not text; {path} is damaged, or not {what}")
