@@ -371,10 +371,13 @@ def test_a_cache_removes_only_what_its_own_writers_left(folder, tmp_path):
         [tmp_path / 'mine' / '.thesis.0123abcd.tex', tmp_path / 'mine' / 'sub' / '.frame.npy.0123abcd.npy'],
         tmp_path / 'mine' / '.frame.npy.0123abcd.npy',
     )
-    for p in (*mine, left):
+    young = left.with_name('.frame.npy.89abcdef.npy')  # of a writer that may live
+    for p in (*mine, left, young):
         p.touch()
+        if p is not young:
+            os.utime(p, (0, 0))
     load_recording(folder).cached(where=tmp_path / 'mine')
-    assert all(p.exists() for p in mine) and not left.exists()
+    assert all(p.exists() for p in (*mine, young)) and not left.exists()
 
 
 @pytest.mark.parametrize(
