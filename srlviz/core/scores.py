@@ -252,7 +252,7 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     text = table_text(path, 'a table of scores', MOST_SCORES)
     if not _has_end(text):
         raise ValueError(
-            f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again"
+            f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again, or, if you edited it, end it with a line break and take the quotes from its first line"
         )
     (_, header), *rows = table_rows(text, path)
     if wrong := _columns_of(header):
