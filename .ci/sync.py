@@ -2,35 +2,50 @@
 
 A tree whose notebooks are all exported and clean passes, committed or not. With --write the changes are expected.
 """
+
 import hashlib, subprocess, sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
+
 def readme(root: Path) -> str:
     "The text of README.md that nbs/index.ipynb stands for."
     from nbconvert import MarkdownExporter
-    body, _ = MarkdownExporter().from_filename(str(root/'nbs/index.ipynb'))
+
+    body, _ = MarkdownExporter().from_filename(str(root / 'nbs/index.ipynb'))
     return body.strip() + '\n'
+
 
 def contents(root: Path) -> dict[str, str]:
     "The hash of every file that stands in both worlds."
-    files = [p for d, kind in (('srlviz', '*.py'), ('nbs', '*.ipynb')) for p in (root/d).rglob(kind) if '.ipynb_checkpoints' not in p.parts] + [root/'README.md']
+    files = [
+        p
+        for d, kind in (('srlviz', '*.py'), ('nbs', '*.ipynb'))
+        for p in (root / d).rglob(kind)
+        if '.ipynb_checkpoints' not in p.parts
+    ] + [root / 'README.md']
     return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.exists()}
+
 
 def sync(root: Path) -> list[str]:
     "Bring modules and README in line with the notebooks; return what had to change."
     before = contents(root)
     for command in 'nbdev-export', 'nbdev-clean':
         subprocess.run([str(Path(sys.executable).with_name(command))], cwd=root, check=True)
-    if (root/'nbs/index.ipynb').exists():
-        text, target = readme(root), root/'README.md'
-        if not target.exists() or target.read_text(encoding='utf-8') != text: target.write_text(text, encoding='utf-8')
+    if (root / 'nbs/index.ipynb').exists():
+        text, target = readme(root), root / 'README.md'
+        if not target.exists() or target.read_text(encoding='utf-8') != text:
+            target.write_text(text, encoding='utf-8')
     after = contents(root)
     return sorted(f for f in before | after if before.get(f) != after.get(f))
 
+
 if __name__ == '__main__':
     changed = sync(ROOT)
-    for f in changed: print('  ' + f)
+    for f in changed:
+        print('  ' + f)
     if changed and '--write' not in sys.argv:
-        sys.exit('These files were not what their notebooks say. They are now: look at the change (git diff), then run this again.')
+        sys.exit(
+            'These files were not what their notebooks say. They are now: look at the change (git diff), then run this again.'
+        )

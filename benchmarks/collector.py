@@ -5,6 +5,7 @@
 A step is four emulator frames at 210 x 160 gray. The bar is 1.5x in the median of the ratios of neighbouring rounds.
 Ours uses every core it may; the one-process figure is printed too. AtariVectorEnv gives no RAM and is printed for honesty.
 """
+
 import argparse, statistics, time
 import ale_py, gymnasium, numpy as np
 from gymnasium.wrappers import AtariPreprocessing
@@ -13,44 +14,72 @@ from srlviz.envs.atari import gym_id, rom_name
 
 BAR = 1.5
 
+
 def timed(function, steps):
-    begin = time.perf_counter(); function(steps); return steps/(time.perf_counter() - begin)
+    begin = time.perf_counter()
+    function(steps)
+    return steps / (time.perf_counter() - begin)
+
 
 def of_gymnasium(game, steps):
     "The usual way: frames, RAM, actions and rewards into arrays made before"
-    env = AtariPreprocessing(gymnasium.make(gym_id(game, frameskip=False)), screen_size=(160, 210), grayscale_obs=True, terminal_on_life_loss=True)
+    env = AtariPreprocessing(
+        gymnasium.make(gym_id(game, frameskip=False)),
+        screen_size=(160, 210),
+        grayscale_obs=True,
+        terminal_on_life_loss=True,
+    )
     frames, rams = np.empty((steps, 210, 160), np.uint8), np.empty((steps, 128), np.uint8)
     actions, rewards = np.empty(steps, np.int64), np.empty(steps, np.float32)
     rng, (obs, _) = np.random.default_rng(0), env.reset(seed=0)
     for t in range(steps):
         frames[t], rams[t], actions[t] = obs, env.unwrapped.ale.getRAM(), rng.integers(env.action_space.n)
         obs, rewards[t], terminated, truncated, _ = env.step(int(actions[t]))
-        if terminated or truncated: obs, _ = env.reset()
+        if terminated or truncated:
+            obs, _ = env.reset()
+
 
 def of_vector(game, steps, n=8):
     env = ale_py.AtariVectorEnv(rom_name(game), n, img_height=210, img_width=160, stack_num=1, episodic_life=True)
-    frames, rng = np.empty((steps//n, n, 210, 160), np.uint8), np.random.default_rng(0)
+    frames, rng = np.empty((steps // n, n, 210, 160), np.uint8), np.random.default_rng(0)
     env.reset(seed=0)
-    for t in range(steps//n): frames[t] = env.step(rng.integers(env.single_action_space.n, size=n))[0][:, 0]
+    for t in range(steps // n):
+        frames[t] = env.step(rng.integers(env.single_action_space.n, size=n))[0][:, 0]
+
 
 def main(game, steps, rounds):
     gymnasium.register_envs(ale_py)
-    try: import cv2; cv2.setNumThreads(1)
-    except ImportError: raise SystemExit('AtariPreprocessing needs OpenCV: pip install opencv-python-headless')
-    ways = {'srlviz': lambda n: record_atari(game, n, progress=False), 'gymnasium': lambda n: of_gymnasium(game, n), 'srlviz, 1 process': lambda n: record_atari(game, n, n_jobs=1, progress=False),
-            'AtariVectorEnv (no RAM)': lambda n: of_vector(game, n)}
-    for way in ways.values(): way(3000)                            # imports, and the pool's start
+    try:
+        import cv2
+
+        cv2.setNumThreads(1)
+    except ImportError:
+        raise SystemExit('AtariPreprocessing needs OpenCV: pip install opencv-python-headless')
+    ways = {
+        'srlviz': lambda n: record_atari(game, n, progress=False),
+        'gymnasium': lambda n: of_gymnasium(game, n),
+        'srlviz, 1 process': lambda n: record_atari(game, n, n_jobs=1, progress=False),
+        'AtariVectorEnv (no RAM)': lambda n: of_vector(game, n),
+    }
+    for way in ways.values():
+        way(3000)  # imports, and the pool's start
     speeds = {k: [] for k in ways}
     for _ in range(rounds):
-        for name, way in ways.items(): speeds[name].append(timed(way, steps))
+        for name, way in ways.items():
+            speeds[name].append(timed(way, steps))
     for name, s in speeds.items():
-        ratios = [a/b for a, b in zip(s, speeds['gymnasium'])]
-        print(f"{game:16s} {name:26s} median {statistics.median(s):7.0f} steps/s   {statistics.median(ratios):5.2f}x gymnasium  ({min(ratios):.2f} to {max(ratios):.2f})")
-    return statistics.median(a/b for a, b in zip(speeds['srlviz'], speeds['gymnasium']))
+        ratios = [a / b for a, b in zip(s, speeds['gymnasium'])]
+        print(
+            f"{game:16s} {name:26s} median {statistics.median(s):7.0f} steps/s   {statistics.median(ratios):5.2f}x gymnasium  ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+    return statistics.median(a / b for a, b in zip(speeds['srlviz'], speeds['gymnasium']))
+
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('game', nargs='?', default='pong'); parser.add_argument('--steps', type=int, default=8000); parser.add_argument('--rounds', type=int, default=7)
+    parser.add_argument('game', nargs='?', default='pong')
+    parser.add_argument('--steps', type=int, default=8000)
+    parser.add_argument('--rounds', type=int, default=7)
     args = parser.parse_args()
     ratio = main(args.game, args.steps, args.rounds)
     print(f"bar {BAR}x: {'met' if ratio >= BAR else 'MISSED'} with {ratio:.2f}x")

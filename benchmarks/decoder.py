@@ -2,6 +2,7 @@
 
 Same weights, same codes, forward and backward of 64 frames of 210 x 160. One thread, CPU time, interleaved; medians of ratios.
 """
+
 import argparse
 import time
 
@@ -16,7 +17,8 @@ from srlviz.encoders.frames import FrameCNN, FrameDecoder
 def plain(decoder: FrameDecoder) -> FrameDecoder:
     "The same decoder with torch's own transposed convolutions"
     for layer in decoder.convs:
-        if isinstance(layer, nn.ConvTranspose2d): layer.forward = nn.ConvTranspose2d.forward.__get__(layer)
+        if isinstance(layer, nn.ConvTranspose2d):
+            layer.forward = nn.ConvTranspose2d.forward.__get__(layer)
     return decoder
 
 
@@ -24,10 +26,14 @@ def main(repeats: int):
     codes = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
     half = native_bfloat16(torch.device('cpu'))
     for precision in (False, True) if half else (False,):
-        with seeded(0): net = FrameCNN(bfloat16=precision)
-        with seeded(1): ours = FrameDecoder(net)
-        with seeded(1): theirs = plain(FrameDecoder(net))
-        with torch.no_grad(): difference = (ours(codes) - theirs(codes)).abs().max().item()
+        with seeded(0):
+            net = FrameCNN(bfloat16=precision)
+        with seeded(1):
+            ours = FrameDecoder(net)
+        with seeded(1):
+            theirs = plain(FrameDecoder(net))
+        with torch.no_grad():
+            difference = (ours(codes) - theirs(codes)).abs().max().item()
         took = {'ours': [], 'torch': []}
         with threads(1):
             for _ in range(repeats + 1):
@@ -36,7 +42,9 @@ def main(repeats: int):
                     decoder(codes).sum().backward()
                     took[name].append(time.process_time() - start)
         a, b = (np.array(took[n][1:]) for n in ('ours', 'torch'))
-        print(f"{'bfloat16' if precision else 'float32':8}  ours {1e3*np.median(a):4.0f} ms, torch {1e3*np.median(b):4.0f} ms: {np.median(b/a):.2f}x; pictures differ by {difference:.1e} at most")
+        print(
+            f"{'bfloat16' if precision else 'float32':8}  ours {1e3 * np.median(a):4.0f} ms, torch {1e3 * np.median(b):4.0f} ms: {np.median(b / a):.2f}x; pictures differ by {difference:.1e} at most"
+        )
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ Actions are drawn before. A round measures, one after another, popgym's environm
 paper's one-hot stack written by the kernel into the same array each step, and the same copied. Ratios are taken within a round; medians over rounds.
 Start-up is timed in processes of their own: the first use of a class, which compiles it, and the next, which finds it in the cache.
 """
+
 import argparse, os, statistics, subprocess, sys, tempfile, time, warnings
 from pathlib import Path
 
@@ -33,17 +34,19 @@ def single(env, actions: list, seconds: float) -> float:
     while (spent := time.perf_counter() - start) < seconds:
         for a in actions:
             _, _, terminated, truncated, _ = step(a)
-            if terminated or truncated: env.reset()
+            if terminated or truncated:
+                env.reset()
         n += len(actions)
-    return n/spent
+    return n / spent
 
 
 def batched(envs, actions: list, seconds: float) -> float:
     step, n, start = envs.step, 0, time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds:
-        for a in actions: step(a)
-        n += len(actions)*envs.num_envs
-    return n/spent
+        for a in actions:
+            step(a)
+        n += len(actions) * envs.num_envs
+    return n / spent
 
 
 def start_up(tasks: list[str]) -> pd.DataFrame:
@@ -51,13 +54,22 @@ def start_up(tasks: list[str]) -> pd.DataFrame:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for task in tasks:
-            run = lambda: float(subprocess.run([sys.executable, '-c', START.format(task=task)], env={**os.environ, 'NUMBA_CACHE_DIR': folder}, capture_output=True, text=True, check=True).stdout)
+            run = lambda: float(
+                subprocess.run(
+                    [sys.executable, '-c', START.format(task=task)],
+                    env={**os.environ, 'NUMBA_CACHE_DIR': folder},
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
+            )
             rows.append((task, run(), statistics.median(run() for _ in range(3))))
     return pd.DataFrame(rows, columns=['task', 'first use, s', 'cached, s'])
 
 
 def table(tasks: list[str], num_envs: int, seconds: float, rounds: int) -> pd.DataFrame:
     import popgym.envs
+
     rng, rows = np.random.default_rng(0), []
     for task in tasks:
         name, difficulty = task.split('-')
@@ -66,16 +78,22 @@ def table(tasks: list[str], num_envs: int, seconds: float, rounds: int) -> pd.Da
         envs = {k: make_tasks(task, num_envs, **options) for k, options in kinds.items()}
         ours.action_space.seed(0)
         actions = [ours.action_space.sample() for _ in range(2000)]
-        if isinstance(ours.action_space, gymnasium.spaces.Discrete): actions = [int(a) for a in actions]
+        if isinstance(ours.action_space, gymnasium.spaces.Discrete):
+            actions = [int(a) for a in actions]
         many = [np.stack([actions[i] for i in rng.integers(0, 2000, num_envs)]) for _ in range(16)]
         for e in envs.values():
             e.reset(seed=0)
-            for a in many: e.step(a)
-        single(ours, actions, seconds/10)
+            for a in many:
+                e.step(a)
+        single(ours, actions, seconds / 10)
         for _ in range(rounds):
             row = dict(task=task, popgym=single(theirs, actions, seconds), single=single(ours, actions, seconds))
             rows.append(row | {k: batched(e, many, seconds) for k, e in envs.items()})
-        print(f"{task:34} popgym {rows[-1]['popgym']/1e3:6.0f} k/s  " + '  '.join(f"{k} {rows[-1][k]/rows[-1]['popgym']:.4g}x" for k in ('single', *kinds)), flush=True)
+        print(
+            f"{task:34} popgym {rows[-1]['popgym'] / 1e3:6.0f} k/s  "
+            + '  '.join(f"{k} {rows[-1][k] / rows[-1]['popgym']:.4g}x" for k in ('single', *kinds)),
+            flush=True,
+        )
     return pd.DataFrame(rows)
 
 
@@ -88,16 +106,33 @@ def ratios(rows: pd.DataFrame) -> pd.DataFrame:
 
 def figure(summary: pd.DataFrame) -> go.Figure:
     "Steps a second, a task a row."
-    marks = {'popgym': ('#8c8c8c', 'popgym'), 'single': ('#0072B2', 'srlviz, one'), 'batched': ('#009E73', 'srlviz, batched'), 'one-hot': ('#D55E00', "srlviz, batched, the paper's one-hot stack")}
-    fig = go.Figure([go.Scatter(x=summary[k], y=summary.index, mode='markers', name=label, marker=dict(color=color, size=8)) for k, (color, label) in marks.items()])
-    return fig.update_layout(template='plotly_white', height=1000, width=1000, xaxis=dict(type='log', title='steps a second, one core'), yaxis=dict(autorange='reversed'), legend=dict(orientation='h', y=1.03))
+    marks = {
+        'popgym': ('#8c8c8c', 'popgym'),
+        'single': ('#0072B2', 'srlviz, one'),
+        'batched': ('#009E73', 'srlviz, batched'),
+        'one-hot': ('#D55E00', "srlviz, batched, the paper's one-hot stack"),
+    }
+    fig = go.Figure(
+        [
+            go.Scatter(x=summary[k], y=summary.index, mode='markers', name=label, marker=dict(color=color, size=8))
+            for k, (color, label) in marks.items()
+        ]
+    )
+    return fig.update_layout(
+        template='plotly_white',
+        height=1000,
+        width=1000,
+        xaxis=dict(type='log', title='steps a second, one core'),
+        yaxis=dict(autorange='reversed'),
+        legend=dict(orientation='h', y=1.03),
+    )
 
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--tasks', nargs='*', help='such as RepeatPrevious-hard; all by default')
     parser.add_argument('--num-envs', type=int, default=1024)
-    parser.add_argument('--seconds', type=float, default=.2, help='for each measurement')
+    parser.add_argument('--seconds', type=float, default=0.2, help='for each measurement')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--out', type=Path, default=Path('runs/bench_envs'), help='folder of the table and the plot')
     args = parser.parse_args()
@@ -105,11 +140,15 @@ if __name__ == '__main__':
     tasks = args.tasks or [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]
     summary = ratios(table(tasks, args.num_envs, args.seconds, args.rounds))
     args.out.mkdir(parents=True, exist_ok=True)
-    summary.to_csv(args.out/'envs.csv')
-    figure(summary).write_html(args.out/'envs.html', include_plotlyjs=True)
+    summary.to_csv(args.out / 'envs.csv')
+    figure(summary).write_html(args.out / 'envs.html', include_plotlyjs=True)
     for kind in ('single', 'batched', 'one-hot', 'one-hot, copied'):
         x = summary[f'{kind} x']
-        print(f"{kind}: {np.exp(np.log(x).mean()):.4g}x popgym in the geometric mean of {len(x)} tasks; least {x.min():.4g}x ({x.idxmin()}), most {x.max():.4g}x ({x.idxmax()})")
+        print(
+            f"{kind}: {np.exp(np.log(x).mean()):.4g}x popgym in the geometric mean of {len(x)} tasks; least {x.min():.4g}x ({x.idxmin()}), most {x.max():.4g}x ({x.idxmax()})"
+        )
     starts = start_up([t for t in tasks if t.endswith('-hard')] or tasks)
-    print(f"start-up of one environment, import and numba included: first use {starts['first use, s'].median():.2f} s (at most {starts['first use, s'].max():.2f}), cached {starts['cached, s'].median():.2f} s (at most {starts['cached, s'].max():.2f})")
+    print(
+        f"start-up of one environment, import and numba included: first use {starts['first use, s'].median():.2f} s (at most {starts['first use, s'].max():.2f}), cached {starts['cached, s'].median():.2f} s (at most {starts['cached, s'].max():.2f})"
+    )
     print(f"table and plot: {args.out}/envs.csv, envs.html")

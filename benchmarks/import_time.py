@@ -1,4 +1,5 @@
 """`import srlviz`: wall seconds in a fresh interpreter, median of 9."""
+
 import statistics
 import subprocess
 import sys

@@ -8,12 +8,13 @@ Real time is the seconds flown per second of CPU on one core, so that others on 
 sets made one after the other by warm workers. Memory is the largest that a worker of `generate_flights` ever held. Scenery is cached in each process, and
 a set of 114 runways meets each often: flights of a small set pay more for it than those of a large one.
 """
+
 import argparse, multiprocessing, os, subprocess, sys, tempfile, time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-os.environ |= dict.fromkeys(('OMP_NUM_THREADS', 'NUMBA_NUM_THREADS', 'OPENBLAS_NUM_THREADS'), '1')        # one core a worker
+os.environ |= dict.fromkeys(('OMP_NUM_THREADS', 'NUMBA_NUM_THREADS', 'OPENBLAS_NUM_THREADS'), '1')  # one core a worker
 
 import numpy as np
 import pandas as pd
@@ -35,88 +36,108 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, resource.getrusage
 def flown(seed: int, **fixed):
     "What the bars of outcomes need of a flight: outcome, reason, seconds, peak g."
     f = fly_approach(draw_conditions(seed, **fixed))
-    return f.outcome, f.reason, len(f)/HZ, (f.touchdown or {}).get('g_nrml', np.nan)
+    return f.outcome, f.reason, len(f) / HZ, (f.touchdown or {}).get('g_nrml', np.nan)
 
 
 def sensors_speed(n: int) -> float:
     "Real time without the camera: conditions, flight and 1090 columns."
     sensors(fly_approach(draw_conditions(999)))
     rows, begin = 0, time.process_time()
-    for seed in range(n): rows += len(sensors(fly_approach(draw_conditions(seed))))
-    return rows/HZ/(time.process_time() - begin)
+    for seed in range(n):
+        rows += len(sensors(fly_approach(draw_conditions(seed))))
+    return rows / HZ / (time.process_time() - begin)
 
 
 def made(folder: Path, n: int, seed: int, workers: int, size: int) -> tuple[float, float, float]:
     "Make a set: seconds flown, seconds of CPU here, seconds of wall."
     cpu, wall = time.process_time(), time.perf_counter()
     flights = generate_flights(folder, n, seed, workers=workers, size=size, progress=False)
-    return flights.n_steps/HZ, time.process_time() - cpu, time.perf_counter() - wall
+    return flights.n_steps / HZ, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def speed(folder: Path, n: int, size: int, rounds: int) -> dict:
     "One worker's real time with camera, video and Parquet; two workers against one, each round a set of its own."
-    made(folder/'warm', 1, 1, 1, size); made(folder/'warm2', 4, 1, 2, size)
+    made(folder / 'warm', 1, 1, 1, size)
+    made(folder / 'warm2', 4, 1, 2, size)
     alone, pairs, same = [], [], True
     for k in range(rounds):
-        flown, cpu, wall = made(folder/f'one{k}', n, 10 + k, 1, size)
-        alone.append(flown/cpu)
-        pairs.append(wall/made(folder/f'two{k}', n, 10 + k, 2, size)[2])
-        same &= (folder/f'two{k}'/'meta'/'info.json').read_bytes() == (folder/f'one{k}'/'meta'/'info.json').read_bytes()          # it holds the checksums of all files
+        flown, cpu, wall = made(folder / f'one{k}', n, 10 + k, 1, size)
+        alone.append(flown / cpu)
+        pairs.append(wall / made(folder / f'two{k}', n, 10 + k, 2, size)[2])
+        same &= (folder / f'two{k}' / 'meta' / 'info.json').read_bytes() == (
+            folder / f'one{k}' / 'meta' / 'info.json'
+        ).read_bytes()  # it holds the checksums of all files
         print(f"round {k}: {n} flights, {alone[-1]:.1f}x real time, two workers {pairs[-1]:.2f}x one", flush=True)
     return dict(camera=np.median(alone), two=np.median(pairs), same=same)
 
 
 def memory(folder: Path, n: int) -> tuple[float, float]:
     "GB: the largest worker, and the process that leads."
-    out = subprocess.run([sys.executable, '-c', MEMORY, str(folder/'memory'), str(n)], capture_output=True, text=True, check=True).stdout.split()
-    return tuple(int(k)/(1e9 if sys.platform == 'darwin' else 1e6) for k in out)
+    out = subprocess.run(
+        [sys.executable, '-c', MEMORY, str(folder / 'memory'), str(n)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    return tuple(int(k) / (1e9 if sys.platform == 'darwin' else 1e6) for k in out)
 
 
 def outcomes(n: int, jobs: int) -> pd.DataFrame:
     "The same seeds with the paper's failure frequencies and without failures."
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context('spawn')) as pool:
-        rows = [(kind, *r) for kind, how in (('failures', flown), ('clean', partial(flown, events=()))) for r in pool.map(how, range(n), chunksize=5)]
+        rows = [
+            (kind, *r)
+            for kind, how in (('failures', flown), ('clean', partial(flown, events=())))
+            for r in pool.map(how, range(n), chunksize=5)
+        ]
     return pd.DataFrame(rows, columns=['kind', 'outcome', 'reason', 'seconds', 'g'])
 
 
 def projected(folder: Path, n: int, size: int) -> tuple[float, float, float]:
     "Hours with two workers, of wall here and of CPU, and GB for the paper's number of flights, from a set of n."
     from joblib.externals.loky import get_reusable_executor
-    get_reusable_executor().shutdown(wait=True)                    # the CPU of workers is told when they have ended
+
+    get_reusable_executor().shutdown(wait=True)  # the CPU of workers is told when they have ended
     spent = lambda: sum(os.times()[:4])
     begin = spent()
-    wall = made(folder/'set', n, 0, 2, size)[2]
+    wall = made(folder / 'set', n, 0, 2, size)[2]
     get_reusable_executor().shutdown(wait=True)
-    stored = sum(p.stat().st_size for p in (folder/'set').rglob('*') if p.is_file() and 'cache' not in p.parts)
-    scale = PAPER_FLIGHTS/n
-    return scale*wall/3600, scale*(spent() - begin)/2/3600, scale*stored/1e9
+    stored = sum(p.stat().st_size for p in (folder / 'set').rglob('*') if p.is_file() and 'cache' not in p.parts)
+    scale = PAPER_FLIGHTS / n
+    return scale * wall / 3600, scale * (spent() - begin) / 2 / 3600, scale * stored / 1e9
 
 
 def reading(folder: Path, n: int) -> dict:
     "Milliseconds a window of 25 to 75 rows at random, from the cache; frames a second of CPU in windows of 50."
     flights, rng = read_flights(folder), np.random.default_rng(0)
     begin = time.perf_counter()
-    for e in flights: e.obs['sensors'][:1]
+    for e in flights:
+        e.obs['sensors'][:1]
     build, times, rates = time.perf_counter() - begin, [], []
     for k in range(n):
         i, length = int(rng.integers(len(flights))), int(rng.integers(25, 76))
         a = int(rng.integers(flights.lengths[i] - 75))
         begin = time.perf_counter()
-        window = np.array(flights[i].obs['sensors'][a:a + length])
+        window = np.array(flights[i].obs['sensors'][a : a + length])
         times.append(time.perf_counter() - begin)
         assert window.shape == (length, 1090)
         if k % 20 == 0:
             begin = time.process_time()
-            frames = flights[i].obs['frame'][a:a + 50]
-            rates.append(len(frames)/(time.process_time() - begin))
-    return dict(build=build, window=1e3*np.median(times), slow=1e3*np.quantile(times, .99), frames=np.median(rates), least=min(rates))
+            frames = flights[i].obs['frame'][a : a + 50]
+            rates.append(len(frames) / (time.process_time() - begin))
+    return dict(
+        build=build,
+        window=1e3 * np.median(times),
+        slow=1e3 * np.quantile(times, 0.99),
+        frames=np.median(rates),
+        least=min(rates),
+    )
 
 
 def main(args) -> pd.DataFrame:
     rows, wants = [], lambda part: args.only in ('', part)
+
     def say(bar, measured, met, unit=''):
         rows.append((bar, f'{measured:.4g}{unit}', 'met' if met else 'MISSED'))
         print(f'{bar}: {measured:.4g}{unit}, {rows[-1][2]}', flush=True)
+
     with tempfile.TemporaryDirectory(prefix='bench_landing_') as folder:
         folder = Path(args.keep or folder)
         if wants('speed'):
@@ -127,25 +148,38 @@ def main(args) -> pd.DataFrame:
             say('two workers: at least 1.7x one', s['two'], s['two'] >= 1.7, 'x')
             say('sets of one worker and of two that differ in a byte', float(not s['same']), s['same'])
         if wants('memory'):
-            worker, lead = memory(folder, 2*args.flights)
+            worker, lead = memory(folder, 2 * args.flights)
             say('memory of a worker: under 1 GB', worker, worker < 1, ' GB')
             print(f'the process that leads them: {lead:.2f} GB')
         if wants('outcomes'):
             t = outcomes(args.outcomes, args.jobs)
-            land = t.assign(landed=t['outcome'] == 'landed').groupby('kind')['landed'].mean()*100
+            land = t.assign(landed=t['outcome'] == 'landed').groupby('kind')['landed'].mean() * 100
             failing = t[t['kind'] == 'failures']
-            say(f"{args.outcomes} flights with the paper's failures: 70 to 90% land", land['failures'], 70 <= land['failures'] <= 90, '%')
+            say(
+                f"{args.outcomes} flights with the paper's failures: 70 to 90% land",
+                land['failures'],
+                70 <= land['failures'] <= 90,
+                '%',
+            )
             say('without failures: at least 95% land', land['clean'], land['clean'] >= 95, '%')
             say('mean duration: 100 to 130 s', failing['seconds'].mean(), 100 <= failing['seconds'].mean() <= 130, ' s')
             g = failing.loc[failing['outcome'] == 'landed', 'g'].median()
             say('touchdown, vertical acceleration, median of those that landed: 1.2 to 2.2 g', g, 1.2 <= g <= 2.2, ' g')
-            print(failing['outcome'].value_counts().to_dict(), failing.loc[failing['outcome'] == 'crashed', 'reason'].value_counts().to_dict())
+            print(
+                failing['outcome'].value_counts().to_dict(),
+                failing.loc[failing['outcome'] == 'crashed', 'reason'].value_counts().to_dict(),
+            )
         if wants('reading'):
             wall, cpu, gb = projected(folder, args.set_flights, args.size)
-            print(f'{PAPER_FLIGHTS} flights from {args.set_flights}: {wall:.1f} hours with two workers as busy as this machine is, {cpu:.1f} hours on two cores of their own, {gb:.1f} GB', flush=True)
-            outcome = flight_table(read_flights(folder/'set'))['outcome'].value_counts().to_dict()
-            r = reading(folder/'set', args.windows)
-            print(f"the set: {outcome}; its cache is built in {r['build']:.2f} s; the slowest window in a hundred {r['slow']:.3f} ms, the slowest film {r['least']:.0f} frames/s")
+            print(
+                f'{PAPER_FLIGHTS} flights from {args.set_flights}: {wall:.1f} hours with two workers as busy as this machine is, {cpu:.1f} hours on two cores of their own, {gb:.1f} GB',
+                flush=True,
+            )
+            outcome = flight_table(read_flights(folder / 'set'))['outcome'].value_counts().to_dict()
+            r = reading(folder / 'set', args.windows)
+            print(
+                f"the set: {outcome}; its cache is built in {r['build']:.2f} s; the slowest window in a hundred {r['slow']:.3f} ms, the slowest film {r['least']:.0f} frames/s"
+            )
             say('a random window of 25 to 75 rows from the cache: under 1 ms', r['window'], r['window'] < 1, ' ms')
             say('windows of 50 frames: at least 500 frames/s', r['frames'], r['frames'] >= 500, ' frames/s')
     return pd.DataFrame(rows, columns=['bar', 'measured', 'verdict'])
@@ -157,8 +191,12 @@ if __name__ == '__main__':
     parser.add_argument('--flights', type=int, default=6, help='of each set that is timed')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--size', type=int, default=256, help='of a frame')
-    parser.add_argument('--outcomes', type=int, default=200, help='flights whose outcomes are counted, and as many without failures')
-    parser.add_argument('--set-flights', type=int, default=12, help='of the set that is projected to the whole one, and read')
+    parser.add_argument(
+        '--outcomes', type=int, default=200, help='flights whose outcomes are counted, and as many without failures'
+    )
+    parser.add_argument(
+        '--set-flights', type=int, default=12, help='of the set that is projected to the whole one, and read'
+    )
     parser.add_argument('--windows', type=int, default=2000)
     parser.add_argument('--jobs', type=int, default=2, help='processes that count outcomes')
     parser.add_argument('--keep', help='make the sets in this folder, new or empty, and leave them there')
@@ -166,5 +204,5 @@ if __name__ == '__main__':
     args = parser.parse_args()
     table = main(args)
     args.out.mkdir(parents=True, exist_ok=True)
-    table.to_csv(args.out/'landing.csv', index=False)
+    table.to_csv(args.out / 'landing.csv', index=False)
     raise SystemExit(int((table['verdict'] == 'MISSED').any()))

@@ -3,6 +3,7 @@
 The reference runs the encoder on each batch once per variable, and one nn.Linear with one Adam per variable. Ours has
 encoded the frames once and steps all variables at once. One thread, CPU time, interleaved; medians of ratios.
 """
+
 import argparse
 import time
 
@@ -22,11 +23,16 @@ def main(game: str, batches: int, rounds: int):
     y = torch.from_numpy(recording.steps()[names].to_numpy(np.int64, copy=True))
     encoder = RandomCNN(precision='float32').fit(recording)
     start = time.process_time()
-    with threads(1): x = torch.from_numpy(np.concatenate(encoder.encode(recording, progress=False)))
-    once = (time.process_time() - start)/len(x)
+    with threads(1):
+        x = torch.from_numpy(np.concatenate(encoder.encode(recording, progress=False)))
+    once = (time.process_time() - start) / len(x)
     layers = [torch.nn.Linear(256, 256) for _ in names]
     adams = [torch.optim.Adam(layer.parameters(), lr=3e-4, eps=1e-5) for layer in layers]
-    block = _Block(torch.stack([layer.weight.detach().clone() for layer in layers]), torch.stack([layer.bias.detach().clone() for layer in layers]), [3e-4]*len(names))
+    block = _Block(
+        torch.stack([layer.weight.detach().clone() for layer in layers]),
+        torch.stack([layer.bias.detach().clone() for layer in layers]),
+        [3e-4] * len(names),
+    )
     generator, ratios, whole = np.random.default_rng(0), [], []
     with threads(1):
         for _ in range(rounds):
@@ -35,16 +41,23 @@ def main(game: str, batches: int, rounds: int):
             for b in chosen:
                 frames = rows[b]
                 for v, (layer, adam) in enumerate(zip(layers, adams)):
-                    with torch.no_grad(): codes = encoder.net_(frames)
+                    with torch.no_grad():
+                        codes = encoder.net_(frames)
                     loss = torch.nn.functional.cross_entropy(layer(codes), y[b, v])
-                    adam.zero_grad(); loss.backward(); adam.step()
+                    adam.zero_grad()
+                    loss.backward()
+                    adam.step()
             middle = time.process_time()
-            for b in chosen: block.step(x[b], y[b])
+            for b in chosen:
+                block.step(x[b], y[b])
             reference, ours = middle - start, time.process_time() - middle
-            ratios.append(reference/ours); whole.append(reference/(ours + once*64*batches/100))
+            ratios.append(reference / ours)
+            whole.append(reference / (ours + once * 64 * batches / 100))
     gap = max((layer.weight - block.weight[v]).abs().max().item() for v, layer in enumerate(layers))
-    print(f"{game}: {len(names)} variables, {64*batches} frames a round: reference {reference:.2f} s, ours {ours:.4f} s CPU; {np.median(ratios):.0f}x less an epoch "
-          f"({np.median(whole):.0f}x with the one encoding spread over 100 epochs), median of {rounds}; weights differ by {gap:.1e} at most")
+    print(
+        f"{game}: {len(names)} variables, {64 * batches} frames a round: reference {reference:.2f} s, ours {ours:.4f} s CPU; {np.median(ratios):.0f}x less an epoch "
+        f"({np.median(whole):.0f}x with the one encoding spread over 100 epochs), median of {rounds}; weights differ by {gap:.1e} at most"
+    )
 
 
 if __name__ == '__main__':
@@ -53,4 +66,5 @@ if __name__ == '__main__':
     parser.add_argument('--batches', type=int, default=2)
     parser.add_argument('--rounds', type=int, default=5)
     args = parser.parse_args()
-    for game in args.game: main(game, args.batches, args.rounds)
+    for game in args.game:
+        main(game, args.batches, args.rounds)

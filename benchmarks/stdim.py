@@ -3,6 +3,7 @@
 The plain form is that of the authors' code: float32, two passes of the encoder, a loop over the 88 positions for each loss.
 Both start from the same weights and see the same batches. One thread, CPU time, interleaved; medians of ratios.
 """
+
 import argparse
 import time
 
@@ -19,23 +20,27 @@ from srlviz.encoders.frames import FrameWindows
 def plain_loss(model, pairs):
     net, heads = model.net, model.heads
     before, now = net.features(pairs[0]), net.features(pairs[1])
-    z, own, loss = heads['global-local'](net.codes(now)), torch.arange(len(now)), 0.
+    z, own, loss = heads['global-local'](net.codes(now)), torch.arange(len(now)), 0.0
     positions = [(y, x) for y in range(before.shape[2]) for x in range(before.shape[3])]
     for y, x in positions:
         key = before[:, :, y, x]
-        loss = loss + F.cross_entropy(z @ key.T, own) + F.cross_entropy(heads['local-local'](now[:, :, y, x]) @ key.T, own)
-    return loss/len(positions)
+        loss = (
+            loss + F.cross_entropy(z @ key.T, own) + F.cross_entropy(heads['local-local'](now[:, :, y, x]) @ key.T, own)
+        )
+    return loss / len(positions)
 
 
 def main(steps: int, compare: int):
     recording = record_atari('pong', 4000, seed=0, progress=False)
     pairs = FrameWindows(recording, 2)
-    batches = [b for e in range(1 + max(steps, compare)//50) for b in epoch_batches(pairs.starts, 64, 0, e)]
+    batches = [b for e in range(1 + max(steps, compare) // 50) for b in epoch_batches(pairs.starts, 64, 0, e)]
 
     def make(precision, contiguous=False):
         encoder = STDIM(precision=precision)
-        with seeded(0, 1): model = _Contrast(encoder.network(recording), encoder.parts)
-        if contiguous: model.to(memory_format=torch.contiguous_format)
+        with seeded(0, 1):
+            model = _Contrast(encoder.network(recording), encoder.parts)
+        if contiguous:
+            model.to(memory_format=torch.contiguous_format)
         return model, torch.optim.Adam(model.parameters(), lr=3e-4, eps=1e-5)
 
     def step(made, loss, batch):
@@ -48,23 +53,33 @@ def main(steps: int, compare: int):
         return time.process_time() - start, value.item()
 
     ours = lambda model, batch: model(batch)
-    forms = {'plain float32, loop over positions': (make('float32', contiguous=True), plain_loss), 'ours, float32': (make('float32'), ours), 'ours, auto precision': (make('auto'), ours)}
+    forms = {
+        'plain float32, loop over positions': (make('float32', contiguous=True), plain_loss),
+        'ours, float32': (make('float32'), ours),
+        'ours, auto precision': (make('auto'), ours),
+    }
     with threads(1):
         took, losses = ({name: [] for name in forms} for _ in range(2))
         for i in range(max(steps, compare)):
             batch = pairs[batches[i]]
             for name, (made, loss) in forms.items():
-                if i >= steps and name == 'ours, float32': continue
+                if i >= steps and name == 'ours, float32':
+                    continue
                 seconds, value = step(made, loss, batch)
-                took[name].append(seconds); losses[name].append(value)
+                took[name].append(seconds)
+                losses[name].append(value)
     plain = np.array(took['plain float32, loop over positions'][1:])
     for name, t in took.items():
-        ratio = np.median(plain[:len(t)-1]/np.array(t[1:]))
-        print(f"{name:36} {1e3*np.median(t[1:]):6.0f} ms a step  {128/np.median(t[1:]):6.0f} images/s/core  {ratio:.2f}x")
+        ratio = np.median(plain[: len(t) - 1] / np.array(t[1:]))
+        print(
+            f"{name:36} {1e3 * np.median(t[1:]):6.0f} ms a step  {128 / np.median(t[1:]):6.0f} images/s/core  {ratio:.2f}x"
+        )
     a, b = (np.array(losses[n]) for n in ('plain float32, loop over positions', 'ours, auto precision'))
-    smooth = lambda x: np.convolve(x, np.ones(10)/10, 'valid')
-    print(f"losses over {len(a)} steps: {a[0]:.3f} -> {a[-10:].mean():.3f} (plain), {b[0]:.3f} -> {b[-10:].mean():.3f} (ours); "
-          f"largest difference {100*abs(b/a - 1).max():.2f}% a step, {100*abs(smooth(b)/smooth(a) - 1).max():.2f}% over 10 steps")
+    smooth = lambda x: np.convolve(x, np.ones(10) / 10, 'valid')
+    print(
+        f"losses over {len(a)} steps: {a[0]:.3f} -> {a[-10:].mean():.3f} (plain), {b[0]:.3f} -> {b[-10:].mean():.3f} (ours); "
+        f"largest difference {100 * abs(b / a - 1).max():.2f}% a step, {100 * abs(smooth(b) / smooth(a) - 1).max():.2f}% over 10 steps"
+    )
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ Random frames are recorded, encoded by RandomCNN, and all variables probed, raw 
 size runs in a process of its own, recording and all, and is measured with its children: CPU seconds, the largest memory that
 belongs to the process alone (frames mapped from disk are the system's to drop), and the largest resident set.
 """
+
 import argparse
 import json
 import resource
@@ -17,32 +18,73 @@ from pathlib import Path
 
 def memory() -> tuple[float, float]:
     "Anonymous and resident memory of this process now, in GB"
-    lines = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('Rss') or line.startswith('VmRSS'))
-    return int(lines['RssAnon'].split()[0])/1e6, int(lines['VmRSS'].split()[0])/1e6
+    lines = dict(
+        line.split(':', 1)
+        for line in Path('/proc/self/status').read_text().splitlines()
+        if line.startswith('Rss') or line.startswith('VmRSS')
+    )
+    return int(lines['RssAnon'].split()[0]) / 1e6, int(lines['VmRSS'].split()[0]) / 1e6
 
 
 def one(game: str, frames: int, epochs: int) -> dict:
     from srlviz.studies.probing import probe_games, record_game
-    peak, done = [0., 0.], threading.Event()
+
+    peak, done = [0.0, 0.0], threading.Event()
+
     def watch():
-        while not done.wait(.05): peak[:] = map(max, peak, memory())
-    if sys.platform == 'linux': threading.Thread(target=watch, daemon=True).start()
-    def cpu(): return sum(r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+        while not done.wait(0.05):
+            peak[:] = map(max, peak, memory())
+
+    if sys.platform == 'linux':
+        threading.Thread(target=watch, daemon=True).start()
+
+    def cpu():
+        return sum(
+            r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        )
+
     start, wall = cpu(), time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
         _, probe = record_game(game, 2000, frames, out=out, n_jobs=1, progress=False)
         recorded = cpu() - start
-        found = probe_games([game], ['majority', 'random_cnn'], out=out, encoder_frames=2000, probe_frames=frames, probing=dict(epochs=epochs), progress=False)
+        found = probe_games(
+            [game],
+            ['majority', 'random_cnn'],
+            out=out,
+            encoder_frames=2000,
+            probe_frames=frames,
+            probing=dict(epochs=epochs),
+            progress=False,
+        )
     done.set()
     scores = found.scores.query("metric == 'f1' and group == 'all'").set_index('method')['value'].round(3).to_dict()
-    return dict(cpu=cpu() - start, recorded=recorded, methods={m: a['cpu_seconds'] for m, a in found.about[game]['methods'].items()}, wall=time.perf_counter() - wall, anonymous=peak[0], resident=peak[1], variables=len(probe.factors), scores=scores)
+    return dict(
+        cpu=cpu() - start,
+        recorded=recorded,
+        methods={m: a['cpu_seconds'] for m, a in found.about[game]['methods'].items()},
+        wall=time.perf_counter() - wall,
+        anonymous=peak[0],
+        resident=peak[1],
+        variables=len(probe.factors),
+        scores=scores,
+    )
 
 
 def main(game: str, sizes: list[int], epochs: int):
     for frames in sizes:
-        found = json.loads(subprocess.run([sys.executable, __file__, '--game', game, '--epochs', str(epochs), '--one', str(frames)], capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-        print(f"{game}, {frames:,} frames, {found['variables']} variables, probes of at most {epochs} epochs: {found['cpu']/60:.2f} CPU-minutes (recording, splits, duplicates {found['recorded']:.0f} s; {', '.join(f'{m} {s:.0f} s' for m, s in found['methods'].items())}), "
-              f"{found['cpu']/frames*1e3:.2f} ms a frame, memory {found['anonymous']:.2f} GB of its own, {found['resident']:.2f} GB with mapped frames; {found['scores']}", flush=True)
+        found = json.loads(
+            subprocess.run(
+                [sys.executable, __file__, '--game', game, '--epochs', str(epochs), '--one', str(frames)],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.splitlines()[-1]
+        )
+        print(
+            f"{game}, {frames:,} frames, {found['variables']} variables, probes of at most {epochs} epochs: {found['cpu'] / 60:.2f} CPU-minutes (recording, splits, duplicates {found['recorded']:.0f} s; {', '.join(f'{m} {s:.0f} s' for m, s in found['methods'].items())}), "
+            f"{found['cpu'] / frames * 1e3:.2f} ms a frame, memory {found['anonymous']:.2f} GB of its own, {found['resident']:.2f} GB with mapped frames; {found['scores']}",
+            flush=True,
+        )
 
 
 if __name__ == '__main__':
@@ -52,5 +94,7 @@ if __name__ == '__main__':
     parser.add_argument('--epochs', type=int, default=100)
     parser.add_argument('--one', type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one: print(json.dumps(one(args.game, args.one, args.epochs)))
-    else: main(args.game, args.frames, args.epochs)
+    if args.one:
+        print(json.dumps(one(args.game, args.one, args.epochs)))
+    else:
+        main(args.game, args.frames, args.epochs)

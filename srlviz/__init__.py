@@ -8,4 +8,5 @@ from srlviz.widgets.frames import FrameBrowser              # pictures to touch:
 
 The rooms of the package follow the flow of data: core, envs, data, encoders, evaluate, figures, widgets, studies.
 """
+
 __version__ = "0.1.0"

@@ -1,4 +1,5 @@
 """A quick world for tests of the storage: random walks instead of flights. `python flights_world.py FOLDER N WORKERS [FAULT]` makes a set of them."""
+
 import sys, time
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,33 +13,65 @@ from srlviz.data import landing
 
 AIRPORTS = dict(KAAA='fit', KBBB='valid', KCCC='probe', KDDD='test')
 
+
 class World(landing._World):
-    def __init__(self, fault='', delay=0.): self.runways, self.fixed, self.fault, self.delay = None, {}, fault, delay
-    def columns(self): return pd.DataFrame(dict(name=[f'sim/c{i}' for i in range(40)], group='gyros', units='', role='state'))
-    def factors(self): return [Factor('height', 'pose', 'continuous', 'm'), Factor('rel_engfai0', 'failures', 'continuous'), Factor('corner_x', 'corners', 'continuous', 'px'),
-                               Factor('airport', 'flight'), Factor('outcome', 'flight'), Factor('touchdown_g', 'touchdown', 'continuous', 'g')]
-    def splits(self): return AIRPORTS
+    def __init__(self, fault='', delay=0.0):
+        self.runways, self.fixed, self.fault, self.delay = None, {}, fault, delay
+
+    def columns(self):
+        return pd.DataFrame(dict(name=[f'sim/c{i}' for i in range(40)], group='gyros', units='', role='state'))
+
+    def factors(self):
+        return [
+            Factor('height', 'pose', 'continuous', 'm'),
+            Factor('rel_engfai0', 'failures', 'continuous'),
+            Factor('corner_x', 'corners', 'continuous', 'px'),
+            Factor('airport', 'flight'),
+            Factor('outcome', 'flight'),
+            Factor('touchdown_g', 'touchdown', 'continuous', 'g'),
+        ]
+
+    def splits(self):
+        return AIRPORTS
 
     def conditions(self, seed):
         r = np.random.default_rng(seed)
-        events = (SimpleNamespace(time=7.5, name='rel_engfai0', value=1.),)*int(r.integers(2))
-        return SimpleNamespace(seed=seed, runway=SimpleNamespace(airport=str(r.choice([*AIRPORTS])), name='16L'), wind_speed=float(r.uniform(0, 20)), precipitation='none', events=events)
+        events = (SimpleNamespace(time=7.5, name='rel_engfai0', value=1.0),) * int(r.integers(2))
+        return SimpleNamespace(
+            seed=seed,
+            runway=SimpleNamespace(airport=str(r.choice([*AIRPORTS])), name='16L'),
+            wind_speed=float(r.uniform(0, 20)),
+            precipitation='none',
+            events=events,
+        )
 
     def fly(self, c, camera, size):
         time.sleep(self.delay)
         r = np.random.default_rng(c.seed)
         T = int(r.integers(40, 90))
         x = np.cumsum(r.normal(size=(T, 40)), 0).astype(np.float32)
-        if self.fault == 'nan': x[7, 3] = np.nan
-        if self.fault == 'column': x = x[:, :39]
-        if self.fault == 'killed' and c.seed % 10 == 6: __import__('os')._exit(1)
+        if self.fault == 'nan':
+            x[7, 3] = np.nan
+        if self.fault == 'column':
+            x = x[:, :39]
+        if self.fault == 'killed' and c.seed % 10 == 6:
+            __import__('os')._exit(1)
         film = np.zeros((T, size, size, 3), np.uint8)
-        for t in range(T): film[t, 4:12, t % (size - 8):t % (size - 8) + 8] = 255
-        corner, crash = np.where(np.arange(T) < T - 5, x[:, 1], np.nan).astype(np.float32), r.random() < .3
-        factors = dict(height=x[:, 0], rel_engfai0=np.float32(np.arange(T) > 37)*len(c.events), corner_x=corner, airport=c.runway.airport, outcome='crashed' if crash else 'landed', touchdown_g=np.float32(np.nan if crash else 1.3))
+        for t in range(T):
+            film[t, 4:12, t % (size - 8) : t % (size - 8) + 8] = 255
+        corner, crash = np.where(np.arange(T) < T - 5, x[:, 1], np.nan).astype(np.float32), r.random() < 0.3
+        factors = dict(
+            height=x[:, 0],
+            rel_engfai0=np.float32(np.arange(T) > 37) * len(c.events),
+            corner_x=corner,
+            airport=c.runway.airport,
+            outcome='crashed' if crash else 'landed',
+            touchdown_g=np.float32(np.nan if crash else 1.3),
+        )
         return Episode({'sensors': x} | ({'frame': film} if camera else {}), factors=factors, ended='terminated')
 
-def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.):
+
+def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.0):
     "As generate_flights, in shards of 5 flights"
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     world, out = World(fault, delay), Path(folder)
@@ -46,4 +79,6 @@ def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.)
     landing._make_set(out, world, request, workers, False)
     return landing.read_flights(out)
 
-if __name__ == '__main__': make(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:], delay=.03)
+
+if __name__ == '__main__':
+    make(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:], delay=0.03)

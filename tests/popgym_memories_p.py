@@ -1,4 +1,5 @@
 """IndRNN, LMU and DNC held against popgym's modules, and against the package behind its DNC: the same weights, put where each keeps them."""
+
 import torch
 import torch.nn.functional as F
 from popgym.baselines.models.indrnn import IndRNN as TheirIndRNN
@@ -15,7 +16,8 @@ def _pairs(mine, theirs):
     pairs = []
     for m, t in zip(mine, theirs, strict=True):
         p, part = m if isinstance(m, tuple) else (m, ...)
-        with torch.no_grad(): t.copy_(p[part].view_as(t))
+        with torch.no_grad():
+            t.copy_(p[part].view_as(t))
         pairs.append((lambda p=p, part=part, t=t: p.grad[part].view_as(t), lambda t=t: t.grad))
     return pairs
 
@@ -23,9 +25,19 @@ def _pairs(mine, theirs):
 def indrnn(n_in: int = 128):
     ours = IndRNN(n_in)
     theirs, (one, two) = TheirIndRNN(n_in, ours.n_out), ours.layers
-    with torch.no_grad(): theirs.bias0.zero_(), theirs.bias1.zero_()
-    pairs = _pairs([one.weight, one.bias, two.weight, two.bias, (ours.recurrent, 0), (ours.recurrent, 1)],
-                   [theirs.input0.weight, theirs.input0.bias, theirs.input1.weight, theirs.input1.bias, theirs.weight0, theirs.weight1])
+    with torch.no_grad():
+        theirs.bias0.zero_(), theirs.bias1.zero_()
+    pairs = _pairs(
+        [one.weight, one.bias, two.weight, two.bias, (ours.recurrent, 0), (ours.recurrent, 1)],
+        [
+            theirs.input0.weight,
+            theirs.input0.bias,
+            theirs.input1.weight,
+            theirs.input1.bias,
+            theirs.weight0,
+            theirs.weight1,
+        ],
+    )
     return ours, lambda x: ours(x)[0], lambda x: theirs(x)[0], theirs, pairs
 
 
@@ -42,14 +54,14 @@ class PlainDNC(nn.Module):
     def __init__(self, n_in: int, H: int = 256, N: int = 16, W: int = 16, R: int = 4):
         super().__init__()
         self.H, self.N, self.W, self.R = H, N, W, R
-        self.lstm = nn.LSTM(n_in + R*W, H, batch_first=True)
-        self.interface, self.output = nn.Linear(H, R*W + 3*W + 5*R + 3), nn.Linear(H + R*W, H)
+        self.lstm = nn.LSTM(n_in + R * W, H, batch_first=True)
+        self.interface, self.output = nn.Linear(H, R * W + 3 * W + 5 * R + 3), nn.Linear(H + R * W, H)
 
     def forward(self, x):
         B, N, W, R = len(x), self.N, self.W, self.R
         zeros = lambda *shape: x.new_zeros(B, *shape)
         control = x.new_zeros(1, B, self.H), x.new_zeros(1, B, self.H)
-        state, reads, ys = (zeros(N, W), zeros(N, N), zeros(1, N), zeros(R, N), zeros(1, N), zeros(N)), zeros(R*W), []
+        state, reads, ys = (zeros(N, W), zeros(N, N), zeros(1, N), zeros(R, N), zeros(1, N), zeros(N)), zeros(R * W), []
         for t in range(x.shape[1]):
             out, control = self.lstm(torch.cat([x[:, t], reads], 1)[:, None], control)
             out = out[:, 0].clamp(-20, 20)
@@ -60,41 +72,51 @@ class PlainDNC(nn.Module):
     def step(self, ask, state):
         memory, link, precedence, read, written, usage = state
         N, W, R = self.N, self.W, self.R
-        rk, wk, v, e, f, ga, gw, rs, ws, modes = ask.split([R*W, W, W, W, R, 1, 1, R, 1, 3*R], 1)
+        rk, wk, v, e, f, ga, gw, rs, ws, modes = ask.split([R * W, W, W, W, R, 1, 1, R, 1, 3 * R], 1)
         rk, wk, v = torch.tanh(rk).view(-1, R, W), torch.tanh(wk)[:, None], torch.tanh(v)[:, None]
         e, f, ga, gw = e.sigmoid()[:, None], f.sigmoid(), ga.sigmoid()[:, None], gw.sigmoid()[:, None]
         rs, ws, modes = F.softplus(rs), F.softplus(ws), modes.reshape(-1, R, 3).softmax(-1)
-        usage = (usage + (1 - usage)*(1 - torch.prod(1 - written, 1)))*torch.prod(1 - f[:, :, None]*read, 1)
+        usage = (usage + (1 - usage) * (1 - torch.prod(1 - written, 1))) * torch.prod(1 - f[:, :, None] * read, 1)
         found = self.content(memory, wk, ws)
-        use = 1e-6 + (1 - 1e-6)*usage
+        use = 1e-6 + (1 - 1e-6) * usage
         cell = torch.arange(use.shape[1])
-        ahead = torch.where(cell < cell[:, None], use[:, None] <= use[:, :, None] + ALIKE, use[:, None] < use[:, :, None] - ALIKE)     # of cell i: cells j less used, or alike and before it
+        ahead = torch.where(
+            cell < cell[:, None], use[:, None] <= use[:, :, None] + ALIKE, use[:, None] < use[:, :, None] - ALIKE
+        )  # of cell i: cells j less used, or alike and before it
         order = ahead.sum(2).argsort(dim=1, stable=True)
         used = use.gather(1, order)
-        free = (1 - used)*torch.cumprod(torch.cat([torch.ones_like(used[:, :1]), used], 1), 1)[:, :-1]
+        free = (1 - used) * torch.cumprod(torch.cat([torch.ones_like(used[:, :1]), used], 1), 1)[:, :-1]
         room = free.gather(1, order.argsort(1))[:, None]
-        written = gw*(ga*room + (1 - ga)*found)
-        memory = memory*torch.prod(1 - written[..., None]*e[:, :, None], 1)
+        written = gw * (ga * room + (1 - ga) * found)
+        memory = memory * torch.prod(1 - written[..., None] * e[:, :, None], 1)
         memory = memory + torch.bmm(written.transpose(1, 2), v)
         i, j = written.transpose(1, 2), written
-        link = (1 - torch.eye(N).to(link))*((1 - i - j)*link + i*precedence)
-        precedence = (1 - written.sum(2, keepdim=True))*precedence + written
+        link = (1 - torch.eye(N).to(link)) * ((1 - i - j) * link + i * precedence)
+        precedence = (1 - written.sum(2, keepdim=True)) * precedence + written
         ahead, back = torch.matmul(link, read.transpose(1, 2)).transpose(1, 2), torch.matmul(read, link)
-        read = modes[..., :1]*back + modes[..., 1:2]*ahead + modes[..., 2:]*self.content(memory, rk, rs)
+        read = modes[..., :1] * back + modes[..., 1:2] * ahead + modes[..., 2:] * self.content(memory, rk, rs)
         return torch.bmm(read, memory).flatten(1), (memory, link, precedence, read, written, usage)
 
     @staticmethod
     def content(memory, keys, strengths):
         length = lambda v: (v.square().sum(-1) + 1e-6).sqrt()
-        cosine = torch.bmm(memory, keys.transpose(1, 2))/(length(memory)[:, :, None]*length(keys)[:, None])
-        return torch.softmax(cosine.transpose(1, 2)*strengths[:, :, None], 2)
+        cosine = torch.bmm(memory, keys.transpose(1, 2)) / (length(memory)[:, :, None] * length(keys)[:, None])
+        return torch.softmax(cosine.transpose(1, 2) * strengths[:, :, None], 2)
 
 
 def dnc(n_in: int = 128):
     ours, theirs = DNC(n_in), PlainDNC(n_in)
     # ours: read keys, write key, write vector | erase, free, allocate, write | strengths | modes; as in PlainDNC
     mine = [*ours.controller.parameters(), *ours.interface.parameters(), *ours.output.parameters()]
-    return ours, lambda x: ours(x)[0], theirs, theirs, _pairs(mine, [*theirs.lstm.parameters(), *theirs.interface.parameters(), *theirs.output.parameters()])
+    return (
+        ours,
+        lambda x: ours(x)[0],
+        theirs,
+        theirs,
+        _pairs(mine, [*theirs.lstm.parameters(), *theirs.interface.parameters(), *theirs.output.parameters()]),
+    )
 
 
-MODELS = dict(IndRNN=indrnn, LMU=lmu, DNC=dnc)                   # name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)
+MODELS = dict(
+    IndRNN=indrnn, LMU=lmu, DNC=dnc
+)  # name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)

@@ -1,4 +1,5 @@
 """What an agent does across rooms: training that is killed, policies in recordings, games and agents that do not fit."""
+
 import subprocess, sys, time
 
 import numpy as np
@@ -9,22 +10,37 @@ from srlviz.agents.ppo import NetworkPolicy
 from srlviz.data.atari import FrameStackPolicy, epsilon_greedy, play_games, record_atari
 from srlviz.studies.agents import load_agent, train_agent
 
-TINY = dict(steps=6*256, ppo=dict(num_envs=4, num_steps=64, update_epochs=1, segment=1), progress=False)
+TINY = dict(steps=6 * 256, ppo=dict(num_envs=4, num_steps=64, update_epochs=1, segment=1), progress=False)
 
 
 def equal(a, b):
-    return a.lengths.tolist() == b.lengths.tolist() and all((np.asarray(x.obs[k]) == np.asarray(y.obs[k])).all() and (x.actions == y.actions).all() for x, y in zip(a, b) for k in ('frame', 'ram'))
+    return a.lengths.tolist() == b.lengths.tolist() and all(
+        (np.asarray(x.obs[k]) == np.asarray(y.obs[k])).all() and (x.actions == y.actions).all()
+        for x, y in zip(a, b)
+        for k in ('frame', 'ram')
+    )
 
 
 def test_training_that_is_killed_goes_on_to_the_same_weights(tmp_path):
-    run = subprocess.Popen([sys.executable, '-c', f"from srlviz.studies.agents import train_agent; train_agent('boxing', out={str(tmp_path/'killed')!r}, **{TINY!r})"])
-    while not (tmp_path/'killed'/'checkpoint.pt').exists(): time.sleep(.01); assert run.poll() is None
-    run.kill(); run.wait()
-    assert not (tmp_path/'killed'/'agent.pt').exists()
-    resumed, whole = train_agent('boxing', out=tmp_path/'killed', **TINY), train_agent('boxing', **TINY)
-    assert all(torch.equal(a, b) for a, b in zip(resumed.network.state_dict().values(), whole.network.state_dict().values()))
+    run = subprocess.Popen(
+        [
+            sys.executable,
+            '-c',
+            f"from srlviz.studies.agents import train_agent; train_agent('boxing', out={str(tmp_path / 'killed')!r}, **{TINY!r})",
+        ]
+    )
+    while not (tmp_path / 'killed' / 'checkpoint.pt').exists():
+        time.sleep(0.01)
+        assert run.poll() is None
+    run.kill()
+    run.wait()
+    assert not (tmp_path / 'killed' / 'agent.pt').exists()
+    resumed, whole = train_agent('boxing', out=tmp_path / 'killed', **TINY), train_agent('boxing', **TINY)
+    assert all(
+        torch.equal(a, b) for a, b in zip(resumed.network.state_dict().values(), whole.network.state_dict().values())
+    )
     assert resumed.history_.drop(columns='seconds').equals(whole.history_.drop(columns='seconds'))
-    assert load_agent(tmp_path/'killed'/'agent.pt').about == resumed.about
+    assert load_agent(tmp_path / 'killed' / 'agent.pt').about == resumed.about
 
 
 def test_an_agent_records_the_same_bits_whoever_does_the_work():
@@ -35,24 +51,49 @@ def test_an_agent_records_the_same_bits_whoever_does_the_work():
 
 def test_a_policy_with_a_memory_is_interrupted(tmp_path):
     "Its memory is cleared at every life, so a resumed recording does not notice"
+
     class Mind:
         left = 500
+
         def __call__(self, stack, rng):
             self.left -= 1
-            if not self.left: raise InterruptedError
-            return int(stack.astype(int).sum() + rng.integers(4)) % 4              # depends on all four frames
+            if not self.left:
+                raise InterruptedError
+            return int(stack.astype(int).sum() + rng.integers(4)) % 4  # depends on all four frames
+
     mind, kw = Mind(), dict(n_streams=2, n_jobs=1, progress=False)
-    def policy(): return FrameStackPolicy(mind, n_actions=4, identity='mind')
-    with pytest.raises(InterruptedError): record_atari('breakout', 900, policy(), out=tmp_path/'r', **kw)
-    assert equal(record_atari('breakout', 900, policy(), out=tmp_path/'r', **kw), record_atari('breakout', 900, policy(), **kw))
+
+    def policy():
+        return FrameStackPolicy(mind, n_actions=4, identity='mind')
+
+    with pytest.raises(InterruptedError):
+        record_atari('breakout', 900, policy(), out=tmp_path / 'r', **kw)
+    assert equal(
+        record_atari('breakout', 900, policy(), out=tmp_path / 'r', **kw), record_atari('breakout', 900, policy(), **kw)
+    )
 
 
-@pytest.mark.parametrize('play', [record_atari, lambda game, games, policy, **kw: play_games(game, policy, games, **kw)], ids=['record', 'play'])
+@pytest.mark.parametrize(
+    'play',
+    [record_atari, lambda game, games, policy, **kw: play_games(game, policy, games, **kw)],
+    ids=['record', 'play'],
+)
 def test_agents_that_do_not_fit(play):
     agent = load_agent()
-    for policy in agent.policy(), epsilon_greedy(agent.policy()), FrameStackPolicy(lambda stack, rng: 0, n_actions=agent.about['n_actions']):
-        with pytest.raises(ValueError, match=f"made for {agent.about['n_actions']} actions.*; pong has 6: NOOP, FIRE"): play('pong', 5, policy, progress=False)
+    for policy in (
+        agent.policy(),
+        epsilon_greedy(agent.policy()),
+        FrameStackPolicy(lambda stack, rng: 0, n_actions=agent.about['n_actions']),
+    ):
+        with pytest.raises(ValueError, match=f"made for {agent.about['n_actions']} actions.*; pong has 6: NOOP, FIRE"):
+            play('pong', 5, policy, progress=False)
     small = NetworkPolicy(torch.nn.Flatten(), 6, obs_shape=(4, 84, 84))
-    with pytest.raises(ValueError, match=r"reads frames of shape \(4, 84, 84\), and a recording gives \(210, 160\); wrap .* FrameStackPolicy"): play('pong', 5, small, progress=False)
-    with pytest.raises(ValueError, match="chose action 6; pong has 0 to 5: NOOP, FIRE"): play('pong', 5, lambda frame, rng: 6, progress=False)
-    with pytest.raises(ValueError, match="chose action .1 2.; pong has 0 to 5"): play('pong', 5, lambda frame, rng: np.array([1, 2]), progress=False)
+    with pytest.raises(
+        ValueError,
+        match=r"reads frames of shape \(4, 84, 84\), and a recording gives \(210, 160\); wrap .* FrameStackPolicy",
+    ):
+        play('pong', 5, small, progress=False)
+    with pytest.raises(ValueError, match="chose action 6; pong has 0 to 5: NOOP, FIRE"):
+        play('pong', 5, lambda frame, rng: 6, progress=False)
+    with pytest.raises(ValueError, match="chose action .1 2.; pong has 0 to 5"):
+        play('pong', 5, lambda frame, rng: np.array([1, 2]), progress=False)

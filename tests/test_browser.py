@@ -2,6 +2,7 @@
 
 Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
 """
+
 import json, os, secrets, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
 from pathlib import Path
 
@@ -9,24 +10,38 @@ import nbformat, pytest
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[1]
-SHOTS = ROOT/'artefacts'
+SHOTS = ROOT / 'artefacts'
 INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMIUM to a browser of yours)'
-FLAGS = ['--no-sandbox', '--headless=new', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
+FLAGS = [
+    '--no-sandbox',
+    '--headless=new',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-dev-shm-usage',
+]
 SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
 
-def wait_for(what, timeout=60, every=.2, say=''):
+
+def wait_for(what, timeout=60, every=0.2, say=''):
     "Ask until the answer is true, and give it"
     end, seen = time.time() + timeout, None
     while time.time() < end:
-        if seen := what(): return seen
+        if seen := what():
+            return seen
         time.sleep(every)
     raise AssertionError(f'waited {timeout} s in vain: {say or what}; last answer {seen!r}')
+
 
 IN_STEP = """() => Promise.race([new Promise((_, fail) => setTimeout(() => fail(new Error('the kernel does not answer')), 240000)), (async () => {
     const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
     for (let i = 0; i < 2; i++) await kernel.requestExecute({ code: '', silent: true, store_history: false }).done;
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
 })()])"""
+
 
 def in_step(page):
     """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is drawn.
@@ -36,88 +51,145 @@ def in_step(page):
     """
     page.evaluate(IN_STEP)
 
+
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
+
 
 class Lab:
     """A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook.
 
     Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is printed has it not.
     """
+
     client = None
+
     def __init__(self, folder, notebook, small=SMALL):
         self.folder, self._token = folder, secrets.token_urlsafe(24)
-        shutil.copy(notebook, folder/'notebook.ipynb')
-        nb = nbformat.read(folder/'notebook.ipynb', 4)
+        shutil.copy(notebook, folder / 'notebook.ipynb')
+        nb = nbformat.read(folder / 'notebook.ipynb', 4)
         next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
-        nbformat.write(nb, folder/'notebook.ipynb')
-        settings = {'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}, 'notebook-extension/tracker': {'windowingMode': 'none', 'autoStartDefaultKernel': True}}
-        for name, content in settings.items():       # no news over the cells, no cell left unrendered
-            path = folder/'settings/@jupyterlab'/f'{name}.jupyterlab-settings'
-            path.parent.mkdir(parents=True, exist_ok=True); path.write_text(json.dumps(content))
-        with socket.socket() as s: s.bind(('127.0.0.1', 0)); self.url = f'http://127.0.0.1:{s.getsockname()[1]}'
-        places = dict(JUPYTER_CONFIG_DIR='config', JUPYTER_DATA_DIR='data', JUPYTER_RUNTIME_DIR='runtime', IPYTHONDIR='ipython', JUPYTERLAB_SETTINGS_DIR='settings')
-        env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {k: str(folder/v) for k, v in places.items()}
+        nbformat.write(nb, folder / 'notebook.ipynb')
+        settings = {
+            'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False},
+            'notebook-extension/tracker': {'windowingMode': 'none', 'autoStartDefaultKernel': True},
+        }
+        for name, content in settings.items():  # no news over the cells, no cell left unrendered
+            path = folder / 'settings/@jupyterlab' / f'{name}.jupyterlab-settings'
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content))
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            self.url = f'http://127.0.0.1:{s.getsockname()[1]}'
+        places = dict(
+            JUPYTER_CONFIG_DIR='config',
+            JUPYTER_DATA_DIR='data',
+            JUPYTER_RUNTIME_DIR='runtime',
+            IPYTHONDIR='ipython',
+            JUPYTERLAB_SETTINGS_DIR='settings',
+        )
+        env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {
+            k: str(folder / v) for k, v in places.items()
+        }
         env['JUPYTER_TOKEN'] = self._token
-        flags = ['--no-browser', '--ip=127.0.0.1', f'--port={self.url.split(":")[-1]}', '--allow-root', f'--ServerApp.root_dir={folder}',
-                 '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate', '--LabApp.expose_app_in_browser=True']
-        self.process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', *flags], cwd=folder, env=env, stdout=open(folder/'lab.log', 'w'), stderr=subprocess.STDOUT)
+        flags = [
+            '--no-browser',
+            '--ip=127.0.0.1',
+            f'--port={self.url.split(":")[-1]}',
+            '--allow-root',
+            f'--ServerApp.root_dir={folder}',
+            '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate',
+            '--LabApp.expose_app_in_browser=True',
+        ]
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'jupyterlab', *flags],
+            cwd=folder,
+            env=env,
+            stdout=open(folder / 'lab.log', 'w'),
+            stderr=subprocess.STDOUT,
+        )
         wait_for(self._up, 120, say='JupyterLab starts')
 
     def _up(self):
-        if self.process.poll() is not None: raise AssertionError(self._without_token((self.folder/'lab.log').read_text()[-2000:]))
-        try: return self._get('/api/status').status == 200
-        except OSError: return False
+        if self.process.poll() is not None:
+            raise AssertionError(self._without_token((self.folder / 'lab.log').read_text()[-2000:]))
+        try:
+            return self._get('/api/status').status == 200
+        except OSError:
+            return False
 
     def _get(self, path):
         "Ask the server, as one who knows the token"
-        return urllib.request.urlopen(urllib.request.Request(self.url + path, headers={'Authorization': f'token {self._token}'}), timeout=5)
+        return urllib.request.urlopen(
+            urllib.request.Request(self.url + path, headers={'Authorization': f'token {self._token}'}), timeout=5
+        )
 
-    def _without_token(self, text): return text.replace(self._token, '(token)')
+    def _without_token(self, text):
+        return text.replace(self._token, '(token)')
 
     def open(self, page, path):
         "Open a page of this server"
-        try: page.goto(f'{self.url}{path}?token={self._token}')
-        except Exception as e: raise AssertionError(self._without_token(f'{type(e).__name__}: {e}')) from None
+        try:
+            page.goto(f'{self.url}{path}?token={self._token}')
+        except Exception as e:
+            raise AssertionError(self._without_token(f'{type(e).__name__}: {e}')) from None
 
     def kernels(self):
-        try: return json.load(self._get('/api/kernels'))
-        except OSError: return []                           # a busy machine: the server answers 500, or late, while the kernel is being started
+        try:
+            return json.load(self._get('/api/kernels'))
+        except OSError:
+            return []  # a busy machine: the server answers 500, or late, while the kernel is being started
 
     def ask(self, expression):
         "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
         if not self.client:
             from jupyter_client import BlockingKernelClient
-            kernel, = wait_for(self.kernels, say='the server tells its kernel')
-            self.client = BlockingKernelClient(connection_file=str(self.folder/f'runtime/kernel-{kernel["id"]}.json'))
-            self.client.load_connection_file(); self.client.start_channels(); self.client.wait_for_ready(timeout=60)
-        reply = self.client.execute_interactive('', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=120, store_history=False)
+
+            (kernel,) = wait_for(self.kernels, say='the server tells its kernel')
+            self.client = BlockingKernelClient(connection_file=str(self.folder / f'runtime/kernel-{kernel["id"]}.json'))
+            self.client.load_connection_file()
+            self.client.start_channels()
+            self.client.wait_for_ready(timeout=60)
+        reply = self.client.execute_interactive(
+            '', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=120, store_history=False
+        )
         answer = reply['content']['user_expressions']['r']
         assert answer['status'] == 'ok', (expression, answer)
         return json.loads(eval(answer['data']['text/plain']))
 
     def close(self):
-        if self.client: self.client.stop_channels()
+        if self.client:
+            self.client.stop_channels()
         self.process.terminate()
-        try: self.process.wait(10)
-        except subprocess.TimeoutExpired: self.process.kill(); self.process.wait(5)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(5)
+
 
 @pytest.fixture(scope='module')
 def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp('lab'), ROOT/'nbs/tutorials/01_quickstart.ipynb')
+    lab = Lab(tmp_path_factory.mktemp('lab'), ROOT / 'nbs/tutorials/01_quickstart.ipynb')
     yield lab
     lab.close()
 
+
 @pytest.fixture(scope='module')
 def browser(chromium):
-    if not (chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')): pytest.fail(f'no Chromium on this machine. Install it with: {INSTALL}', pytrace=False)
+    if not (chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')):
+        pytest.fail(f'no Chromium on this machine. Install it with: {INSTALL}', pytrace=False)
     from playwright.sync_api import sync_playwright
+
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=FLAGS)
         yield browser
         browser.close()
 
+
 @pytest.fixture(scope='module')
-def page(browser, lab): return open_page(browser, lab)
+def page(browser, lab):
+    return open_page(browser, lab)
+
 
 def open_page(browser, lab):
     "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
@@ -125,28 +197,49 @@ def open_page(browser, lab):
     page = browser.new_page(viewport=dict(width=1400, height=1250))
     page.set_default_timeout(60_000)
     page.outside, page.errors = [], []
-    page.on('request', lambda r: page.outside.append(r.url) if not r.url.startswith((lab.url, lab.url.replace('http', 'ws'), 'data:', 'blob:', 'about:')) else None)
+    page.on(
+        'request',
+        lambda r: (
+            page.outside.append(r.url)
+            if not r.url.startswith((lab.url, lab.url.replace('http', 'ws'), 'data:', 'blob:', 'about:'))
+            else None
+        ),
+    )
     page.on('pageerror', lambda e: page.errors.append(f'{e}\n{e.stack}'))
     page.on('console', lambda m: page.errors.append(m.text) if m.type == 'error' and 'srlviz' in m.text else None)
     run_all(page, lab)
-    page.wait_for_function(DRAWN)                             # until then the page moves under the pointer
+    page.wait_for_function(DRAWN)  # until then the page moves under the pointer
     in_step(page)
     return page
+
 
 def run_all(page, lab):
     "Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads; not by waiting for the command, whose promise may stay pending"
     lab.open(page, '/lab/tree/notebook.ipynb')
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
     page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
-    wait_for(lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'], 120, say='the kernel is connected and idle')
+    wait_for(
+        lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'],
+        120,
+        say='the kernel is connected and idle',
+    )
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=120_000)
-    page.evaluate("() => { window.jupyterapp.commands.execute('application:toggle-left-area'); window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }")
+    page.evaluate(
+        "() => { window.jupyterapp.commands.execute('application:toggle-left-area'); window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }"
+    )
     prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
-    try: page.wait_for_function(f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}", timeout=480_000)
+    try:
+        page.wait_for_function(
+            f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}",
+            timeout=480_000,
+        )
     except Exception:
-        page.screenshot(path=SHOTS/'failed_run.png', full_page=True)
-        wrong = page.locator('.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], .jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]').all_inner_texts()
+        page.screenshot(path=SHOTS / 'failed_run.png', full_page=True)
+        wrong = page.locator(
+            '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], .jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
+        ).all_inner_texts()
         pytest.fail(f'the notebook did not run to its end: {page.evaluate(prompts)} {wrong[:3]}', pytrace=False)
+
 
 def player_in(page, where):
     player = page.locator(f'{where} .srlviz-player').first
@@ -154,10 +247,21 @@ def player_in(page, where):
     wait_for(lambda: player.get_attribute('data-frame') is not None, say='the first frame is drawn')
     return player
 
-def shown(player): return int(player.get_attribute('data-frame'))
+
+def shown(player):
+    return int(player.get_attribute('data-frame'))
+
+
 def agree(player, lab, name):
     "The step that slider, picture and kernel all show, once they do"
-    return wait_for(lambda: (t := shown(player)) == int(player.locator('input[type=range]').input_value()) == lab.ask(f'{name}.t') and [t], say=f'slider, picture and kernel show the same step of {name}')[0]
+    return wait_for(
+        lambda: (
+            (t := shown(player)) == int(player.locator('input[type=range]').input_value()) == lab.ask(f'{name}.t')
+            and [t]
+        ),
+        say=f'slider, picture and kernel show the same step of {name}',
+    )[0]
+
 
 def test_the_frame_is_the_recorded_one(page, lab):
     "What the canvas shows is, pixel for pixel, what the recording holds"
@@ -165,18 +269,21 @@ def test_the_frame_is_the_recorded_one(page, lab):
     lab.ask("browser.seek(1, 200)")
     player = player_in(page, '.srlviz-frame-browser')
     wait_for(lambda: shown(player) == 200, say='a jump from Python reaches the page')
-    drawn = player.locator('canvas').first.evaluate("c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return Array.from(d.filter((_, i) => i % 4 === 0)) }")
+    drawn = player.locator('canvas').first.evaluate(
+        "c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return Array.from(d.filter((_, i) => i % 4 === 0)) }"
+    )
     assert drawn == lab.ask("recording[1].obs['frame'][200].ravel().tolist()")
     lab.ask("browser.seek(0, 0)")
     wait_for(lambda: shown(player) == 0)
-    in_step(page)                                              # a jump also stops: it must not stop what the next test plays
+    in_step(page)  # a jump also stops: it must not stop what the next test plays
+
 
 def test_play(page, lab):
     player = player_in(page, '.srlviz-frame-browser')
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 12, say='frames move')
     wait_for(lambda: lab.ask('browser.player.playing'), say='the kernel knows that it plays')
-    page.screenshot(path=SHOTS/'browser_playing.png')
+    page.screenshot(path=SHOTS / 'browser_playing.png')
     page.keyboard.press('Space')
     wait_for(lambda: player.get_attribute('data-playing') == 'false', say='space stops it')
     in_step(page)
@@ -184,16 +291,20 @@ def test_play(page, lab):
     assert t > 12 and lab.ask('browser.player.playing') is False
     assert int(player.locator('input[type=number]').input_value()) == t
 
+
 def test_slider_and_keys(page, lab):
     player = player_in(page, '.srlviz-frame-browser')
     in_step(page)
     box = player.locator('input[type=range]').bounding_box()
     now, last = shown(player), lab.ask('int(recording.lengths[browser.episode]) - 1')
-    middle = box['y'] + box['height']/2
-    page.mouse.move(box['x'] + 8 + (box['width'] - 16)*now/last, middle); page.mouse.down(); page.mouse.move(box['x'] + box['width']*.7, middle, steps=6); page.mouse.up()
+    middle = box['y'] + box['height'] / 2
+    page.mouse.move(box['x'] + 8 + (box['width'] - 16) * now / last, middle)
+    page.mouse.down()
+    page.mouse.move(box['x'] + box['width'] * 0.7, middle, steps=6)
+    page.mouse.up()
     in_step(page)
     t = agree(player, lab, 'browser')
-    assert .6*last < t < .8*last
+    assert 0.6 * last < t < 0.8 * last
     player.locator('.srlviz-stage').click()
     for key, by in (('ArrowRight', 1), ('ArrowLeft', -1), ('PageDown', 10), ('ArrowRight', 1)):
         page.keyboard.press(key)
@@ -204,7 +315,10 @@ def test_slider_and_keys(page, lab):
         wait_for(lambda: shown(player) == to, say=f'{key} jumps to {to}')
     in_step(page)
     assert agree(player, lab, 'browser') == last
-    assert page.locator('.jp-Notebook').first.evaluate("n => !n.classList.contains('jp-mod-editMode')")     # no key reached the notebook
+    assert page.locator('.jp-Notebook').first.evaluate(
+        "n => !n.classList.contains('jp-mod-editMode')"
+    )  # no key reached the notebook
+
 
 def test_another_episode_while_one_plays(page, lab):
     "The kernel's answer meets a page that is moving: both must end at the new episode's first step"
@@ -220,6 +334,7 @@ def test_another_episode_while_one_plays(page, lab):
     assert (shown(player), lab.ask('[browser.episode, browser.t, browser.player.playing]')) == (0, [2, 0, False])
     assert int(page.locator('.srlviz-frame-browser .srlviz-plot').first.get_attribute('data-cursor')) == 0
 
+
 def test_table_and_strip(page, lab):
     player = player_in(page, '.srlviz-frame-browser')
     player.get_by_role('button', name='ball_x', exact=True).click()
@@ -228,7 +343,9 @@ def test_table_and_strip(page, lab):
     wait_for(lambda: 'Ball x' in strip.inner_text(), say='the strip shows it')
     strip.scroll_into_view_if_needed()
     in_step(page)
-    x, y, t = strip.locator('.js-plotly-plot').evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }")
+    x, y, t = strip.locator('.js-plotly-plot').evaluate(
+        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }"
+    )
     page.mouse.click(x, y)
     wait_for(lambda: shown(player) == t, say='a press in the strip moves the frame')
     in_step(page)
@@ -243,13 +360,18 @@ def test_table_and_strip(page, lab):
     wait_for(lambda: lab.ask('browser.show_marks') is False)
     assert not player.locator('canvas').last.evaluate(ringed)
     marks.check()
-    page.screenshot(path=SHOTS/'browser_strip.png')
+    page.screenshot(path=SHOTS / 'browser_strip.png')
+
 
 def cell_of(heat, variable, method):
     "Where on the page a cell of the heat map is"
-    return heat.evaluate("""(g, [variable, method]) => { const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
+    return heat.evaluate(
+        """(g, [variable, method]) => { const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
         const i = d.findIndex(row => row[0][1] === variable), j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method), middle = (e, k) => (e[k] + e[k + 1])/2;
-        return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i))] }""", [variable, method])
+        return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i))] }""",
+        [variable, method],
+    )
+
 
 def test_heat_map(page, lab):
     heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
@@ -262,13 +384,22 @@ def test_heat_map(page, lab):
     page.mouse.move(x, y)
     page.wait_for_selector('.srlviz-probe-heatmap .hoverlayer .hovertext')
     page.mouse.click(x, y)
-    wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it')
+    wait_for(
+        lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it'
+    )
     trace = page.locator('.srlviz-probe-heatmap .srlviz-plot').nth(1)
-    wait_for(lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(), say='true against predicted is drawn')
+    wait_for(
+        lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
+        say='true against predicted is drawn',
+    )
     wrong = lab.ask('int((heatmap._answers()[0] != heatmap._answers()[1]).sum())')
-    wait_for(lambda: f'{wrong:,} of' in page.locator('.srlviz-status').inner_text(), say='the sentence tells how many are wrong')
+    wait_for(
+        lambda: f'{wrong:,} of' in page.locator('.srlviz-status').inner_text(),
+        say='the sentence tells how many are wrong',
+    )
     page.mouse.move(5, 5)
-    page.screenshot(path=SHOTS/'heatmap_cell.png')
+    page.screenshot(path=SHOTS / 'heatmap_cell.png')
+
 
 def test_worst_frames(page, lab):
     in_step(page)
@@ -277,20 +408,36 @@ def test_worst_frames(page, lab):
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()
     player = page.locator('.srlviz-probe-heatmap .srlviz-player').first
-    wait_for(lambda: player.get_attribute('data-frame') == str(worst[0][1]), say='the worst frame is shown before anything is pressed')
+    wait_for(
+        lambda: player.get_attribute('data-frame') == str(worst[0][1]),
+        say='the worst frame is shown before anything is pressed',
+    )
     in_step(page)
     assert thumbs.first.get_attribute('aria-pressed') == 'true'
-    wait_for(lambda: len({b['y'] for b in (thumb.bounding_box() for thumb in thumbs.all())}) == 1, say='they stand in one row')
-    for k, press in ((min(1, len(worst) - 1), lambda b: b.click()), (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter')))):      # once by pointer, once by keyboard
+    wait_for(
+        lambda: len({b['y'] for b in (thumb.bounding_box() for thumb in thumbs.all())}) == 1,
+        say='they stand in one row',
+    )
+    for k, press in (
+        (min(1, len(worst) - 1), lambda b: b.click()),
+        (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter'))),
+    ):  # once by pointer, once by keyboard
         press(thumbs.nth(k))
-        wait_for(lambda: lab.ask('[list(heatmap.selection or []), [heatmap.browser.episode, heatmap.browser.t]]') == [worst[k]]*2, say='the kernel opens that frame')
+        wait_for(
+            lambda: (
+                lab.ask('[list(heatmap.selection or []), [heatmap.browser.episode, heatmap.browser.t]]')
+                == [worst[k]] * 2
+            ),
+            say='the kernel opens that frame',
+        )
         wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), say='the page shows it')
         in_step(page)
         assert thumbs.nth(k).get_attribute('aria-pressed') == 'true'
     player.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
-    page.screenshot(path=SHOTS/'worst_frame.png')
+    page.screenshot(path=SHOTS / 'worst_frame.png')
     page.locator('.srlviz-probe-heatmap').scroll_into_view_if_needed()
+
 
 def test_menus_choose_the_same_cells(page, lab):
     menus = page.locator('.srlviz-probe-heatmap select')
@@ -298,10 +445,16 @@ def test_menus_choose_the_same_cells(page, lab):
     wait_for(lambda: lab.ask('heatmap.variable') == 'ball_y')
     in_step(page)
     menus.nth(1).select_option('Majority')
-    wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_y', 'majority'], say='the menus set the traits')
+    wait_for(
+        lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_y', 'majority'], say='the menus set the traits'
+    )
     in_step(page)
     menus.nth(2).select_option('Accuracy')
-    wait_for(lambda: 'Accuracy' in page.locator('.srlviz-probe-heatmap .js-plotly-plot').first.inner_text(), say='the heat map shows the other metric')
+    wait_for(
+        lambda: 'Accuracy' in page.locator('.srlviz-probe-heatmap .js-plotly-plot').first.inner_text(),
+        say='the heat map shows the other metric',
+    )
+
 
 def test_short_presses(page, lab):
     "A press just after a move, while plotly does not look where the pointer is: none is lost"
@@ -311,21 +464,34 @@ def test_short_presses(page, lab):
         in_step(page)
         variable = ('ball_x', 'player_y')[k % 2]
         x, y = cell_of(heat, variable, 'random_cnn')
-        page.mouse.move(x + 3, y); page.mouse.move(x, y); page.mouse.down(); page.wait_for_timeout(ms); page.mouse.up()
-        wait_for(lambda: lab.ask('[heatmap.variable, heatmap.method]') == [variable, 'random_cnn'], say=f'a press of {ms} ms chooses {variable}')
+        page.mouse.move(x + 3, y)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.wait_for_timeout(ms)
+        page.mouse.up()
+        wait_for(
+            lambda: lab.ask('[heatmap.variable, heatmap.method]') == [variable, 'random_cnn'],
+            say=f'a press of {ms} ms chooses {variable}',
+        )
     page.mouse.move(5, 5)
+
 
 def test_dark_theme(page, lab):
     "The inks follow the theme at once, without the kernel"
     heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
     colour = lambda: heat.evaluate("g => g._fullLayout.font.color")
     light = colour()
-    page.evaluate("() => { window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }); return null }")
-    wait_for(lambda: colour() != light and colour() == '#e6e8eb', say='the figure is drawn in the inks of the dark theme')
+    page.evaluate(
+        "() => { window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }); return null }"
+    )
+    wait_for(
+        lambda: colour() != light and colour() == '#e6e8eb', say='the figure is drawn in the inks of the dark theme'
+    )
     heat.scroll_into_view_if_needed()
     page.wait_for_timeout(500)
-    page.screenshot(path=SHOTS/'dark.png')
+    page.screenshot(path=SHOTS / 'dark.png')
     assert wait_for(lambda: lab.ask('heatmap.heat.dark'))
+
 
 def test_reload_shows_the_present_state(page, lab):
     "A second page on the same kernel sees what the first left"
@@ -340,14 +506,19 @@ def test_reload_shows_the_present_state(page, lab):
     heat.scroll_into_view_if_needed()
     wait_for(lambda: 'Accuracy' in heat.inner_text(), say='the heat map is the one that was left')
 
+
 def test_the_server_asks_for_its_token(page, lab):
     "Who has not the token gets nothing; it stands neither in the log nor in the address that the page shows"
     for path in '/api/kernels', '/api/contents', '/lab/tree/notebook.ipynb':
-        try: answer = urllib.request.urlopen(lab.url + path, timeout=20)
-        except urllib.error.HTTPError as e: assert e.code == 403, (path, e.code)
-        else: assert answer.url.startswith(f'{lab.url}/login?'), path
-    shown = [page.url, (lab.folder/'lab.log').read_text()]
+        try:
+            answer = urllib.request.urlopen(lab.url + path, timeout=20)
+        except urllib.error.HTTPError as e:
+            assert e.code == 403, (path, e.code)
+        else:
+            assert answer.url.startswith(f'{lab.url}/login?'), path
+    shown = [page.url, (lab.folder / 'lab.log').read_text()]
     assert not any(lab._token in text for text in shown), 'the token is shown'
+
 
 def test_nothing_left_the_machine_and_nothing_broke(page):
     assert not page.outside, page.outside[:5]

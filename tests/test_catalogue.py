@@ -1,4 +1,5 @@
 """Whatever the catalogue holds keeps its contract: a new encoder is tested as soon as it has a notebook."""
+
 from copy import deepcopy
 
 import pytest, torch
@@ -7,16 +8,20 @@ from srlviz.core.protocols import catalog, check_encoder, check_memory
 from srlviz.memories.memory import leaves
 from srlviz.studies.probing import encoder_class, make_encoder, method_name
 
-SMALL = dict(epochs=1, batch_size=8, sequence_length=3, progress=False)                  # what keeps a trained encoder within seconds, where it takes it
+SMALL = dict(
+    epochs=1, batch_size=8, sequence_length=3, progress=False
+)  # what keeps a trained encoder within seconds, where it takes it
 
 
 @pytest.mark.parametrize('method', sorted(map(method_name, catalog('encoders').values())))
-def test_encoder(method): check_encoder(make_encoder(method, **SMALL))
+def test_encoder(method):
+    check_encoder(make_encoder(method, **SMALL))
 
 
 def test_methods_are_named_as_in_the_papers():
     assert {'majority', 'random_cnn', 'st_dim'} <= {method_name(c) for c in catalog('encoders').values()}
-    for cls in catalog('encoders').values(): assert encoder_class(method_name(cls)) is encoder_class(cls.__name__) is cls
+    for cls in catalog('encoders').values():
+        assert encoder_class(method_name(cls)) is encoder_class(cls.__name__) is cls
 
 
 MEMORIES = catalog('memories')
@@ -30,36 +35,47 @@ def memory(request):
 
 def test_memory(memory):
     check_memory(memory)
-    check_memory(memory, steps=70, batch=2)                                              # longer than two chunks
+    check_memory(memory, steps=70, batch=2)  # longer than two chunks
 
 
 def test_memory_at_length(memory):
     "One step, and 4096, with resets: finite, and the state too."
     for T in 1, 4096:
-        if T > 1 and type(memory).__name__ == 'DNC': continue                            # half a minute: a slow cell of its notebook
-        x, starts = torch.randn(2, T, 5), torch.rand(2, T) < .001
-        with torch.no_grad(): y, state = memory(x, memory.initial_state(2), starts)
-        assert y.shape == (2, T, memory.n_out) and bool(y.isfinite().all()) and all(bool(s.isfinite().all()) for s in leaves(state))
+        if T > 1 and type(memory).__name__ == 'DNC':
+            continue  # half a minute: a slow cell of its notebook
+        x, starts = torch.randn(2, T, 5), torch.rand(2, T) < 0.001
+        with torch.no_grad():
+            y, state = memory(x, memory.initial_state(2), starts)
+        assert (
+            y.shape == (2, T, memory.n_out)
+            and bool(y.isfinite().all())
+            and all(bool(s.isfinite().all()) for s in leaves(state))
+        )
 
 
 def test_memory_in_bfloat16(memory):
     "Half the bits: within a few of its steps of float32."
-    half, x, starts = deepcopy(memory).to(torch.bfloat16), torch.randn(3, 20, 5), torch.rand(3, 20) < .2
+    half, x, starts = deepcopy(memory).to(torch.bfloat16), torch.randn(3, 20, 5), torch.rand(3, 20) < 0.2
     with torch.no_grad():
         y, _ = memory(x, memory.initial_state(3), starts)
         low, state = half(x.to(torch.bfloat16), half.initial_state(3), starts)
     assert low.dtype == torch.bfloat16 and all(s.isfinite().all() for s in leaves(state))
-    assert (low.float() - y).abs().max() <= .1*y.abs().max()
+    assert (low.float() - y).abs().max() <= 0.1 * y.abs().max()
 
 
 def test_memory_refuses(memory):
     name, x, state = type(memory).__name__, torch.randn(2, 3, 5), memory.initial_state(2)
-    for bad in x[..., :4], x[:, :0], x[0], x.double(), x.long(), torch.full_like(x, float('nan')): pytest.raises(ValueError, memory, bad, state)
+    for bad in x[..., :4], x[:, :0], x[0], x.double(), x.long(), torch.full_like(x, float('nan')):
+        pytest.raises(ValueError, memory, bad, state)
     for starts in torch.zeros(2, 2, dtype=torch.bool), torch.zeros(2, 3), torch.zeros(3, dtype=torch.bool):
-        with pytest.raises(ValueError, match=f'{name} takes starts'): memory(x, state, starts)
+        with pytest.raises(ValueError, match=f'{name} takes starts'):
+            memory(x, state, starts)
     if memory.n_state:
-        with pytest.raises(ValueError, match='for 2 rows'): memory(x, memory.initial_state(3))
-    with pytest.raises(ValueError, match='n_hidden=8 there, 16 here'): type(memory)(5, 16).load_state_dict(memory.state_dict())
+        with pytest.raises(ValueError, match='for 2 rows'):
+            memory(x, memory.initial_state(3))
+    with pytest.raises(ValueError, match='n_hidden=8 there, 16 here'):
+        type(memory)(5, 16).load_state_dict(memory.state_dict())
 
 
-def test_agents_are_found(): assert {'PPO', 'PPOConfig'} <= set(catalog('agents'))
+def test_agents_are_found():
+    assert {'PPO', 'PPOConfig'} <= set(catalog('agents'))

@@ -1,4 +1,5 @@
 """What holds for every POMDP in the catalogue: the contract, the same episodes however they are played, and no harm from bad input."""
+
 import os, shutil, subprocess, sys, types
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from srlviz.envs import pomdp
 from srlviz.envs.pomdp import TASKS, POMDPVector, make_task, make_tasks
 
 CLASSES = catalog('envs')
-OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]               # without aliases
+OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]  # without aliases
 ROOT = Path(__file__).parents[1]
 
 
 def test_all_are_there():
     assert len(OWN) == 48 and {cls for cls, _ in TASKS.values()} == set(CLASSES.values())
-    for alias in 'StatelessCartPole', 'NoisyStatelessCartPole', 'StatelessPendulum', 'NoisyStatelessPendulum': assert f'{alias}-hard' in TASKS
+    for alias in 'StatelessCartPole', 'NoisyStatelessCartPole', 'StatelessPendulum', 'NoisyStatelessPendulum':
+        assert f'{alias}-hard' in TASKS
 
 
 @pytest.mark.parametrize('name', CLASSES)
@@ -42,12 +44,15 @@ def play(envs, steps: int) -> list:
     return rows
 
 
-def first(rows, n: int) -> list: return [r if r is None else tuple(x[:n] for x in r) if isinstance(r, tuple) else r[:n] for r in rows]
+def first(rows, n: int) -> list:
+    return [r if r is None else tuple(x[:n] for x in r) if isinstance(r, tuple) else r[:n] for r in rows]
 
 
 def same(a, b) -> bool:
-    if a is None or b is None: return a is b
-    if isinstance(a, tuple): return all(map(same, a, b))
+    if a is None or b is None:
+        return a is b
+    if isinstance(a, tuple):
+        return all(map(same, a, b))
     return np.array_equal(a, b)
 
 
@@ -59,7 +64,8 @@ def test_batch_size_changes_nothing(task, flat):
     assert all(map(same, runs[2], runs[3]))
     for n, run in zip((1, 7), runs):
         for k, (a, b) in enumerate(zip(run, first(runs[2], n))):
-            if k % 5 != 4: assert same(a, b)
+            if k % 5 != 4:
+                assert same(a, b)
             elif a is not None:
                 over = run[k - 2] | run[k - 1]
                 assert same(*(tuple(x[over] for x in v) if isinstance(v, tuple) else v[over] for v in (a, b)))
@@ -72,35 +78,60 @@ def test_bad_actions_move_nothing(task):
     env.reset(seed=0)
     saved, good = envs.snapshot(), envs.action_space.sample()
     low, wild = good.copy(), good.astype(float)
-    if isinstance(env.action_space, gymnasium.spaces.Box): low[2], wild[2] = np.nan, np.inf
-    else: low[2], wild = -1, good + .5
+    if isinstance(env.action_space, gymnasium.spaces.Box):
+        low[2], wild[2] = np.nan, np.inf
+    else:
+        low[2], wild = -1, good + 0.5
     huge = good.copy()
     huge[3] = np.nan if huge.dtype.kind == 'f' else 2**40
-    for bad, said in (low, 'environment 2'), (huge, 'environment 3'), (wild, 'dtype|environment 2'), (good[:3], 'expected'), (good[..., None], 'expected'), (None, 'shape'), ('left', 'shape'):
-        with pytest.raises(ValueError, match=said): envs.step(bad)
+    for bad, said in (
+        (low, 'environment 2'),
+        (huge, 'environment 3'),
+        (wild, 'dtype|environment 2'),
+        (good[:3], 'expected'),
+        (good[..., None], 'expected'),
+        (None, 'shape'),
+        ('left', 'shape'),
+    ):
+        with pytest.raises(ValueError, match=said):
+            envs.step(bad)
         assert (envs.snapshot() == saved).all()
     for bad in low[2], huge[3], None, 'left', good, [0, 1, 2, 3, 4]:
-        with pytest.raises(ValueError, match='is not in the action space'): env.step(bad)
-    assert (env.snapshot() == saved[:1]).all()                   # environment 0 of the batch has the same seed
-    with pytest.raises(ValueError, match='no options'): envs.reset(options={'side': 1})
-    with pytest.raises(gymnasium.error.ResetNeeded): make_tasks(task, 2).step(good[:2])
+        with pytest.raises(ValueError, match='is not in the action space'):
+            env.step(bad)
+    assert (env.snapshot() == saved[:1]).all()  # environment 0 of the batch has the same seed
+    with pytest.raises(ValueError, match='no options'):
+        envs.reset(options={'side': 1})
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        make_tasks(task, 2).step(good[:2])
 
 
 def test_unknown_names_say_the_nearest():
-    with pytest.raises(ValueError, match='RepeatPrevious-hard'): make_task('RepeatPrevius-hard')
-    with pytest.raises(ValueError, match='medium'): CLASSES['Battleship']('mediun')
-    with pytest.raises(ValueError, match="unknown parameter of RepeatPrevious 'deck'"): make_task('RepeatPrevious-hard', deck=3)
-    with pytest.raises(gymnasium.error.NameNotFound, match='RepeatPrevious-hard'): gymnasium.make('srlviz/RepeatPrevious-hrad-v0')
+    with pytest.raises(ValueError, match='RepeatPrevious-hard'):
+        make_task('RepeatPrevius-hard')
+    with pytest.raises(ValueError, match='medium'):
+        CLASSES['Battleship']('mediun')
+    with pytest.raises(ValueError, match="unknown parameter of RepeatPrevious 'deck'"):
+        make_task('RepeatPrevious-hard', deck=3)
+    with pytest.raises(gymnasium.error.NameNotFound, match='RepeatPrevious-hard'):
+        gymnasium.make('srlviz/RepeatPrevious-hrad-v0')
 
 
 class Row:
     "A record with its fields as attributes, as kernels have it."
-    def __init__(self, e): self.__dict__['e'] = e
-    def __getattr__(self, name): return self.e[name]
-    def __setattr__(self, name, value): self.e[name] = value
+
+    def __init__(self, e):
+        self.__dict__['e'] = e
+
+    def __getattr__(self, name):
+        return self.e[name]
+
+    def __setattr__(self, name, value):
+        self.e[name] = value
 
 
-class Rows(list): size = property(len)
+class Rows(list):
+    size = property(len)
 
 
 def plain(template, names: dict):
@@ -123,7 +154,7 @@ def test_kernels_stay_in_bounds(task):
     rows, *ends = envs._new()
     rows, hot, final = rows + 7, np.full_like(envs._hot, 7), rows.copy()
     records = Rows(map(Row, R))
-    with np.errstate(over='ignore'):                             # the random stream is meant to
+    with np.errstate(over='ignore'):  # the random stream is meant to
         write(records, *sizes, rows, hot)
         for _ in range(120):
             actions = envs.action_space.sample()
@@ -149,7 +180,13 @@ print(srlviz.envs.__file__, env.unwrapped._one._cache)
 
 def test_read_only_install(tmp_path):
     "Nowhere to keep compiled code: it is compiled each time, without complaint."
-    shutil.copytree(ROOT/'srlviz', tmp_path/'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
-    r = subprocess.run([sys.executable, '-c', READ_ONLY], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {'PYTHONDONTWRITEBYTECODE': '1'})
+    shutil.copytree(ROOT / 'srlviz', tmp_path / 'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
+    r = subprocess.run(
+        [sys.executable, '-c', READ_ONLY],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {'PYTHONDONTWRITEBYTECODE': '1'},
+    )
     assert str(tmp_path) in r.stdout and 'NullCache' in r.stdout, r.stdout + r.stderr[-2000:]
     assert r.stderr == '' and not list(tmp_path.rglob('*.nbi'))

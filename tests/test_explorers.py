@@ -1,18 +1,27 @@
 """The second tutorial in a real JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames; what a reader presses and drags, what the page shows, what the kernel then holds."""
+
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for        # noqa: F401, browser is a fixture
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
 
 pytestmark = pytest.mark.browser
-TUTORIAL = ROOT/'nbs/tutorials/02_atari.ipynb'
+TUTORIAL = ROOT / 'nbs/tutorials/02_atari.ipynb'
+
 
 @pytest.fixture(scope='module')
 def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp('explorers'), TUTORIAL, "\nsteps, epochs = 1600, 1     # the test presses buttons; nothing needs to be learned\n")
+    lab = Lab(
+        tmp_path_factory.mktemp('explorers'),
+        TUTORIAL,
+        "\nsteps, epochs = 1600, 1     # the test presses buttons; nothing needs to be learned\n",
+    )
     yield lab
     lab.close()
 
+
 @pytest.fixture(scope='module')
-def page(browser, lab): return open_page(browser, lab)        # noqa: F811
+def page(browser, lab):
+    return open_page(browser, lab)  # noqa: F811
+
 
 def plot(page, where, k=0):
     view = page.locator(f'{where} .js-plotly-plot').nth(k)
@@ -21,116 +30,211 @@ def plot(page, where, k=0):
     in_step(page)
     return view
 
+
 def point(view, x, y):
     "Where on the page a place of a plot's first axes is"
-    return view.evaluate("(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }", [x, y])
+    return view.evaluate(
+        "(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }",
+        [x, y],
+    )
+
 
 def cell(heat, *wanted):
     "Where on the page the cell of a heat map is whose customdata are these, None being any"
-    return heat.evaluate("""(g, wanted) => { const r = g.getBoundingClientRect(), l = g._fullLayout, { customdata, x, y } = { ...g._fullData[0], customdata: g.data[0].customdata }, middle = (e, k) => (e[k] + e[k + 1])/2;
+    return heat.evaluate(
+        """(g, wanted) => { const r = g.getBoundingClientRect(), l = g._fullLayout, { customdata, x, y } = { ...g._fullData[0], customdata: g.data[0].customdata }, middle = (e, k) => (e[k] + e[k + 1])/2;
         for (const [i, row] of customdata.entries()) for (const [j, c] of row.entries())
-            if (wanted.every((w, k) => w === null || c[k] === w)) return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""", wanted)
+            if (wanted.every((w, k) => w === null || c[k] === w)) return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""",
+        wanted,
+    )
+
 
 def menu(page, name):
-    in_step(page)                                              # the kernel may have sent other choices
-    return page.locator('.srlviz-dashboard .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select').first
+    in_step(page)  # the kernel may have sent other choices
+    return (
+        page.locator('.srlviz-dashboard .widget-dropdown')
+        .filter(has=page.locator(f'label:text-is("{name}")'))
+        .locator('select')
+        .first
+    )
+
 
 def test_a_game(page, lab):
     "A press on a cell of the games shows that game: its categories and its variables"
     heat = plot(page, '.srlviz-dashboard')
     assert heat.locator('text=Montezuma’s Revenge').count() and lab.ask('dashboard.game') == 'all'
     page.mouse.click(*cell(heat, 'pong', 'srlviz', 'st_dim'))
-    wait_for(lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'st_dim'], say='the game and the method are chosen')
-    wait_for(lambda: 'by category: Pong' in plot(page, '.srlviz-dashboard', 1).inner_text(), say='its categories are shown')
+    wait_for(
+        lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'st_dim'],
+        say='the game and the method are chosen',
+    )
+    wait_for(
+        lambda: 'by category: Pong' in plot(page, '.srlviz-dashboard', 1).inner_text(), say='its categories are shown'
+    )
     wait_for(lambda: 'ball_y' in plot(page, '.srlviz-probe-heatmap').inner_text(), say='its variables are shown')
     assert menu(page, 'Game').input_value() == 'Pong' and lab.ask('dashboard.browser is None')
+
 
 def test_a_variable(page, lab):
     "A press on a variable opens frames, with that variable over time"
     page.mouse.click(*cell(plot(page, '.srlviz-probe-heatmap'), None, 'ball_y', 'srlviz', 'random_cnn'))
-    wait_for(lambda: lab.ask("[dashboard.variable, dashboard.method, dashboard.browser and dashboard.browser.factor]") == ['ball_y', 'random_cnn', 'ball_y'], 120, say='the frames are there')
+    wait_for(
+        lambda: (
+            lab.ask("[dashboard.variable, dashboard.method, dashboard.browser and dashboard.browser.factor]")
+            == ['ball_y', 'random_cnn', 'ball_y']
+        ),
+        120,
+        say='the frames are there',
+    )
     player = page.locator('.srlviz-dashboard .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first frame is drawn')
     in_step(page)
     assert player.locator('tr[data-name=ball_y] button').get_attribute('aria-pressed') == 'true'
-    wait_for(lambda: 'Ball y' in page.locator('.srlviz-dashboard .srlviz-frame-browser .srlviz-plot').first.inner_text(), say='the variable is drawn over time')
-    page.screenshot(path=SHOTS/'dashboard_frames.png')
+    wait_for(
+        lambda: 'Ball y' in page.locator('.srlviz-dashboard .srlviz-frame-browser .srlviz-plot').first.inner_text(),
+        say='the variable is drawn over time',
+    )
+    page.screenshot(path=SHOTS / 'dashboard_frames.png')
+
 
 def test_menus_choose_the_same(page, lab):
     menu(page, 'Variable').select_option('ball_x')
-    wait_for(lambda: lab.ask('[dashboard.variable, dashboard.browser.factor]') == ['ball_x', 'ball_x'], say='the open frames follow')
+    wait_for(
+        lambda: lab.ask('[dashboard.variable, dashboard.browser.factor]') == ['ball_x', 'ball_x'],
+        say='the open frames follow',
+    )
     menu(page, 'Probes on').select_option('standardized codes')
-    wait_for(lambda: lab.ask('[dashboard.conditioning, dashboard.method, dashboard.variable]') == ['standardized', 'random_cnn · standardized', 'ball_x'], say='the same encoder and variable')
+    wait_for(
+        lambda: (
+            lab.ask('[dashboard.conditioning, dashboard.method, dashboard.variable]')
+            == ['standardized', 'random_cnn · standardized', 'ball_x']
+        ),
+        say='the same encoder and variable',
+    )
     menu(page, 'Probes on').select_option('both')
     menu(page, 'Game').select_option('Breakout')
-    wait_for(lambda: lab.ask('[dashboard.conditioning, dashboard.game, dashboard.variable]') == ['both', 'breakout', ''], say='the menu sets the game')
-    wait_for(lambda: 'Breakout' in plot(page, '.srlviz-probe-heatmap').inner_text() and not page.locator('.srlviz-dashboard .srlviz-player').count(), say='its variables are shown, the frames of the other game are gone')
+    wait_for(
+        lambda: lab.ask('[dashboard.conditioning, dashboard.game, dashboard.variable]') == ['both', 'breakout', ''],
+        say='the menu sets the game',
+    )
+    wait_for(
+        lambda: (
+            'Breakout' in plot(page, '.srlviz-probe-heatmap').inner_text()
+            and not page.locator('.srlviz-dashboard .srlviz-player').count()
+        ),
+        say='its variables are shown, the frames of the other game are gone',
+    )
+
 
 def test_raw_against_standardized(page, lab):
     menu(page, 'Show').select_option('Raw against standardized')
     heat = plot(page, '.srlviz-dashboard')
-    wait_for(lambda: lab.ask('dashboard.view') == 'conditioning' and 'Ring: a probe on raw codes' in heat.inner_text(), say='the arrows are drawn')
+    wait_for(
+        lambda: lab.ask('dashboard.view') == 'conditioning' and 'Ring: a probe on raw codes' in heat.inner_text(),
+        say='the arrows are drawn',
+    )
     in_step(page)
-    x, y = heat.evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong'); return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }")
+    x, y = heat.evaluate(
+        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong'); return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }"
+    )
     page.mouse.click(x, y)
-    wait_for(lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'random_cnn'], say='a press on a ring chooses its game and encoder')
-    page.screenshot(path=SHOTS/'dashboard_conditioning.png')
+    wait_for(
+        lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'random_cnn'],
+        say='a press on a ring chooses its game and encoder',
+    )
+    page.screenshot(path=SHOTS / 'dashboard_conditioning.png')
     menu(page, 'Show').select_option('Ranks, raw and standardized')
     wait_for(lambda: 'and rank, Pong' in heat.inner_text(), say='the ranks in that game')
+
 
 def test_a_byte(page, lab):
     "A press on a cell chooses the byte; the slider, by keyboard, sets it; the picture follows"
     grid = plot(page, '.srlviz-ram-explorer', 1)
-    page.mouse.click(*point(grid, 49 % 16, 49//16))
+    page.mouse.click(*point(grid, 49 % 16, 49 // 16))
     wait_for(lambda: lab.ask('explorer.address') == 49, say='the byte is chosen')
     status = page.locator('.srlviz-ram-explorer .srlviz-status').first
-    wait_for(lambda: '49 · ball_x' in status.inner_text() and 'pixels change' in status.inner_text(), say='the page says what it moves')
+    wait_for(
+        lambda: '49 · ball_x' in status.inner_text() and 'pixels change' in status.inner_text(),
+        say='the page says what it moves',
+    )
     in_step(page)
     before = lab.ask('explorer.value')
     page.locator('.srlviz-ram-explorer [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
-    wait_for(lambda: lab.ask('explorer.value') == before + 1 and f'set to {before + 1}' in plot(page, '.srlviz-ram-explorer').inner_text(), say='slider, kernel and picture agree')
+    wait_for(
+        lambda: (
+            lab.ask('explorer.value') == before + 1
+            and f'set to {before + 1}' in plot(page, '.srlviz-ram-explorer').inner_text()
+        ),
+        say='slider, kernel and picture agree',
+    )
     page.get_by_role('button', name='as it is').click()
     wait_for(lambda: 'stays so' in status.inner_text() and lab.ask('explorer.value == int(explorer.lab.ram[49])'))
+
 
 def test_what_each_byte_moves(page, lab):
     page.get_by_role('button', name='find what each byte moves').click()
     wait_for(lambda: lab.ask('explorer.colours') == 'effects', 120, say='the table is there')
-    wait_for(lambda: 'which bytes move which pixels' in plot(page, '.srlviz-ram-explorer', 1).inner_text(), say='the grid shows it')
-    page.screenshot(path=SHOTS/'ram_effects.png')
+    wait_for(
+        lambda: 'which bytes move which pixels' in plot(page, '.srlviz-ram-explorer', 1).inner_text(),
+        say='the grid shows it',
+    )
+    page.screenshot(path=SHOTS / 'ram_effects.png')
     in_step(page)
     ram = lab.ask('explorer.lab.ram.tolist()')
     page.get_by_role('button', name='play on').click()
-    wait_for(lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.effects is None'), say='another moment')
+    wait_for(
+        lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.effects is None'),
+        say='another moment',
+    )
+
 
 def test_a_region(page, lab):
     "A rectangle dragged over the picture is, to the pixel, the region that is asked about"
     picture = plot(page, '.srlviz-ram-explorer')
     (x0, y0), (x1, y1) = point(picture, 19.5, 39.5), point(picture, 99.5, 179.5)
-    page.mouse.move(x0, y0); page.mouse.down(); page.mouse.move(x1, y1, steps=8); page.mouse.up()
+    page.mouse.move(x0, y0)
+    page.mouse.down()
+    page.mouse.move(x1, y1, steps=8)
+    page.mouse.up()
     box = wait_for(lambda: lab.ask('explorer.box'), say='the kernel knows the region')
     assert all(abs(a - b) <= 1 for a, b in zip(box, (20, 40, 100, 180)))
     page.get_by_role('button', name='which byte tells it?').click()
-    best = wait_for(lambda: lab.ask("None if explorer.predictors is None else explorer.predictors['address'].tolist()[:3]"), 120, say='the answer')
+    best = wait_for(
+        lambda: lab.ask("None if explorer.predictors is None else explorer.predictors['address'].tolist()[:3]"),
+        120,
+        say='the answer',
+    )
     wait_for(lambda: str(best[0]) in plot(page, '.srlviz-ram-explorer', 2).inner_text(), say='the bars show it')
-    page.screenshot(path=SHOTS/'ram_region.png')
-    x, y = plot(page, '.srlviz-ram-explorer', 2).evaluate("g => { const r = g.querySelectorAll('.bars path')[0].getBoundingClientRect(); return [r.left + r.width/2, r.top + r.height/2] }")
+    page.screenshot(path=SHOTS / 'ram_region.png')
+    x, y = plot(page, '.srlviz-ram-explorer', 2).evaluate(
+        "g => { const r = g.querySelectorAll('.bars path')[0].getBoundingClientRect(); return [r.left + r.width/2, r.top + r.height/2] }"
+    )
     page.mouse.click(x, y)
     wait_for(lambda: lab.ask('explorer.address') == best[0], say='a press on a bar chooses the byte')
+
 
 def test_loss_map(page, lab):
     "A press on the map chooses that place, arrows on the slider another pair, whose worst place opens"
     view = plot(page, '.srlviz-infonce-map')
-    page.mouse.click(*point(view, 5*16 + 21.5, 6*16 + 21.5))
+    page.mouse.click(*point(view, 5 * 16 + 21.5, 6 * 16 + 21.5))
     wait_for(lambda: lab.ask('list(places.cell)') == [6, 5], say='the place is chosen')
-    wait_for(lambda: 'row 6, column 5' in plot(page, '.srlviz-infonce-map', 1).inner_text(), say='its patches are shown')
+    wait_for(
+        lambda: 'row 6, column 5' in plot(page, '.srlviz-infonce-map', 1).inner_text(), say='its patches are shown'
+    )
     in_step(page)
     page.locator('.srlviz-infonce-map [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
-    wait_for(lambda: lab.ask('places.pair') == 1 and 'number 2 from the hardest' in page.locator('.srlviz-infonce-map .srlviz-status').inner_text())
+    wait_for(
+        lambda: (
+            lab.ask('places.pair') == 1
+            and 'number 2 from the hardest' in page.locator('.srlviz-infonce-map .srlviz-status').inner_text()
+        )
+    )
     assert lab.ask('list(places.cell) == [int(v) for v in divmod(int(places._loss().argmax()), 8)]')
-    page.screenshot(path=SHOTS/'loss_map.png')
+    page.screenshot(path=SHOTS / 'loss_map.png')
+
 
 def test_nearest(page, lab):
     "A press on a neighbour makes it the query; back returns; while frames run nothing is looked up"
@@ -140,9 +244,12 @@ def test_nearest(page, lab):
     in_step(page)
     want = lab.ask("nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
     page.locator('.srlviz-nearest-frames .srlviz-picker').nth(1).locator('button').nth(2).click()
-    wait_for(lambda: lab.ask('list(nearest.query)') == want and player.get_attribute('data-frame') == str(want[1]), say='the neighbour is the query')
+    wait_for(
+        lambda: lab.ask('list(nearest.query)') == want and player.get_attribute('data-frame') == str(want[1]),
+        say='the neighbour is the query',
+    )
     in_step(page)
-    page.screenshot(path=SHOTS/'nearest.png')
+    page.screenshot(path=SHOTS / 'nearest.png')
     keys = "() => [document.activeElement.closest('.srlviz-picker') !== null, [...document.activeElement.parentElement.children].indexOf(document.activeElement)]"
     assert page.evaluate(keys) == [True, 2], 'the keys stay with the frames, though these are others'
     page.get_by_role('button', name='back', exact=True).click()
@@ -152,7 +259,11 @@ def test_nearest(page, lab):
     wait_for(lambda: int(player.get_attribute('data-frame')) > 110, say='it plays')
     assert lab.ask('list(nearest.query)') == [0, 100]
     page.keyboard.press('Space')
-    wait_for(lambda: lab.ask('nearest.query[1]') == int(player.get_attribute('data-frame')) > 110, say='stopped, its neighbours are looked up')
+    wait_for(
+        lambda: lab.ask('nearest.query[1]') == int(player.get_attribute('data-frame')) > 110,
+        say='stopped, its neighbours are looked up',
+    )
+
 
 def test_alone(page):
     "No request left this machine, and no script failed"

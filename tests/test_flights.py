@@ -1,4 +1,5 @@
 """Sets of flights: killed, resumed, checked, and given bad input; on a quick world of random walks, and once on the real one."""
+
 import hashlib, pickle, random, resource, shutil, signal, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,82 +10,115 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from flights_world import make                                       # noqa: E402
+from flights_world import make  # noqa: E402
 
-from srlviz.core.storage import from_arrow                           # noqa: E402
-from srlviz.data import landing                                      # noqa: E402
-from srlviz.data.landing import flight_columns, flight_table, generate_flights, read_flights, verify_flights   # noqa: E402
-from srlviz.studies.cli import main                                  # noqa: E402
+from srlviz.core.storage import from_arrow  # noqa: E402
+from srlviz.data import landing  # noqa: E402
+from srlviz.data.landing import flight_columns, flight_table, generate_flights, read_flights, verify_flights  # noqa: E402
+from srlviz.studies.cli import main  # noqa: E402
 
 MAKE = [sys.executable, Path(__file__).with_name('flights_world.py')]
 
-def tree(folder): return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in Path(folder).rglob('*') if p.is_file() and p.parent.name != 'cache'}
+
+def tree(folder):
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in Path(folder).rglob('*')
+        if p.is_file() and p.parent.name != 'cache'
+    }
+
 
 @pytest.fixture(scope='module')
 def sound(tmp_path_factory):
     "A set of 12 flights in three shards, made without disturbance"
-    folder = tmp_path_factory.mktemp('flights')/'sound'
+    folder = tmp_path_factory.mktemp('flights') / 'sound'
     make(folder, 12)
     return folder
 
+
 @pytest.fixture
 def copy(sound, tmp_path):
-    shutil.copytree(sound, tmp_path/'set')
-    return tmp_path/'set'
+    shutil.copytree(sound, tmp_path / 'set')
+    return tmp_path / 'set'
+
 
 # ---- made again, in whatever way
 
+
 @pytest.mark.parametrize('workers', ['1', '2'])
 def test_killed_five_times(sound, tmp_path, workers):
-    out, rng, killed = tmp_path/'set', random.Random(int(workers)), 0
+    out, rng, killed = tmp_path / 'set', random.Random(int(workers)), 0
     while True:
         process = subprocess.Popen([*MAKE, out, '12', workers], stderr=subprocess.PIPE)
-        try: process.wait(rng.uniform(.9, 1.6) if killed < 5 else 120)
-        except subprocess.TimeoutExpired: process.send_signal(signal.SIGKILL); process.wait(); killed += 1; continue
+        try:
+            process.wait(rng.uniform(0.9, 1.6) if killed < 5 else 120)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            killed += 1
+            continue
         assert process.returncode == 0, process.stderr.read().decode()
-        if killed >= 5: break
-        shutil.rmtree(out)                                           # done before the five: once more from the start
+        if killed >= 5:
+            break
+        shutil.rmtree(out)  # done before the five: once more from the start
     assert tree(out) == tree(sound)
     assert verify_flights(out).empty
+
 
 def test_killed_at_every_move(sound, tmp_path, monkeypatch):
     "Files come into being by a move; each run is stopped before its third, fourth, ... or eighth"
     import os
+
     left, replace, rng, runs = 0, os.replace, random.Random(0), 0
-    class Killed(BaseException): pass
+
+    class Killed(BaseException):
+        pass
+
     def move(*args):
         nonlocal left
-        if not left: raise Killed
+        if not left:
+            raise Killed
         left -= 1
         replace(*args)
+
     monkeypatch.setattr('os.replace', move)
     while True:
         left, runs = rng.randint(3, 8), runs + 1
-        try: make(tmp_path/'set', 12); break
-        except Killed: pass
-    assert runs > 8 and tree(tmp_path/'set') == tree(sound)
+        try:
+            make(tmp_path / 'set', 12)
+            break
+        except Killed:
+            pass
+    assert runs > 8 and tree(tmp_path / 'set') == tree(sound)
+
 
 def test_workers_change_nothing(sound, tmp_path):
-    make(tmp_path/'two', 12, 2)
-    assert tree(tmp_path/'two') == tree(sound)
+    make(tmp_path / 'two', 12, 2)
+    assert tree(tmp_path / 'two') == tree(sound)
+
 
 def test_full_disk_then_room(sound, tmp_path):
     "A limit on the size of files stands for a full disk"
-    out = tmp_path/'set'
+    out = tmp_path / 'set'
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.RLIM_INFINITY))
     r = subprocess.run([*MAKE, out, '12', '1'], stderr=subprocess.PIPE, text=True, preexec_fn=limit)
     assert r.returncode and 'OSError: cannot write to' in r.stderr and 'flights made so far are kept' in r.stderr
     subprocess.run([*MAKE, out, '12', '1'], check=True)
     assert tree(out) == tree(sound)
 
+
 def test_full_disk_in_a_worker(tmp_path):
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.RLIM_INFINITY))
-    r = subprocess.run([*MAKE, tmp_path/'set', '12', '2'], stderr=subprocess.PIPE, text=True, preexec_fn=limit, timeout=120)
+    r = subprocess.run(
+        [*MAKE, tmp_path / 'set', '12', '2'], stderr=subprocess.PIPE, text=True, preexec_fn=limit, timeout=120
+    )
     assert r.returncode and 'OSError: cannot write to' in r.stderr and 'File too large' in r.stderr
 
+
 def test_a_worker_that_dies(tmp_path):
-    r = subprocess.run([*MAKE, tmp_path/'set', '12', '2', 'killed'], stderr=subprocess.PIPE, text=True, timeout=120)
+    r = subprocess.run([*MAKE, tmp_path / 'set', '12', '2', 'killed'], stderr=subprocess.PIPE, text=True, timeout=120)
     assert r.returncode and 'a worker was killed' in r.stderr and 'goes on from there' in r.stderr
+
 
 def test_the_same_frames_give_the_same_bytes():
     "With x264's mbtree one film of this size in forty differs"
@@ -92,97 +126,163 @@ def test_the_same_frames_give_the_same_bytes():
     film = world.fly(world.conditions(3_000_006), True, 32).obs['frame']
     assert len({landing.encode_film(film) for _ in range(200)}) == 1
 
-@pytest.mark.parametrize('fault, told', [('nan', r"flight_000000 \(seed 3000000\): row 7 of the column 'sim/c3' is nan"), ('column', r'sensors have shape \(\d+, 39\), expected \(\d+, 40\)')])
+
+@pytest.mark.parametrize(
+    'fault, told',
+    [
+        ('nan', r"flight_000000 \(seed 3000000\): row 7 of the column 'sim/c3' is nan"),
+        ('column', r'sensors have shape \(\d+, 39\), expected \(\d+, 40\)'),
+    ],
+)
 def test_a_world_that_errs(tmp_path, fault, told):
-    with pytest.raises(ValueError, match=told): make(tmp_path/'set', 2, fault=fault)
-    assert not (tmp_path/'set'/'meta'/'info.json').exists()
+    with pytest.raises(ValueError, match=told):
+        make(tmp_path / 'set', 2, fault=fault)
+    assert not (tmp_path / 'set' / 'meta' / 'info.json').exists()
+
 
 # ---- folders that hold something else
 
-@pytest.mark.parametrize('other, told', [(dict(seed=4), 'seed=3, not 4'), (dict(size=64), 'size=32, not 64'), (dict(camera=False), 'camera=True, not False'), (dict(n=13), 'n=12, not 13')])
+
+@pytest.mark.parametrize(
+    'other, told',
+    [
+        (dict(seed=4), 'seed=3, not 4'),
+        (dict(size=64), 'size=32, not 64'),
+        (dict(camera=False), 'camera=True, not False'),
+        (dict(n=13), 'n=12, not 13'),
+    ],
+)
 def test_another_set_is_refused(sound, other, told):
     before = tree(sound)
-    with pytest.raises(ValueError, match=f'holds another set of flights .*{told}'): landing._claim(sound, landing._request(landing_world(), **{**dict(n=12, seed=3, camera=True, size=32, runways=None, fixed={}), **other}) | dict(shard=5))
+    with pytest.raises(ValueError, match=f'holds another set of flights .*{told}'):
+        landing._claim(
+            sound,
+            landing._request(
+                landing_world(), **{**dict(n=12, seed=3, camera=True, size=32, runways=None, fixed={}), **other}
+            )
+            | dict(shard=5),
+        )
     assert tree(sound) == before
+
 
 def landing_world():
     from flights_world import World
+
     return World()
 
+
 def test_a_folder_of_something_else(tmp_path):
-    (tmp_path/'diary.txt').write_text('dear')
-    with pytest.raises(ValueError, match='not a set of flights; give another folder'): make(tmp_path, 2)
+    (tmp_path / 'diary.txt').write_text('dear')
+    with pytest.raises(ValueError, match='not a set of flights; give another folder'):
+        make(tmp_path, 2)
     assert tree(tmp_path).keys() == {'diary.txt'}
-    with pytest.raises(OSError, match='it is a file'): make(tmp_path/'diary.txt', 2)
-    with pytest.raises(OSError, match='cannot write to the folder'): make(tmp_path/'diary.txt'/'deeper', 2)
-    with pytest.raises(ValueError, match='not a set of flights: it has no meta/info.json'): read_flights(tmp_path)
-    with pytest.raises(FileNotFoundError, match='no set of flights'): read_flights(tmp_path/'none')
-    with pytest.raises(FileNotFoundError, match='no set of flights'): verify_flights(tmp_path/'none')
+    with pytest.raises(OSError, match='it is a file'):
+        make(tmp_path / 'diary.txt', 2)
+    with pytest.raises(OSError, match='cannot write to the folder'):
+        make(tmp_path / 'diary.txt' / 'deeper', 2)
+    with pytest.raises(ValueError, match='not a set of flights: it has no meta/info.json'):
+        read_flights(tmp_path)
+    with pytest.raises(FileNotFoundError, match='no set of flights'):
+        read_flights(tmp_path / 'none')
+    with pytest.raises(FileNotFoundError, match='no set of flights'):
+        verify_flights(tmp_path / 'none')
+
 
 def test_an_unfinished_set(tmp_path):
-    with pytest.raises(ValueError): make(tmp_path/'set', 2, fault='nan')
-    with pytest.raises(ValueError, match='unfinished.*goes on from there'): read_flights(tmp_path/'set')
-    fault, = verify_flights(tmp_path/'set')['fault']
+    with pytest.raises(ValueError):
+        make(tmp_path / 'set', 2, fault='nan')
+    with pytest.raises(ValueError, match='unfinished.*goes on from there'):
+        read_flights(tmp_path / 'set')
+    (fault,) = verify_flights(tmp_path / 'set')['fault']
     assert 'unfinished' in fault
-    (tmp_path/'empty').mkdir()
-    fault, = verify_flights(tmp_path/'empty')['fault']
+    (tmp_path / 'empty').mkdir()
+    (fault,) = verify_flights(tmp_path / 'empty')['fault']
     assert 'is not a set of flights' in fault
 
+
 # ---- films that a finished set has lost
+
 
 def again(folder, workers=1):
     "The same call on a set that is there"
     world = landing_world()
-    return landing._open(folder, world, landing._request(world, 12, 3, True, 32, None, {}) | dict(shard=5), workers, False)
+    return landing._open(
+        folder, world, landing._request(world, 12, 3, True, 32, None, {}) | dict(shard=5), workers, False
+    )
+
 
 @pytest.mark.parametrize('workers', [1, 2])
 def test_lost_films_are_made_again(sound, copy, workers):
-    film = copy/'videos'/'front'/'chunk-000'
-    (film/'flight_000003.mp4').unlink()
-    (film/'flight_000007.mp4').write_bytes(b'half')
-    (film/'flight_000011.mp4').write_bytes((film/'flight_000011.mp4').read_bytes() + b'?')
+    film = copy / 'videos' / 'front' / 'chunk-000'
+    (film / 'flight_000003.mp4').unlink()
+    (film / 'flight_000007.mp4').write_bytes(b'half')
+    (film / 'flight_000011.mp4').write_bytes((film / 'flight_000011.mp4').read_bytes() + b'?')
     again(copy, workers)
     assert tree(copy) == tree(sound)
-    shutil.rmtree(copy/'videos')
+    shutil.rmtree(copy / 'videos')
     assert len(again(copy, workers)[4].obs['frame'][:3]) == 3 and tree(copy) == tree(sound)
+
 
 def test_a_film_that_comes_out_otherwise(copy):
     "Of other packages, or another processor: it is not written"
     import json
-    film, info = copy/'videos'/'front'/'chunk-000'/'flight_000003.mp4', json.loads((copy/'meta'/'info.json').read_text())
+
+    film, info = (
+        copy / 'videos' / 'front' / 'chunk-000' / 'flight_000003.mp4',
+        json.loads((copy / 'meta' / 'info.json').read_text()),
+    )
     told = info['files']['videos/front/chunk-000/flight_000003.mp4']
-    info['files']['videos/front/chunk-000/flight_000003.mp4'], info['packages']['av'] = [told[0], '0'*32], '1.0'
-    (copy/'meta'/'info.json').write_text(json.dumps(info))
+    info['files']['videos/front/chunk-000/flight_000003.mp4'], info['packages']['av'] = [told[0], '0' * 32], '1.0'
+    (copy / 'meta' / 'info.json').write_text(json.dumps(info))
     film.unlink()
-    with pytest.raises(ValueError, match=r'flight_000003.mp4 is missing; made again from its seed 3000003 it has another checksum, so it was not written. The set was made with av 1.0 \(here .*Restore the file'): again(copy)
+    with pytest.raises(
+        ValueError,
+        match=r'flight_000003.mp4 is missing; made again from its seed 3000003 it has another checksum, so it was not written. The set was made with av 1.0 \(here .*Restore the file',
+    ):
+        again(copy)
     assert not film.exists()
 
-@pytest.mark.parametrize('name', ['data/chunk-000/file-001.parquet', 'meta/stats.json', 'meta/request.json', 'README.md'])
+
+@pytest.mark.parametrize(
+    'name', ['data/chunk-000/file-001.parquet', 'meta/stats.json', 'meta/request.json', 'README.md']
+)
 @pytest.mark.parametrize('harm', [Path.unlink, lambda p: p.write_bytes(p.read_bytes() + b' ')], ids=['lost', 'changed'])
 def test_nothing_else_is_made_again(copy, name, harm):
-    (copy/'videos'/'front'/'chunk-000'/'flight_000003.mp4').unlink()
-    harm(copy/name)
+    (copy / 'videos' / 'front' / 'chunk-000' / 'flight_000003.mp4').unlink()
+    harm(copy / name)
     before = tree(copy)
-    with pytest.raises(ValueError, match=f'{name} is .*srlviz landings --verify'): again(copy)
+    with pytest.raises(ValueError, match=f'{name} is .*srlviz landings --verify'):
+        again(copy)
     assert tree(copy) == before
 
+
 def test_advice_for_a_film(copy):
-    film = copy/'videos'/'front'/'chunk-000'/'flight_000003.mp4'
+    film = copy / 'videos' / 'front' / 'chunk-000' / 'flight_000003.mp4'
     film.write_bytes(film.read_bytes()[:1500])
-    with pytest.raises(ValueError, match='flight_000003.mp4 is .*delete the file and make the same call'): read_flights(copy)[3].obs['frame'][0]
+    with pytest.raises(ValueError, match='flight_000003.mp4 is .*delete the file and make the same call'):
+        read_flights(copy)[3].obs['frame'][0]
     film.unlink()
     assert again(copy)[3].obs['frame'][0].any()
 
+
 # ---- reading
+
 
 def test_rows_and_frames(sound):
     flights = read_flights(sound)
-    assert len(flights) == 12 and flights.hz == 5 and set(flights.split) <= {'fit', 'valid', 'probe', 'test'} and flights.meta['seed'] == 3
+    assert (
+        len(flights) == 12
+        and flights.hz == 5
+        and set(flights.split) <= {'fit', 'valid', 'probe', 'test'}
+        and flights.meta['seed'] == 3
+    )
     for i, e in enumerate(flights):
         world = landing_world()
         told = world.fly(world.conditions(3_000_000 + i), True, 32)
         np.testing.assert_array_equal(e.obs['sensors'], told.obs['sensors'])
-        for k, v in told.factors.items(): np.testing.assert_array_equal(e.factors[k], v); assert e.factors[k].dtype.kind == v.dtype.kind
+        for k, v in told.factors.items():
+            np.testing.assert_array_equal(e.factors[k], v)
+            assert e.factors[k].dtype.kind == v.dtype.kind
         assert np.abs(np.asarray(e.obs['frame']).astype(int) - told.obs['frame']).mean() < 4
         assert len(e) == len(told) and e.ended == told.ended
     table = flight_table(flights['fit'])
@@ -191,59 +291,85 @@ def test_rows_and_frames(sound):
     np.testing.assert_allclose(flight_columns(flights)['mean'], fit.mean(0))
     np.testing.assert_allclose(flight_columns(flights)['std'], fit.std(0))
 
+
 def test_without_srlviz(sound):
     "Any reader of Parquet and mp4 will do"
     import av
-    table = pq.read_table(sound/'meta'/'flights.parquet').to_pandas()
-    rows = pq.read_table(sound/'data'/'chunk-000'/'file-001.parquet')
-    assert rows.schema.field('state').type == pa.list_(pa.float32(), 40) and set(rows['flight_index'].to_pylist()) == {5, 6, 7, 8, 9}
-    with av.open(str(sound/table['video'][6])) as film: assert sum(1 for _ in film.decode(video=0)) == table['n_frames'][6]
+
+    table = pq.read_table(sound / 'meta' / 'flights.parquet').to_pandas()
+    rows = pq.read_table(sound / 'data' / 'chunk-000' / 'file-001.parquet')
+    assert rows.schema.field('state').type == pa.list_(pa.float32(), 40) and set(rows['flight_index'].to_pylist()) == {
+        5,
+        6,
+        7,
+        8,
+        9,
+    }
+    with av.open(str(sound / table['video'][6])) as film:
+        assert sum(1 for _ in film.decode(video=0)) == table['n_frames'][6]
+
 
 def test_no_camera(tmp_path):
-    flights = make(tmp_path/'set', 3, camera=False)
-    assert [*flights[0].obs] == ['sensors'] and not (tmp_path/'set'/'videos').exists() and verify_flights(tmp_path/'set').empty
+    flights = make(tmp_path / 'set', 3, camera=False)
+    assert (
+        [*flights[0].obs] == ['sensors']
+        and not (tmp_path / 'set' / 'videos').exists()
+        and verify_flights(tmp_path / 'set').empty
+    )
+
 
 @pytest.fixture
 def mapped(copy, sound, monkeypatch):
     "A set that is too large for memory; one user reads all of them"
     monkeypatch.setattr(landing, '_SMALL', 0)
-    shutil.rmtree(copy/'cache', ignore_errors=True)
-    monkeypatch.setenv('XDG_CACHE_HOME', str(sound.parent/'user'))
+    shutil.rmtree(copy / 'cache', ignore_errors=True)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(sound.parent / 'user'))
     return copy
+
 
 def test_cache(mapped, sound):
     plain, flights = read_flights(sound), read_flights(mapped)
     np.testing.assert_array_equal(flights[4].obs['sensors'], plain[4].obs['sensors'])
-    file, = (mapped/'cache').glob('*.npy')
-    with pytest.raises(ValueError): flights[4].obs['sensors'][0, 0] = 1
-    (mapped/'data'/'chunk-000'/'file-000.parquet').unlink()
-    np.testing.assert_array_equal(flights[4].obs['sensors'], plain[4].obs['sensors'])            # no longer from Parquet
-    with pytest.raises(ValueError, match='file-000.parquet is missing'): flights[3].obs['sensors']
+    (file,) = (mapped / 'cache').glob('*.npy')
+    with pytest.raises(ValueError):
+        flights[4].obs['sensors'][0, 0] = 1
+    (mapped / 'data' / 'chunk-000' / 'file-000.parquet').unlink()
+    np.testing.assert_array_equal(flights[4].obs['sensors'], plain[4].obs['sensors'])  # no longer from Parquet
+    with pytest.raises(ValueError, match='file-000.parquet is missing'):
+        flights[3].obs['sensors']
     np.testing.assert_array_equal(np.load(file, mmap_mode='r')[flights.lengths[:4].sum()], plain[4].obs['sensors'][0])
-    file.write_bytes(file.read_bytes()[:-1])                                                  # half a cache is made anew
-    shutil.copy(sound/'data'/'chunk-000'/'file-000.parquet', mapped/'data'/'chunk-000')
+    file.write_bytes(file.read_bytes()[:-1])  # half a cache is made anew
+    shutil.copy(sound / 'data' / 'chunk-000' / 'file-000.parquet', mapped / 'data' / 'chunk-000')
     np.testing.assert_array_equal(read_flights(mapped)[3].obs['sensors'], plain[3].obs['sensors'])
+
 
 def test_a_cache_that_somebody_replaces(mapped, sound):
     "Deleted while it is mapped, and made anew by another process: no row is read from a file that nobody fills"
     plain, flights = read_flights(sound), read_flights(mapped)
-    def same(i): np.testing.assert_array_equal(flights[i].obs['sensors'], plain[i].obs['sensors'])
+
+    def same(i):
+        np.testing.assert_array_equal(flights[i].obs['sensors'], plain[i].obs['sensors'])
+
     same(0)
-    next((mapped/'cache').glob('*.npy')).unlink()
+    next((mapped / 'cache').glob('*.npy')).unlink()
     read_flights(mapped)[1].obs['sensors']
-    for i in (2, 2, 1, 0): same(i)
-    (mapped/'data'/'chunk-000'/'file-000.parquet').unlink()
-    same(2)                                                      # kept in the new one
-    shutil.rmtree(mapped/'cache')
+    for i in (2, 2, 1, 0):
+        same(i)
+    (mapped / 'data' / 'chunk-000' / 'file-000.parquet').unlink()
+    same(2)  # kept in the new one
+    shutil.rmtree(mapped / 'cache')
     same(7)
 
+
 def test_cache_elsewhere_or_nowhere(mapped, sound, monkeypatch):
-    (mapped/'cache').write_text('in the way')
+    (mapped / 'cache').write_text('in the way')
     e = read_flights(mapped)[2]
     np.testing.assert_array_equal(e.obs['sensors'], read_flights(sound)[2].obs['sensors'])
-    assert [*(sound.parent/'user').rglob('state-*.npy')]
-    monkeypatch.setenv('XDG_CACHE_HOME', str(mapped/'cache'))
-    with pytest.warns(UserWarning, match='no cache for'): assert (read_flights(mapped)[2].obs['sensors'] == e.obs['sensors']).all()
+    assert [*(sound.parent / 'user').rglob('state-*.npy')]
+    monkeypatch.setenv('XDG_CACHE_HOME', str(mapped / 'cache'))
+    with pytest.warns(UserWarning, match='no cache for'):
+        assert (read_flights(mapped)[2].obs['sensors'] == e.obs['sensors']).all()
+
 
 def test_cache_on_a_full_disk(mapped):
     flights = read_flights(mapped)
@@ -251,13 +377,17 @@ def test_cache_on_a_full_disk(mapped):
     before = flights[0].obs['sensors'].copy()
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.warns(UserWarning, match='cannot be filled'): assert np.isfinite(flights[1].obs['sensors']).all()
-    finally: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with pytest.warns(UserWarning, match='cannot be filled'):
+            assert np.isfinite(flights[1].obs['sensors']).all()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     np.testing.assert_array_equal(flights[0].obs['sensors'], before)
+
 
 @pytest.mark.filterwarnings('error')
 def test_windows_are_ours_to_change(mapped, sound):
     import torch
+
     for flights in read_flights(mapped), read_flights(sound):
         x, height = flights[2].obs['sensors'], flights[2].factors['height']
         for part in (x[5:30], x[:, 3], x[7], x[[3, 4]], x[..., :2], height[5:30], np.array(x), x.copy()):
@@ -266,128 +396,191 @@ def test_windows_are_ours_to_change(mapped, sound):
             part[...] = 1
             assert before.any() and part.all()
         y = x.copy()
-        y[:3][:] = 0                                                 # what is not the cache is sliced as any array
+        y[:3][:] = 0  # what is not the cache is sliced as any array
         assert not y[:3].any() and x[:3].any() and read_flights(sound)[2].factors['height'].all()
-        assert type(x + 1) is type(x[5:30]) is np.ndarray and isinstance(x[3, 4], np.float32) and isinstance(x.sum(), np.float32) and not x.flags.writeable
+        assert (
+            type(x + 1) is type(x[5:30]) is np.ndarray
+            and isinstance(x[3, 4], np.float32)
+            and isinstance(x.sum(), np.float32)
+            and not x.flags.writeable
+        )
+
 
 def test_windows_are_quick(mapped):
     flights, rng = read_flights(mapped), np.random.default_rng(0)
-    for e in flights: e.obs['sensors']
+    for e in flights:
+        e.obs['sensors']
     windows = [(int(rng.integers(12)), int(rng.integers(0, 10)), int(rng.integers(25, 30))) for _ in range(300)]
     start = time.perf_counter()
-    for i, a, n in windows: flights[i].obs['sensors'][a:a+n]
-    assert (time.perf_counter() - start)/300 < 1e-3
+    for i, a, n in windows:
+        flights[i].obs['sensors'][a : a + n]
+    assert (time.perf_counter() - start) / 300 < 1e-3
+
 
 def test_threads_and_processes(mapped):
     flights = read_flights(mapped)
-    def look(i): return flights[i % 12].obs['sensors'][10:30].sum(), int(flights[i % 12].obs['frame'][10:30].sum())
-    with ThreadPoolExecutor(8) as pool: many = [*pool.map(look, range(60))]
+
+    def look(i):
+        return flights[i % 12].obs['sensors'][10:30].sum(), int(flights[i % 12].obs['frame'][10:30].sum())
+
+    with ThreadPoolExecutor(8) as pool:
+        many = [*pool.map(look, range(60))]
     assert many[:12] == [look(i) for i in range(12)] and many[12:24] == many[:12]
     again = pickle.loads(pickle.dumps(flights['fit']))
     assert again.lengths.tolist() == flights['fit'].lengths.tolist() and len(pickle.dumps(flights)) < 100_000
     assert again.fingerprint() == flights['fit'].fingerprint() != flights.fingerprint() and flights.cached() is flights
 
+
 # ---- faults
+
 
 def rewrite(folder, change, shard=1):
     "Write a shard anew with a change, row group by row group"
-    path = folder/'data'/'chunk-000'/f'file-{shard:03}.parquet'
-    with pq.ParquetFile(path) as f: groups = [change(k, f.read_row_group(k)) for k in range(f.num_row_groups)]
+    path = folder / 'data' / 'chunk-000' / f'file-{shard:03}.parquet'
+    with pq.ParquetFile(path) as f:
+        groups = [change(k, f.read_row_group(k)) for k in range(f.num_row_groups)]
     with pq.ParquetWriter(path, groups[0].schema) as w:
-        for t in groups: w.write_table(t, row_group_size=max(1, len(t)))
+        for t in groups:
+            w.write_table(t, row_group_size=max(1, len(t)))
+
 
 def bend(folder, size_too=True):
     "Let info.json agree with the files as they are, as if they had been made so"
     import json
-    info = json.loads((folder/'meta'/'info.json').read_text())
-    info['files'] = {k: [(folder/k).stat().st_size, landing.checksum(folder/k)] for k in info['files']}
-    (folder/'meta'/'info.json').write_text(json.dumps(info))
+
+    info = json.loads((folder / 'meta' / 'info.json').read_text())
+    info['files'] = {k: [(folder / k).stat().st_size, landing.checksum(folder / k)] for k in info['files']}
+    (folder / 'meta' / 'info.json').write_text(json.dumps(info))
+
 
 def state_of(table, f):
     x = f(from_arrow(table['state']).copy())
-    return table.set_column(table.column_names.index('state'), 'state', pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), x.shape[1]))
+    return table.set_column(
+        table.column_names.index('state'),
+        'state',
+        pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), x.shape[1]),
+    )
+
 
 def test_all_faults_at_once(copy, capsys):
-    film = copy/'videos'/'front'/'chunk-000'
-    (film/'flight_000000.mp4').write_bytes((film/'flight_000000.mp4').read_bytes()[:1500])
-    (film/'flight_000003.mp4').unlink()
-    shutil.copy(film/'flight_000002.mp4', film/'flight_000001.mp4')                            # of another flight
-    (film/'stray.mp4').write_bytes(b'?')
-    (copy/'meta'/'stats.json').unlink()
+    film = copy / 'videos' / 'front' / 'chunk-000'
+    (film / 'flight_000000.mp4').write_bytes((film / 'flight_000000.mp4').read_bytes()[:1500])
+    (film / 'flight_000003.mp4').unlink()
+    shutil.copy(film / 'flight_000002.mp4', film / 'flight_000001.mp4')  # of another flight
+    (film / 'stray.mp4').write_bytes(b'?')
+    (copy / 'meta' / 'stats.json').unlink()
+
     def poison(k, t):
         def f(x):
-            if k == 2: x[5, 7], x[6, 7], x[9, 8] = np.nan, np.nan, np.inf
+            if k == 2:
+                x[5, 7], x[6, 7], x[9, 8] = np.nan, np.nan, np.inf
             return x
+
         return state_of(t, f)
+
     rewrite(copy, poison)
-    (copy/'data'/'chunk-000'/'file-002.parquet').write_bytes(b'PAR1')
+    (copy / 'data' / 'chunk-000' / 'file-002.parquet').write_bytes(b'PAR1')
     faults = verify_flights(copy)
     text = '\n'.join(f'{f.file} [{f.flight}] {f.fault}' for f in faults.itertuples())
-    for told in ('flight_000000.mp4 [flight_000000] is truncated or changed: 1500 bytes', 'flight_000003.mp4 [flight_000003] is missing', 'flight_000001.mp4 [flight_000001] ', 'stray.mp4 [] does not belong', 'meta/stats.json [] is missing',
-                 'file-001.parquet [] is truncated or changed', "file-001.parquet [flight_000007] row 5 of the column 'sim/c7' is nan (2 rows are not finite)", "row 9 of the column 'sim/c8' is inf", 'file-002.parquet [] is damaged, or not a shard of a set of flights'):
+    for told in (
+        'flight_000000.mp4 [flight_000000] is truncated or changed: 1500 bytes',
+        'flight_000003.mp4 [flight_000003] is missing',
+        'flight_000001.mp4 [flight_000001] ',
+        'stray.mp4 [] does not belong',
+        'meta/stats.json [] is missing',
+        'file-001.parquet [] is truncated or changed',
+        "file-001.parquet [flight_000007] row 5 of the column 'sim/c7' is nan (2 rows are not finite)",
+        "row 9 of the column 'sim/c8' is inf",
+        'file-002.parquet [] is damaged, or not a shard of a set of flights',
+    ):
         assert told in text, told + '\n\n' + text
     assert main(['landings', '--verify', '--out', str(copy)]) == 1
     assert 'stray.mp4: does not belong' in capsys.readouterr().out
 
+
 def test_verify_a_sound_set(sound, capsys):
     assert verify_flights(sound).empty
-    assert main(['landings', '--verify', '--out', str(sound)]) == 0 and 'is sound: 12 flights' in capsys.readouterr().out
+    assert (
+        main(['landings', '--verify', '--out', str(sound)]) == 0 and 'is sound: 12 flights' in capsys.readouterr().out
+    )
+
 
 def test_truncated_files(copy):
-    film = copy/'videos'/'front'/'chunk-000'/'flight_000000.mp4'
+    film = copy / 'videos' / 'front' / 'chunk-000' / 'flight_000000.mp4'
     film.write_bytes(film.read_bytes()[:1500])
-    with pytest.raises(ValueError, match='flight_000000.mp4 is damaged, or not a video'): read_flights(copy)[0].obs['frame'][3]
-    shard = copy/'data'/'chunk-000'/'file-001.parquet'
+    with pytest.raises(ValueError, match='flight_000000.mp4 is damaged, or not a video'):
+        read_flights(copy)[0].obs['frame'][3]
+    shard = copy / 'data' / 'chunk-000' / 'file-001.parquet'
     shard.write_bytes(shard.read_bytes()[:-100])
-    with pytest.raises(ValueError, match='file-001.parquet is truncated or changed.*restore the file'): read_flights(copy)
+    with pytest.raises(ValueError, match='file-001.parquet is truncated or changed.*restore the file'):
+        read_flights(copy)
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet is damaged, or not a shard of a set of flights'): read_flights(copy)[6].obs['sensors']
+    with pytest.raises(ValueError, match='file-001.parquet is damaged, or not a shard of a set of flights'):
+        read_flights(copy)[6].obs['sensors']
+
 
 @pytest.mark.parametrize('name', ['info.json', 'flights.parquet', 'columns.csv', 'splits.json', 'stats.json'])
 def test_missing_meta(copy, name):
-    (copy/'meta'/name).unlink()
-    with pytest.raises(ValueError, match=name): read_flights(copy)
+    (copy / 'meta' / name).unlink()
+    with pytest.raises(ValueError, match=name):
+        read_flights(copy)
     assert name in '\n'.join(verify_flights(copy)['file'])
+
 
 @pytest.mark.parametrize('name', ['info.json', 'flights.parquet', 'columns.csv', 'splits.json', 'stats.json'])
 def test_damaged_meta(copy, name):
-    (copy/'meta'/name).write_bytes(b'{"half')
-    with pytest.raises(ValueError, match=name): read_flights(copy)
+    (copy / 'meta' / name).write_bytes(b'{"half')
+    with pytest.raises(ValueError, match=name):
+        read_flights(copy)
     assert verify_flights(copy)['file'].tolist() == [f'meta/{name}']
+
 
 def test_a_column_too_few(copy):
     rewrite(copy, lambda k, t: state_of(t, lambda x: np.ascontiguousarray(x[:, :-1])))
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet: state has 39 values a row, expected 40'): read_flights(copy)[5].obs['sensors']
+    with pytest.raises(ValueError, match='file-001.parquet: state has 39 values a row, expected 40'):
+        read_flights(copy)[5].obs['sensors']
     assert 'state has 39 values a row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
+
 
 def test_a_label_too_few(copy):
     rewrite(copy, lambda k, t: t.drop_columns(['height']))
     bend(copy)
-    with pytest.raises(ValueError, match="file-001.parquet: has no column 'height'"): read_flights(copy)[5].factors['height']
+    with pytest.raises(ValueError, match="file-001.parquet: has no column 'height'"):
+        read_flights(copy)[5].factors['height']
     assert "has no column 'height'" in '\n'.join(verify_flights(copy)['fault'])
+
 
 @pytest.mark.parametrize('value', [np.nan, np.inf])
 def test_a_value_that_is_not_finite(copy, value):
-    def f(x): x[4, 2] = value; return x
+    def f(x):
+        x[4, 2] = value
+        return x
+
     rewrite(copy, lambda k, t: state_of(t, f))
     bend(copy)
-    with pytest.raises(ValueError, match=f"file-001.parquet: flight_000005, row 4, column 'sim/c2' is {value}"): read_flights(copy)[5].obs['sensors']
+    with pytest.raises(ValueError, match=f"file-001.parquet: flight_000005, row 4, column 'sim/c2' is {value}"):
+        read_flights(copy)[5].obs['sensors']
+
 
 def test_frames_and_rows_differ(copy):
     rewrite(copy, lambda k, t: t.slice(0, len(t) - 2) if k == 1 else t)
-    film = copy/'videos'/'front'/'chunk-000'
-    shutil.copy(film/'flight_000002.mp4', film/'flight_000001.mp4')
+    film = copy / 'videos' / 'front' / 'chunk-000'
+    shutil.copy(film / 'flight_000002.mp4', film / 'flight_000001.mp4')
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet: row group 1 has .* rows, meta/flights.parquet says'): read_flights(copy)[6].obs['sensors']
-    with pytest.raises(ValueError, match='flight_000001.mp4 holds .* frames of 32 x 32, its flight has .* rows'): read_flights(copy)[1].obs['frame'][0]
+    with pytest.raises(ValueError, match='file-001.parquet: row group 1 has .* rows, meta/flights.parquet says'):
+        read_flights(copy)[6].obs['sensors']
+    with pytest.raises(ValueError, match='flight_000001.mp4 holds .* frames of 32 x 32, its flight has .* rows'):
+        read_flights(copy)[1].obs['frame'][0]
     faults = '\n'.join(verify_flights(copy)['fault'])
     assert 'meta/flights.parquet says' in faults and 'its flight has' in faults
 
+
 # ---- the real world
 
+
 def test_command(tmp_path, capsys):
-    out = str(tmp_path/'set')
+    out = str(tmp_path / 'set')
     assert main(f'landings --flights 2 --distance 1 --size 32 --out {out}'.split()) == 0
     assert capsys.readouterr().out.startswith('2 flights (')
     flights, (e, same) = read_flights(out), [fly_again(i) for i in range(2)]
@@ -395,13 +588,27 @@ def test_command(tmp_path, capsys):
     np.testing.assert_array_equal(flights[0].obs['sensors'], e.obs['sensors'])
     np.testing.assert_array_equal(flights[1].factors['along_track'], same.factors['along_track'])
     assert np.abs(np.asarray(flights[0].obs['frame']).astype(int) - e.obs['frame']).mean() < 8
-    assert main(f'landings --flights 2 --distance 2 --size 32 --out {out}'.split()) == 2 and 'holds another set' in capsys.readouterr().err
+    assert (
+        main(f'landings --flights 2 --distance 2 --size 32 --out {out}'.split()) == 2
+        and 'holds another set' in capsys.readouterr().err
+    )
+
 
 def fly_again(i):
     from srlviz.envs.landing import fly
+
     return fly(i, size=32, distance=1852)
 
+
 def test_arguments(tmp_path):
-    for bad in dict(n=0), dict(n=1, seed=-1), dict(n=1, size=33), dict(n=1, size=8), dict(n=1, workers=0), dict(n=1, altitude=3):
-        with pytest.raises((ValueError, TypeError)): generate_flights(tmp_path/'set', progress=False, **bad)
-    assert not (tmp_path/'set').exists()
+    for bad in (
+        dict(n=0),
+        dict(n=1, seed=-1),
+        dict(n=1, size=33),
+        dict(n=1, size=8),
+        dict(n=1, workers=0),
+        dict(n=1, altitude=3),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            generate_flights(tmp_path / 'set', progress=False, **bad)
+    assert not (tmp_path / 'set').exists()

@@ -1,4 +1,5 @@
 """The landing world from the conditions to the sensors: the same bits everywhere, outcomes that are believable, and failures that show where they should."""
+
 import functools, hashlib, multiprocessing, subprocess, sys
 from pathlib import Path
 
@@ -6,38 +7,70 @@ import numpy as np, pandas as pd, pytest
 from joblib import Parallel, delayed
 
 from srlviz.core.files import sample_path
-from srlviz.envs.approach import AIM, HZ, MOST_EVENTS, OUTCOMES, PAPER_FLIGHTS, PERTURBATIONS, REASONS, SLOPE, Event, draw_conditions, fly_approach
+from srlviz.envs.approach import (
+    AIM,
+    HZ,
+    MOST_EVENTS,
+    OUTCOMES,
+    PAPER_FLIGHTS,
+    PERTURBATIONS,
+    REASONS,
+    SLOPE,
+    Event,
+    draw_conditions,
+    fly_approach,
+)
 from srlviz.envs.landing import fly
 from srlviz.envs.sensors import sensor_table, sensors
 
-CALM = dict(runway='KSEA/12L', distance=6500., wind_speed=3., gust=0., visibility=30000., precipitation='none', hour=21.)
-ONSET, SEVERITY = 30, {'turbulence': 5, 'wind_speed_kt': 18, 'frm_ice': .6, 'frm_ice2': .6}
+CALM = dict(
+    runway='KSEA/12L', distance=6500.0, wind_speed=3.0, gust=0.0, visibility=30000.0, precipitation='none', hour=21.0
+)
+ONSET, SEVERITY = 30, {'turbulence': 5, 'wind_speed_kt': 18, 'frm_ice': 0.6, 'frm_ice2': 0.6}
+
 
 def digest(seed):
     "All that a flight is, in 32 letters"
-    e, told = fly(seed, size=32, distance=2000.), hashlib.md5()
-    for name, v in sorted({**e.obs, **e.factors}.items()): told.update(name.encode()); told.update(np.ascontiguousarray(v).tobytes())
+    e, told = fly(seed, size=32, distance=2000.0), hashlib.md5()
+    for name, v in sorted({**e.obs, **e.factors}.items()):
+        told.update(name.encode())
+        told.update(np.ascontiguousarray(v).tobytes())
     return told.hexdigest()
+
 
 def test_the_same_bits_alone_in_a_pool_and_in_a_new_process():
     "Whatever was flown before, and wherever; and whoever only looks at the conditions changes nothing"
     alone = digest(3), digest(5)
     assert alone[0] != alone[1] and (digest(5), digest(3)) == alone[::-1]
     assert tuple(Parallel(2)(delayed(digest)(s) for s in (3, 5))) == alone
-    with multiprocessing.get_context('spawn').Pool(1) as pool: assert tuple(pool.map(digest, (3, 5))) == alone
+    with multiprocessing.get_context('spawn').Pool(1) as pool:
+        assert tuple(pool.map(digest, (3, 5))) == alone
+
 
 @functools.lru_cache
-def fleet(clean=False): return [fly_approach(draw_conditions(s, **dict(events=()) if clean else {})) for s in range(100, 124)]
+def fleet(clean=False):
+    return [fly_approach(draw_conditions(s, **dict(events=()) if clean else {})) for s in range(100, 124)]
+
 
 def test_outcomes():
     "Most land; without failures nearly all do. The benchmark has the bars, on 200 flights"
     land = lambda flights: sum(f.outcome == 'landed' for f in flights)
     assert 14 <= land(fleet()) <= 23 and land(fleet(clean=True)) >= 23 and {f.outcome for f in fleet()} <= {*OUTCOMES}
-    assert 90 < np.mean([len(f)/HZ for f in fleet()]) < 140
+    assert 90 < np.mean([len(f) / HZ for f in fleet()]) < 140
     for f in fleet():
-        assert (f.reason in REASONS and f.reason != '') == (f.outcome == 'crashed') and len(f) <= 160*HZ and len(f.conditions.events) <= MOST_EVENTS
+        assert (
+            (f.reason in REASONS and f.reason != '') == (f.outcome == 'crashed')
+            and len(f) <= 160 * HZ
+            and len(f.conditions.events) <= MOST_EVENTS
+        )
         assert all(v.shape == (len(f),) and np.isfinite(v).all() for v in f.log.values())
-        assert f.outcome != 'landed' or f.touchdown and f.log['airspeed'][-1] < 35 and abs(f.log['y'][-1]) < f.conditions.runway.width/2 + 25
+        assert (
+            f.outcome != 'landed'
+            or f.touchdown
+            and f.log['airspeed'][-1] < 35
+            and abs(f.log['y'][-1]) < f.conditions.runway.width / 2 + 25
+        )
+
 
 def test_an_approach_is_one():
     "On the glide slope at the reference speed; by hand from the flare on; brakes and reversers on the ground; a touchdown that one feels"
@@ -46,82 +79,171 @@ def test_an_approach_is_one():
     for f in fleet(clean=True):
         log, low = f.log, f.log['height'] < 150
         approach = (log['phase'] == 0) & low
-        assert np.abs(log['height'] - (AIM - log['x'])*SLOPE)[approach].max() < 12 and np.abs(log['airspeed'] - log['speed_cmd'])[approach].max() < 10
-        assert (np.diff(log['phase']) >= 0).all() and not log['ap_on'][log['phase'] > 0].any() and log['ap_on'][log['phase'] == 0].all()
+        assert (
+            np.abs(log['height'] - (AIM - log['x']) * SLOPE)[approach].max() < 12
+            and np.abs(log['airspeed'] - log['speed_cmd'])[approach].max() < 10
+        )
+        assert (
+            (np.diff(log['phase']) >= 0).all()
+            and not log['ap_on'][log['phase'] > 0].any()
+            and log['ap_on'][log['phase'] == 0].all()
+        )
         ground = log['phase'] == 2
         assert not log['reverser_0'][~ground].any() and not log['brake_left'][~ground].any()
-        assert f.outcome != 'landed' or log['reverser_0'][ground].any() and log['brake_left'][ground].any() and log['spoiler'][ground].max() > .9
+        assert (
+            f.outcome != 'landed'
+            or log['reverser_0'][ground].any()
+            and log['brake_left'][ground].any()
+            and log['spoiler'][ground].max() > 0.9
+        )
+
 
 def test_frequencies():
     "Events come as often as in the paper, one of a kind, at their time"
     drawn = [draw_conditions(s).events for s in range(1000)]
     for name, p in PERTURBATIONS.items():
-        share, paper = np.mean([name in {e.name for e in events} for events in drawn]), p.n_flights/PAPER_FLIGHTS
-        assert abs(share - paper) < 4*np.sqrt(paper*(1 - paper)/1000), name
+        share, paper = np.mean([name in {e.name for e in events} for events in drawn]), p.n_flights / PAPER_FLIGHTS
+        assert abs(share - paper) < 4 * np.sqrt(paper * (1 - paper) / 1000), name
+
 
 # what shows
 
 COLUMN = {n: i for i, n in enumerate(sensor_table()['name'])}
 A, A2, E2 = 'sim/cockpit/warnings/annunciators/', 'sim/cockpit2/annunciators/', 'sim/cockpit2/engine/indicators/'
 AP, R2, G2 = 'sim/cockpit2/autopilot/', 'sim/cockpit2/radios/indicators/', 'sim/cockpit2/gauges/indicators/'
-up, down, moved = (lambda a, b: a.mean() > b.mean()), (lambda a, b: a.mean() < b.mean()), (lambda a, b: np.abs(a - b).mean() > .05*max(b.std(), 1e-3))
-rough = lambda a, b: np.abs(np.diff(a)).mean() > 2*np.abs(np.diff(b)).mean()
+up, down, moved = (
+    (lambda a, b: a.mean() > b.mean()),
+    (lambda a, b: a.mean() < b.mean()),
+    (lambda a, b: np.abs(a - b).mean() > 0.05 * max(b.std(), 1e-3)),
+)
+rough = lambda a, b: np.abs(np.diff(a)).mean() > 2 * np.abs(np.diff(b)).mean()
 SHOWS = dict(
-    rel_engfir0={A + 'engine_fires[0]': up, A2 + 'engine_fires[0]': up, A2 + 'engine_fire': up, A2 + 'oil_pressure_low[0]': up, A + 'generator_off[0]': up},
-    rel_engfir1={A + 'engine_fires[1]': up, A2 + 'engine_fires[1]': up, A2 + 'engine_fire': up, A2 + 'oil_pressure_low[1]': up, A + 'generator_off[1]': up},
+    rel_engfir0={
+        A + 'engine_fires[0]': up,
+        A2 + 'engine_fires[0]': up,
+        A2 + 'engine_fire': up,
+        A2 + 'oil_pressure_low[0]': up,
+        A + 'generator_off[0]': up,
+    },
+    rel_engfir1={
+        A + 'engine_fires[1]': up,
+        A2 + 'engine_fires[1]': up,
+        A2 + 'engine_fire': up,
+        A2 + 'oil_pressure_low[1]': up,
+        A + 'generator_off[1]': up,
+    },
     rel_gls={R2 + 'nav1_flag_glideslope': up, R2 + 'hsi_flag_glideslope_pilot': up, A2 + 'master_caution': up},
     rel_bird_strike={A2 + 'generator_off[0]': up, A2 + 'fuel_pressure_low[0]': up, E2 + 'N1_percent[0]': down},
     frm_ice={A2 + 'ice': up, 'sim/cockpit2/ice/ice_all_on': up, E2 + 'N1_percent[0]': moved},
     frm_ice2={A2 + 'ice': up, 'sim/cockpit2/ice/ice_all_on': up, E2 + 'N1_percent[0]': moved},
-    rel_servo_ailn={A2 + 'autopilot_trim_fail': up, A2 + 'master_caution': up, 'sim/cockpit/gyros/phi_ind_ahars_pilot_deg': moved},
-    rel_servo_elev={A2 + 'autopilot_trim_fail': up, A2 + 'master_caution': up, AP + 'servos_on': down, R2 + 'nav1_vdef_dots_pilot': moved},
+    rel_servo_ailn={
+        A2 + 'autopilot_trim_fail': up,
+        A2 + 'master_caution': up,
+        'sim/cockpit/gyros/phi_ind_ahars_pilot_deg': moved,
+    },
+    rel_servo_elev={
+        A2 + 'autopilot_trim_fail': up,
+        A2 + 'master_caution': up,
+        AP + 'servos_on': down,
+        R2 + 'nav1_vdef_dots_pilot': moved,
+    },
     rel_servo_thro={AP + 'autothrottle_enabled': down, AP + 'autothrottle_on': down, A2 + 'master_caution': up},
-    rel_engfai0={A2 + 'generator_off[0]': up, A2 + 'fuel_pressure_low[0]': up, E2 + 'N1_percent[0]': down, E2 + 'EGT_deg_C[0]': down},
-    rel_engfai1={A2 + 'generator_off[1]': up, A2 + 'fuel_pressure_low[1]': up, E2 + 'N1_percent[1]': down, E2 + 'EGT_deg_C[1]': down},
+    rel_engfai0={
+        A2 + 'generator_off[0]': up,
+        A2 + 'fuel_pressure_low[0]': up,
+        E2 + 'N1_percent[0]': down,
+        E2 + 'EGT_deg_C[0]': down,
+    },
+    rel_engfai1={
+        A2 + 'generator_off[1]': up,
+        A2 + 'fuel_pressure_low[1]': up,
+        E2 + 'N1_percent[1]': down,
+        E2 + 'EGT_deg_C[1]': down,
+    },
     turbulence={A2 + 'autopilot_soft_ride': up, G2 + 'airspeed_kts_pilot': rough, G2 + 'vvi_fpm_pilot': rough},
-    wind_speed_kt={G2 + 'wind_speed_kts': up, AP + 'airspeed_dial_kts': up, 'sim/cockpit/gyros/psi_ind_ahars_pilot_degm': moved})
+    wind_speed_kt={
+        G2 + 'wind_speed_kts': up,
+        AP + 'airspeed_dial_kts': up,
+        'sim/cockpit/gyros/psi_ind_ahars_pilot_degm': moved,
+    },
+)
+
 
 @functools.lru_cache
-def flown(name=''): return fly_approach(draw_conditions(7, events=[Event(ONSET, name, SEVERITY.get(name, 1))] if name else (), **CALM))
+def flown(name=''):
+    return fly_approach(draw_conditions(7, events=[Event(ONSET, name, SEVERITY.get(name, 1))] if name else (), **CALM))
+
 
 @pytest.mark.parametrize('name', SHOWS)
 def test_a_failure_shows_in_the_sensors(name):
     "Beside the same approach without it: nothing before, and what a crew would see after"
     with_it, without = flown(name), flown()
-    n, k = min((f.log['phase'] < 2).sum() for f in (with_it, without)), ONSET*HZ       # in the air, after the onset
+    n, k = min((f.log['phase'] < 2).sum() for f in (with_it, without)), ONSET * HZ  # in the air, after the onset
     assert all(np.array_equal(with_it.log[c][:k], without.log[c][:k]) for c in without.log)
-    assert not with_it.log[name][:k].any() and with_it.log[name][k + 1] > without.log[name][k + 1] or name == 'wind_speed_kt'
+    assert (
+        not with_it.log[name][:k].any()
+        and with_it.log[name][k + 1] > without.log[name][k + 1]
+        or name == 'wind_speed_kt'
+    )
     a, b = sensors(with_it)[k:n], sensors(without)[k:n]
     hidden = [c for c, shows in SHOWS[name].items() if not shows(a[:, COLUMN[c]], b[:, COLUMN[c]])]
     assert not hidden, f'{name} does not show in {hidden}'
     assert ((a != b).any(0)).sum() > 100
 
+
 def test_lights_out_is_for_the_camera():
     "No sensor tells that the runway lights are out; the film of the night does"
     from srlviz.envs.camera import film
-    with_it, without = (fly_approach(draw_conditions(7, events=e, **CALM | dict(distance=2500.))) for e in ([Event(10, 'rel_rwy_lites')], []))
+
+    with_it, without = (
+        fly_approach(draw_conditions(7, events=e, **CALM | dict(distance=2500.0)))
+        for e in ([Event(10, 'rel_rwy_lites')], [])
+    )
     assert np.array_equal(sensors(with_it), sensors(without))
     a, b = (film(f, 32)[::10].astype(float) for f in (with_it, without))
-    assert np.array_equal(a[:5], b[:5]) and b[5:].mean() > 1.1*a[5:].mean()
+    assert np.array_equal(a[:5], b[:5]) and b[5:].mean() > 1.1 * a[5:].mean()
+
 
 def test_columns_that_vary():
     "Over a few flights already, and within single ones; what is said to be constant is constant"
     few = [sensors(f) for f in fleet()[:8]]
-    assert all(x.dtype == np.float32 and x.shape == (len(f), 1090) and np.isfinite(x).all() for x, f in zip(few, fleet()))
+    assert all(
+        x.dtype == np.float32 and x.shape == (len(f), 1090) and np.isfinite(x).all() for x, f in zip(few, fleet())
+    )
     vary, constant = np.ptp(np.concatenate(few), 0) > 0, (sensor_table()['kind'] == 'constant').to_numpy()
     assert vary.sum() >= 500 and not (vary & constant).any()
     assert np.mean([(np.ptp(x, 0) > 0).sum() for x in few]) > 400
 
+
 # the study
+
 
 def test_the_study_beside_the_paper(tmp_path):
     "The paper's numbers are consistent, and the page has its tables"
     paper = pd.read_csv(sample_path('landing_paper.csv')).set_index('name')
     counts = paper[paper['part'] == 'sensors']['value']
     assert counts.sum() == 1089 and sensor_table()['group'].value_counts()[counts.index].eq(counts).all()
-    assert paper[paper['part'] == 'perturbations']['value'].to_dict() == {k: p.n_flights for k, p in PERTURBATIONS.items()}
+    assert paper[paper['part'] == 'perturbations']['value'].to_dict() == {
+        k: p.n_flights for k, p in PERTURBATIONS.items()
+    }
     chosen = dict(flights=3, camera=False, workers=1, clean=2)
-    done = subprocess.run([str(Path(sys.executable).with_name('srlviz')), 'run', 'landing_dataset', '--out', str(tmp_path), *(w for k, v in chosen.items() for w in ('-p', k, str(v)))], capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name('srlviz')),
+            'run',
+            'landing_dataset',
+            '--out',
+            str(tmp_path),
+            *(w for k, v in chosen.items() for w in ('-p', k, str(v))),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert 'Table 1: 21 of 21 groups' in done.stdout and (tmp_path/'landing_dataset.html').read_text().count('<div class="plot"') >= 4
-    assert len(pd.read_csv(tmp_path/'flights.csv')) == 3 and pd.read_csv(tmp_path/'table2.csv')['paper'].sum() == 17372
+    assert (
+        'Table 1: 21 of 21 groups' in done.stdout
+        and (tmp_path / 'landing_dataset.html').read_text().count('<div class="plot"') >= 4
+    )
+    assert (
+        len(pd.read_csv(tmp_path / 'flights.csv')) == 3 and pd.read_csv(tmp_path / 'table2.csv')['paper'].sum() == 17372
+    )

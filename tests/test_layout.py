@@ -1,4 +1,5 @@
 """The house rules of the repository. Every rule is a function of a root folder that returns complaints, so that faults can be planted in a small tree."""
+
 import ast, configparser, importlib.util, json, re, subprocess, sys
 from pathlib import Path
 
@@ -7,211 +8,419 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ['core', 'envs', 'data', 'encoders', 'memories', 'agents', 'evaluate', 'figures', 'widgets', 'studies']  # the number of a room is its place
-MAY = {'core': [], 'envs': ['core'], 'data': ['core', 'envs'], 'encoders': ['core'], 'memories': ['core'], 'agents': ['core'],
-       'evaluate': ['core'], 'figures': ['core'], 'widgets': ['core', 'figures'], 'studies': ROOMS}
-BY_HAND = {Path('srlviz/__init__.py'), Path('srlviz/envs/__init__.py')}                 # the second registers the tasks with Gymnasium
+ROOMS = [
+    'core',
+    'envs',
+    'data',
+    'encoders',
+    'memories',
+    'agents',
+    'evaluate',
+    'figures',
+    'widgets',
+    'studies',
+]  # the number of a room is its place
+MAY = {
+    'core': [],
+    'envs': ['core'],
+    'data': ['core', 'envs'],
+    'encoders': ['core'],
+    'memories': ['core'],
+    'agents': ['core'],
+    'evaluate': ['core'],
+    'figures': ['core'],
+    'widgets': ['core', 'figures'],
+    'studies': ROOMS,
+}
+BY_HAND = {Path('srlviz/__init__.py'), Path('srlviz/envs/__init__.py')}  # the second registers the tasks with Gymnasium
 STRAY = re.compile(r'^Untitled|-Copy\d*\.ipynb$')
 TEXT = {'.py', '.ipynb', '.md', '.toml', '.ini', '.txt', '.js', '.css', '.csv', '.json', '.cfg', '.yml', '.yaml', ''}
 # spelled in pieces, or this file would break its own rule
-MACHINE = re.compile('|'.join([r'\.\./' + r'shared\b', '(?<![A-Za-z0-9_.])/wor' + r'k/\w', '/hom' + r'e/\w', '/roo' + r't/\w', '/User' + r's/\w', r'[A-Z]:\\+User' + 's']))
+MACHINE = re.compile(
+    '|'.join(
+        [
+            r'\.\./' + r'shared\b',
+            '(?<![A-Za-z0-9_.])/wor' + r'k/\w',
+            '/hom' + r'e/\w',
+            '/roo' + r't/\w',
+            '/User' + r's/\w',
+            r'[A-Z]:\\+User' + 's',
+        ]
+    )
+)
 
-def rooms(root): return [(n, root/f'nbs/{i:02d}_{n}') for i, n in enumerate(ROOMS) if (root/f'nbs/{i:02d}_{n}').is_dir()]
-def notebooks(root): return [(room, p) for room, d in rooms(root) for p in sorted(d.rglob('*.ipynb')) if '.ipynb_checkpoints' not in p.parts]
-def cells(path, kind='code'): return [c for c in json.loads(path.read_text(encoding='utf-8'))['cells'] if c['cell_type'] == kind]
-def source(cell): return ''.join(cell['source'])
-def directive(text, name): return re.search(rf'^#\s*\|\s*{name}\b:?[ \t]*(.*)$', text, re.M)
-def target(path): return next((m[1].strip() for c in cells(path) if (m := directive(source(c), 'default_exp'))), None)
-def modules(root): return sorted(p for p in (root/'srlviz').rglob('*.py') if p.name != '_modidx.py')
+
+def rooms(root):
+    return [(n, root / f'nbs/{i:02d}_{n}') for i, n in enumerate(ROOMS) if (root / f'nbs/{i:02d}_{n}').is_dir()]
+
+
+def notebooks(root):
+    return [
+        (room, p) for room, d in rooms(root) for p in sorted(d.rglob('*.ipynb')) if '.ipynb_checkpoints' not in p.parts
+    ]
+
+
+def cells(path, kind='code'):
+    return [c for c in json.loads(path.read_text(encoding='utf-8'))['cells'] if c['cell_type'] == kind]
+
+
+def source(cell):
+    return ''.join(cell['source'])
+
+
+def directive(text, name):
+    return re.search(rf'^#\s*\|\s*{name}\b:?[ \t]*(.*)$', text, re.M)
+
+
+def target(path):
+    return next((m[1].strip() for c in cells(path) if (m := directive(source(c), 'default_exp'))), None)
+
+
+def modules(root):
+    return sorted(p for p in (root / 'srlviz').rglob('*.py') if p.name != '_modidx.py')
+
 
 def imported(text: str, package: list[str]) -> set[str]:
     "The rooms that a piece of code imports, wherever in it; `package` is the package it stands in, for relative imports."
     text = '\n'.join('' if re.match(r'\s*[%!]', line) else line for line in text.splitlines())
     names = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import): names |= {a.name for a in node.names}
+        if isinstance(node, ast.Import):
+            names |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = package[:len(package) + 1 - node.level] if node.level else []
+            base = package[: len(package) + 1 - node.level] if node.level else []
             base = '.'.join(base + ([node.module] if node.module else []))
             names |= {f'{base}.{a.name}' for a in node.names}
     return {n.split('.')[1] for n in names if n.startswith('srlviz.') and n.split('.')[1] in ROOMS}
 
+
 def imports(root):
     "A room imports only what the table allows."
     for p in modules(root):
-        package = ['srlviz', *p.relative_to(root/'srlviz').parent.parts]
-        if len(package) == 1: bad = imported(p.read_text(encoding='utf-8'), package)
-        else: bad = imported(p.read_text(encoding='utf-8'), package) - {package[1], *MAY.get(package[1], [])}
-        for room in sorted(bad): yield f'{p.relative_to(root)} imports {room}'
+        package = ['srlviz', *p.relative_to(root / 'srlviz').parent.parts]
+        if len(package) == 1:
+            bad = imported(p.read_text(encoding='utf-8'), package)
+        else:
+            bad = imported(p.read_text(encoding='utf-8'), package) - {package[1], *MAY.get(package[1], [])}
+        for room in sorted(bad):
+            yield f'{p.relative_to(root)} imports {room}'
+
 
 def examples(root):
     "Example cells look at rooms with a smaller number only."
     for room, p in notebooks(root):
         for c in cells(p):
-            if directive(source(c), 'exports?') or directive(source(c), 'exporti'): continue
+            if directive(source(c), 'exports?') or directive(source(c), 'exporti'):
+                continue
             for other in sorted(imported(source(c), [])):
-                if ROOMS.index(other) > ROOMS.index(room): yield f'{p.relative_to(root)} looks at {other}: {source(c)[:60]!r}'
+                if ROOMS.index(other) > ROOMS.index(room):
+                    yield f'{p.relative_to(root)} looks at {other}: {source(c)[:60]!r}'
+
 
 def mirror(root):
     "nbs/03_encoders/03_contrast.ipynb is srlviz.encoders.contrast, and nothing else exports."
     for room, p in notebooks(root):
-        want = f'{room}.' + '.'.join(re.sub(r'^\d\d_', '', part) for part in p.relative_to(root/'nbs').with_suffix('').parts[1:])
-        if not re.match(r'\d\d_[a-z]\w*$', p.stem): yield f'{p.relative_to(root)} is not named NN_name'
-        if target(p) != want: yield f'{p.relative_to(root)} exports {target(p)}, not {want}'
-        elif not (root/'srlviz'/(want.replace('.', '/') + '.py')).exists(): yield f'{p.relative_to(root)} was never exported'
-    rest = [p for p in (root/'nbs').rglob('*.ipynb') if p not in [q for _, q in notebooks(root)]]
+        want = f'{room}.' + '.'.join(
+            re.sub(r'^\d\d_', '', part) for part in p.relative_to(root / 'nbs').with_suffix('').parts[1:]
+        )
+        if not re.match(r'\d\d_[a-z]\w*$', p.stem):
+            yield f'{p.relative_to(root)} is not named NN_name'
+        if target(p) != want:
+            yield f'{p.relative_to(root)} exports {target(p)}, not {want}'
+        elif not (root / 'srlviz' / (want.replace('.', '/') + '.py')).exists():
+            yield f'{p.relative_to(root)} was never exported'
+    rest = [p for p in (root / 'nbs').rglob('*.ipynb') if p not in [q for _, q in notebooks(root)]]
     for p in rest:
-        if target(p): yield f'{p.relative_to(root)} exports {target(p)} but stands in no room'
-    for d in (root/'nbs').iterdir():
-        if d.is_dir() and re.match(r'\d', d.name) and d not in [r for _, r in rooms(root)]: yield f'nbs/{d.name} is no room'
+        if target(p):
+            yield f'{p.relative_to(root)} exports {target(p)} but stands in no room'
+    for d in (root / 'nbs').iterdir():
+        if d.is_dir() and re.match(r'\d', d.name) and d not in [r for _, r in rooms(root)]:
+            yield f'nbs/{d.name} is no room'
+
 
 def orphans(root):
     "Every module names a notebook that is there; nothing is written by hand but what BY_HAND names and the scripts of widgets."
     for p in modules(root):
         text, name = p.read_text(encoding='utf-8'), p.relative_to(root)
         m = re.search(r'^# AUTOGENERATED! DO NOT EDIT! File to edit: (.+?)\.?$', text, re.M)
-        if m and not (p.parent/m[1]).exists() and not (root/'srlviz'/m[1]).exists() and not (root/'nbs'/m[1]).exists(): yield f'{name} comes from {m[1]}, which is gone'
-        if not m and name not in BY_HAND and text.strip(): yield f'{name} was written by hand'
+        if (
+            m
+            and not (p.parent / m[1]).exists()
+            and not (root / 'srlviz' / m[1]).exists()
+            and not (root / 'nbs' / m[1]).exists()
+        ):
+            yield f'{name} comes from {m[1]}, which is gone'
+        if not m and name not in BY_HAND and text.strip():
+            yield f'{name} was written by hand'
+
 
 def stray(root):
     "No Untitled, no Copy, and no notebook outside nbs/."
     for p in root.rglob('*.ipynb'):
         parts = p.relative_to(root).parts
-        if any(x.startswith(('.', '_')) or x in ('runs', 'build', 'dist', 'artefacts', 'node_modules') for x in parts[:-1]): continue
-        if STRAY.search(p.name) or parts[0] != 'nbs': yield str(p.relative_to(root))
+        if any(
+            x.startswith(('.', '_')) or x in ('runs', 'build', 'dist', 'artefacts', 'node_modules') for x in parts[:-1]
+        ):
+            continue
+        if STRAY.search(p.name) or parts[0] != 'nbs':
+            yield str(p.relative_to(root))
+
 
 def outputs(root):
     "Room notebooks carry no outputs."
     for _, p in notebooks(root):
-        if any(c.get('outputs') or c.get('execution_count') for c in cells(p)): yield f'{p.relative_to(root)} carries outputs'
+        if any(c.get('outputs') or c.get('execution_count') for c in cells(p)):
+            yield f'{p.relative_to(root)} carries outputs'
+
 
 def settings(root):
-    ini = configparser.ConfigParser(delimiters=['=']); ini.read(root/'settings.ini', encoding='utf-8')
+    ini = configparser.ConfigParser(delimiters=['='])
+    ini.read(root / 'settings.ini', encoding='utf-8')
     return ini['DEFAULT']
+
 
 def version(root):
     "One version."
-    have = re.search(r'__version__\s*=\s*["\'](.+?)["\']', (root/'srlviz/__init__.py').read_text())[1]
-    if have != settings(root)['version']: yield f"settings.ini says {settings(root)['version']}, srlviz.__version__ {have}"
+    have = re.search(r'__version__\s*=\s*["\'](.+?)["\']', (root / 'srlviz/__init__.py').read_text())[1]
+    if have != settings(root)['version']:
+        yield f"settings.ini says {settings(root)['version']}, srlviz.__version__ {have}"
+
 
 def lock(root):
     "The lock pins every requirement within its range, and names no place to get it from."
-    lines = [line.strip() for line in (root/'requirements-lock.txt').read_text().splitlines() if line.strip() and not line.startswith('#')]
+    lines = [
+        line.strip()
+        for line in (root / 'requirements-lock.txt').read_text().splitlines()
+        if line.strip() and not line.startswith('#')
+    ]
     for line in lines:
-        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+', line): yield f'{line!r} is not name==version'
+        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+', line):
+            yield f'{line!r} is not name==version'
     pins = {canonicalize_name(n): v for n, _, v in (line.partition('==') for line in lines)}
     for text in (settings(root)['requirements'] + ' ' + settings(root)['dev_requirements']).split():
-        req = Requirement(text); pin = pins.get(canonicalize_name(req.name))
-        if pin is None: yield f'{req.name} is not in the lock'
-        elif not req.specifier.contains(pin, prereleases=True): yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
+        req = Requirement(text)
+        pin = pins.get(canonicalize_name(req.name))
+        if pin is None:
+            yield f'{req.name} is not in the lock'
+        elif not req.specifier.contains(pin, prereleases=True):
+            yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
+
 
 def readme(root):
     "README.md is what nbs/index.ipynb says."
-    spec = importlib.util.spec_from_file_location('sync', ROOT/'.ci/sync.py'); sync = importlib.util.module_from_spec(spec); spec.loader.exec_module(sync)
-    if (root/'README.md').read_text(encoding='utf-8') != sync.readme(root): yield 'README.md is not what nbs/index.ipynb generates: make readme'
+    spec = importlib.util.spec_from_file_location('sync', ROOT / '.ci/sync.py')
+    sync = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sync)
+    if (root / 'README.md').read_text(encoding='utf-8') != sync.readme(root):
+        yield 'README.md is not what nbs/index.ipynb generates: make readme'
+
 
 def tracked(root):
     "What git holds or would take; all files where there is no git."
     r = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=root, capture_output=True, text=True)
-    found = [root/f for f in r.stdout.splitlines()] if r.returncode == 0 else [p for p in root.rglob('*') if not any(x.startswith('.') for x in p.relative_to(root).parts)]
+    found = (
+        [root / f for f in r.stdout.splitlines()]
+        if r.returncode == 0
+        else [p for p in root.rglob('*') if not any(x.startswith('.') for x in p.relative_to(root).parts)]
+    )
     return [p for p in found if p.is_file()]
+
 
 def machines(root):
     "Nothing names a path of one machine."
     for p in tracked(root):
-        if p.suffix not in TEXT or p.stat().st_size > 5e6: continue
+        if p.suffix not in TEXT or p.stat().st_size > 5e6:
+            continue
         for i, line in enumerate(p.read_text(encoding='utf-8', errors='replace').splitlines(), 1):
-            if m := MACHINE.search(line): yield f'{p.relative_to(root)}:{i}: {m[0]}'
+            if m := MACHINE.search(line):
+                yield f'{p.relative_to(root)}:{i}: {m[0]}'
 
-HTML_NAMES = {'HTML', 'HTMLMath', 'Markdown', 'Latex', 'Javascript', 'IFrame', 'description_allow_html', '_repr_html_', '__html__'}
-HTML_DOORS = re.compile(r'(?i)(inner|outer|adjacent|set)html|document\.write|srcdoc|createContextualFragment|DOMParser|\beval\(')
+
+HTML_NAMES = {
+    'HTML',
+    'HTMLMath',
+    'Markdown',
+    'Latex',
+    'Javascript',
+    'IFrame',
+    'description_allow_html',
+    '_repr_html_',
+    '__html__',
+}
+HTML_DOORS = re.compile(
+    r'(?i)(inner|outer|adjacent|set)html|document\.write|srcdoc|createContextualFragment|DOMParser|\beval\('
+)
+
 
 def literal(node) -> bool:
     "A text that is written out, or a choice between two"
-    if isinstance(node, ast.IfExp): return literal(node.body) and literal(node.orelse)
+    if isinstance(node, ast.IfExp):
+        return literal(node.body) and literal(node.orelse)
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
 
 def markup(root):
     "Words become markup in one place, the class Words in widgets/views.py; a Markup is written out where it stands, and no script sets HTML."
     for p in modules(root):
-        if p.parent.name not in ('figures', 'widgets'): continue
+        if p.parent.name not in ('figures', 'widgets'):
+            continue
         nodes, name = list(ast.walk(ast.parse(p.read_text(encoding='utf-8')))), p.relative_to(root)
-        words = [b for n in nodes if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words') for b in n.bases]
+        words = [
+            b
+            for n in nodes
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words')
+            for b in n.bases
+        ]
         for n in nodes:
             called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
-            if called in HTML_NAMES and n not in words: yield f'{name}: {called} beside Words of widgets/views.py'
+            if called in HTML_NAMES and n not in words:
+                yield f'{name}: {called} beside Words of widgets/views.py'
             if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
                 yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
-    for p in sorted((root/'srlviz').rglob('*.js')):
+    for p in sorted((root / 'srlviz').rglob('*.js')):
         for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
-            if m := HTML_DOORS.search(line): yield f'{p.relative_to(root)}:{i}: {m[0]}'
+            if m := HTML_DOORS.search(line):
+                yield f'{p.relative_to(root)}:{i}: {m[0]}'
+
 
 RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines, markup]
 
+
 @pytest.mark.parametrize('rule', RULES, ids=lambda r: r.__name__)
-def test_house(rule): assert list(rule(ROOT)) == []
+def test_house(rule):
+    assert list(rule(ROOT)) == []
+
 
 def test_light_import():
     code = 'import sys, srlviz; print([m for m in ("torch", "pandas", "numpy", "plotly") if m in sys.modules])'
     assert subprocess.check_output([sys.executable, '-c', code], text=True).strip() == '[]'
 
+
 # ---- the same rules on a small house, sound and with each fault planted once
+
 
 def notebook(path, *sources, outputs=()):
     path.parent.mkdir(parents=True, exist_ok=True)
-    nb_cells = [dict(cell_type='markdown' if s.startswith('# ') else 'code', id=f'c{i}', metadata={}, source=s,
-                     **({} if s.startswith('# ') else dict(outputs=list(outputs), execution_count=None))) for i, s in enumerate(sources)]
+    nb_cells = [
+        dict(
+            cell_type='markdown' if s.startswith('# ') else 'code',
+            id=f'c{i}',
+            metadata={},
+            source=s,
+            **({} if s.startswith('# ') else dict(outputs=list(outputs), execution_count=None)),
+        )
+        for i, s in enumerate(sources)
+    ]
     path.write_text(json.dumps(dict(cells=nb_cells, metadata={}, nbformat=4, nbformat_minor=5)))
 
+
 def module(path, come_from, code=''):
-    path.parent.mkdir(parents=True, exist_ok=True); (path.parent/'__init__.py').touch()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / '__init__.py').touch()
     path.write_text((f'# AUTOGENERATED! DO NOT EDIT! File to edit: {come_from}.\n' if come_from else '') + code)
+
 
 @pytest.fixture
 def house(tmp_path):
-    notebook(tmp_path/'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', '#| export\nclass Episode: pass', 'Episode()')
-    notebook(tmp_path/'nbs/03_encoders/03_contrast.ipynb', '#| default_exp encoders.contrast', '#| export\nfrom srlviz.core.recordings import Episode', 'from srlviz.data.atari import x\n%time x')
-    notebook(tmp_path/'nbs/studies/one.ipynb', 'import srlviz')
-    notebook(tmp_path/'nbs/index.ipynb', '# srlviz\n\nIn one line.')
-    module(tmp_path/'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
-    module(tmp_path/'srlviz/encoders/contrast.py', '../../nbs/03_encoders/03_contrast.ipynb', 'from ..core.recordings import Episode\nfrom .frames import f\nimport numpy.data\n')
-    (tmp_path/'srlviz/__init__.py').write_text('__version__ = "0.1.0"\n')
-    (tmp_path/'settings.ini').write_text('[DEFAULT]\nversion = 0.1.0\nrequirements = numpy>=1.26 scikit_learn>=1\ndev_requirements = nbdev>=3,<4\n')
-    (tmp_path/'requirements-lock.txt').write_text('# a remark\nnumpy==2.4.6\nscikit-learn==1.9.1\nnbdev==3.3.26\n')
-    (tmp_path/'README.md').write_text('# srlviz\n\nIn one line.\n')
+    notebook(
+        tmp_path / 'nbs/00_core/01_recordings.ipynb',
+        '#| default_exp core.recordings',
+        '#| export\nclass Episode: pass',
+        'Episode()',
+    )
+    notebook(
+        tmp_path / 'nbs/03_encoders/03_contrast.ipynb',
+        '#| default_exp encoders.contrast',
+        '#| export\nfrom srlviz.core.recordings import Episode',
+        'from srlviz.data.atari import x\n%time x',
+    )
+    notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
+    notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
+    module(tmp_path / 'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
+    module(
+        tmp_path / 'srlviz/encoders/contrast.py',
+        '../../nbs/03_encoders/03_contrast.ipynb',
+        'from ..core.recordings import Episode\nfrom .frames import f\nimport numpy.data\n',
+    )
+    (tmp_path / 'srlviz/__init__.py').write_text('__version__ = "0.1.0"\n')
+    (tmp_path / 'settings.ini').write_text(
+        '[DEFAULT]\nversion = 0.1.0\nrequirements = numpy>=1.26 scikit_learn>=1\ndev_requirements = nbdev>=3,<4\n'
+    )
+    (tmp_path / 'requirements-lock.txt').write_text('# a remark\nnumpy==2.4.6\nscikit-learn==1.9.1\nnbdev==3.3.26\n')
+    (tmp_path / 'README.md').write_text('# srlviz\n\nIn one line.\n')
     return tmp_path
 
-def test_sound_house(house): assert [c for rule in RULES for c in rule(house)] == []
+
+def test_sound_house(house):
+    assert [c for rule in RULES for c in rule(house)] == []
+
 
 def edit(root, name, old, new):
-    text = (root/name).read_text(); assert old in text
-    (root/name).write_text(text.replace(old, new))
+    text = (root / name).read_text()
+    assert old in text
+    (root / name).write_text(text.replace(old, new))
+
 
 def drawn(root, code, name='board'):
-    module(root/f'srlviz/widgets/{name}.py', '../../nbs/00_core/01_recordings.ipynb', code)
+    module(root / f'srlviz/widgets/{name}.py', '../../nbs/00_core/01_recordings.ipynb', code)
+
 
 FAULTS = {
-    'upward import': (imports, lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames', 'from ..widgets.frames')),
-    'import in a function': (imports, lambda r: edit(r, 'srlviz/core/recordings.py', '\n', '\ndef f():\n    import srlviz.envs.atari as a\n    return a\n')),
-    'room from package': (imports, lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames import f', 'from .. import evaluate')),
+    'upward import': (
+        imports,
+        lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames', 'from ..widgets.frames'),
+    ),
+    'import in a function': (
+        imports,
+        lambda r: edit(
+            r, 'srlviz/core/recordings.py', '\n', '\ndef f():\n    import srlviz.envs.atari as a\n    return a\n'
+        ),
+    ),
+    'room from package': (
+        imports,
+        lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames import f', 'from .. import evaluate'),
+    ),
     'room in the root': (imports, lambda r: edit(r, 'srlviz/__init__.py', '\n', '\nfrom .core import recordings\n')),
-    'example looks ahead': (examples, lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', '"Episode()"', '"from srlviz.envs.atari import AtariFactors"')),
-    'path does not mirror': (mirror, lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', 'core.recordings', 'core.episodes')),
-    'no default_exp': (mirror, lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', '1')),
-    'never exported': (mirror, lambda r: (r/'srlviz/core/recordings.py').unlink()),
-    'no number': (mirror, lambda r: (r/'nbs/00_core/01_recordings.ipynb').rename(r/'nbs/00_core/recordings.ipynb')),
-    'study exports': (mirror, lambda r: edit(r, 'nbs/studies/one.ipynb', 'import srlviz', '#| default_exp studies.one')),
-    'room with a wrong number': (mirror, lambda r: (r/'nbs/03_encoders').rename(r/'nbs/04_encoders')),
-    'notebook renamed': (orphans, lambda r: (r/'nbs/03_encoders/03_contrast.ipynb').rename(r/'nbs/03_encoders/04_contrast.ipynb')),
-    'module by hand': (orphans, lambda r: module(r/'srlviz/core/extra.py', '', 'x = 1\n')),
-    'untitled': (stray, lambda r: notebook(r/'nbs/tutorials/Untitled3.ipynb')),
-    'copy': (stray, lambda r: notebook(r/'nbs/studies/one-Copy1.ipynb')),
-    'notebook outside': (stray, lambda r: notebook(r/'scratch.ipynb')),
-    'outputs': (outputs, lambda r: notebook(r/'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}])),
+    'example looks ahead': (
+        examples,
+        lambda r: edit(
+            r, 'nbs/00_core/01_recordings.ipynb', '"Episode()"', '"from srlviz.envs.atari import AtariFactors"'
+        ),
+    ),
+    'path does not mirror': (
+        mirror,
+        lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', 'core.recordings', 'core.episodes'),
+    ),
+    'no default_exp': (
+        mirror,
+        lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', '1'),
+    ),
+    'never exported': (mirror, lambda r: (r / 'srlviz/core/recordings.py').unlink()),
+    'no number': (mirror, lambda r: (r / 'nbs/00_core/01_recordings.ipynb').rename(r / 'nbs/00_core/recordings.ipynb')),
+    'study exports': (
+        mirror,
+        lambda r: edit(r, 'nbs/studies/one.ipynb', 'import srlviz', '#| default_exp studies.one'),
+    ),
+    'room with a wrong number': (mirror, lambda r: (r / 'nbs/03_encoders').rename(r / 'nbs/04_encoders')),
+    'notebook renamed': (
+        orphans,
+        lambda r: (r / 'nbs/03_encoders/03_contrast.ipynb').rename(r / 'nbs/03_encoders/04_contrast.ipynb'),
+    ),
+    'module by hand': (orphans, lambda r: module(r / 'srlviz/core/extra.py', '', 'x = 1\n')),
+    'untitled': (stray, lambda r: notebook(r / 'nbs/tutorials/Untitled3.ipynb')),
+    'copy': (stray, lambda r: notebook(r / 'nbs/studies/one-Copy1.ipynb')),
+    'notebook outside': (stray, lambda r: notebook(r / 'scratch.ipynb')),
+    'outputs': (
+        outputs,
+        lambda r: notebook(r / 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}]),
+    ),
     'two versions': (version, lambda r: edit(r, 'settings.ini', '0.1.0', '0.2.0')),
     'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
     'out of range': (lock, lambda r: edit(r, 'requirements-lock.txt', 'numpy==2.4.6', 'numpy==1.24')),
-    'lock names an index': (lock, lambda r: edit(r, 'requirements-lock.txt', '# a remark', '--index-url https://example.org')),
+    'lock names an index': (
+        lock,
+        lambda r: edit(r, 'requirements-lock.txt', '# a remark', '--index-url https://example.org'),
+    ),
     'stale README': (readme, lambda r: edit(r, 'README.md', 'one', 'two')),
     'machine path': (machines, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
     'HTML beside Words': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
@@ -219,9 +428,10 @@ FAULTS = {
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
     'Markup of data': (markup, lambda r: drawn(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),
     'Markup of a name': (markup, lambda r: drawn(r, 'def say(name): return markupsafe.Markup(name)\n')),
-    'script sets HTML': (markup, lambda r: (r/'srlviz/core/list.js').write_text('node.innerHTML = name;\n')),
+    'script sets HTML': (markup, lambda r: (r / 'srlviz/core/list.js').write_text('node.innerHTML = name;\n')),
     'shared folder': (machines, lambda r: edit(r, 'nbs/index.ipynb', 'In one', 'In ../' + 'shared/')),
 }
+
 
 @pytest.mark.parametrize('fault', FAULTS)
 def test_fault_is_caught(fault, house):

@@ -1,11 +1,13 @@
 """The memories held against popgym 1.0.7's modules where these are right: the same weights give the same outputs and gradients."""
+
 import logging
 
 import pytest
 import torch
 
-logging.disable(logging.WARNING)                                 # popgym says what it lacks
+logging.disable(logging.WARNING)  # popgym says what it lacks
 import popgym_memories_p, popgym_memories_q, popgym_memories_r
+
 logging.disable(logging.NOTSET)
 
 MODELS = popgym_memories_p.MODELS | popgym_memories_q.MODELS | popgym_memories_r.MODELS
@@ -14,7 +16,7 @@ MODELS = popgym_memories_p.MODELS | popgym_memories_q.MODELS | popgym_memories_r
 def near(mine, other, what):
     "Equal to 1e-4 of the largest number."
     apart, scale = (mine - other).abs().max(), other.abs().max()
-    assert apart <= 1e-4*scale, f"{what}: {apart:.1e} apart, the largest is {scale:.1e}"
+    assert apart <= 1e-4 * scale, f"{what}: {apart:.1e} apart, the largest is {scale:.1e}"
 
 
 @pytest.mark.parametrize('name', sorted(MODELS))
@@ -25,9 +27,11 @@ def test_same_as_popgym(name):
     x = torch.randn(3, 75, 128)
     one, two = (x.clone().requires_grad_() for _ in range(2))
     y, z = mine(one), other(two)
-    target = torch.randn(y.shape)                                # or gradients of what is normalised would vanish
-    for out in y, z: (out*target).mean().backward()
+    target = torch.randn(y.shape)  # or gradients of what is normalised would vanish
+    for out in y, z:
+        (out * target).mean().backward()
     near(y, z, "output")
     near(one.grad, two.grad, "gradient of x")
     assert pairs
-    for i, (a, b) in enumerate(pairs): near(a(), b(), f"gradient of weight {i}")
+    for i, (a, b) in enumerate(pairs):
+        near(a(), b(), f"gradient of weight {i}")

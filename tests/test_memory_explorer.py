@@ -1,41 +1,67 @@
 """MemoryExplorer: its traits without a browser, and the fourth tutorial in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
+
 import numpy as np, pytest, torch, traitlets
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for        # noqa: F401, browser is a fixture
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
 
 from srlviz.core.protocols import catalog
 from srlviz.core.recordings import Episode, Recording
 from srlviz.evaluate.recall import saliency
 from srlviz.widgets.memories import MemoryExplorer, as_stream, passage
 
-TUTORIAL = ROOT/'nbs/tutorials/04_memories.ipynb'
+TUTORIAL = ROOT / 'nbs/tutorials/04_memories.ipynb'
 NAMES = sorted(catalog('memories'))
+
 
 @pytest.mark.parametrize('name', NAMES)
 def test_every_memory(name):
     "Each of the catalogue can be looked at; what a reset cuts off weighs nothing, to the last bit"
-    e = MemoryExplorer({name: catalog('memories')[name]}, 'abcab|cabca', saliency=saliency, n_hidden=16, t=9, interactive=True)
+    e = MemoryExplorer(
+        {name: catalog('memories')[name]}, 'abcab|cabca', saliency=saliency, n_hidden=16, t=9, interactive=True
+    )
     assert e.resets == (5,) and e.weigh().shape == (10, 10)
     assert not e.weigh()[5:, :5].any() and not np.triu(e.weigh(), 1).any() and e.weigh().any()
-    assert len(e.figure().data) >= 3 and e.passage().state.shape == (10, int(np.sum([np.prod(s) for s in e.passage().shapes])))
+    assert len(e.figure().data) >= 3 and e.passage().state.shape == (
+        10,
+        int(np.sum([np.prod(s) for s in e.passage().shapes])),
+    )
     alone = passage(e.memory, e.now.x[5:], e.starts[5:])
     assert np.allclose(alone.output, e.passage().output[5:], atol=1e-5)
     e.show, e.log, e.channel = 'output', True, 3
-    assert 'Output' in e.heat.figure.layout.title.text and 'output 3' in e.weights.figure.layout.title.text and e.weights.figure.layout.yaxis.type == 'log'
+    assert (
+        'Output' in e.heat.figure.layout.title.text
+        and 'output 3' in e.weights.figure.layout.title.text
+        and e.weights.figure.layout.yaxis.type == 'log'
+    )
+
 
 def test_passage_is_the_sequence():
     "Step by step is what the whole sequence gives; the mode and the gradients of the memory stay as they were"
     memory, s = catalog('memories')['LSTM'](3, 8).train(), as_stream('abc|bca')
     seen = passage(memory, s.x, s.starts)
     y, state = memory(torch.tensor(s.x)[None], None, torch.tensor(s.starts)[None])
-    assert np.allclose(seen.output, y[0].detach(), atol=1e-6) and np.allclose(seen.state[-1], torch.cat(state, 1)[0].detach(), atol=1e-6)
+    assert np.allclose(seen.output, y[0].detach(), atol=1e-6) and np.allclose(
+        seen.state[-1], torch.cat(state, 1)[0].detach(), atol=1e-6
+    )
     assert memory.training and all(p.grad is None for p in memory.parameters())
+
 
 def test_linked():
     "The slider, the three plots and the kernel share one step; another stream keeps it within bounds"
-    e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, {'long': 'abcabcabcabc', 'short': 'abc'}, saliency=saliency, interactive=True)
+    e = MemoryExplorer(
+        {'GRU': catalog('memories')['GRU']},
+        {'long': 'abcabcabcabc', 'short': 'abc'},
+        saliency=saliency,
+        interactive=True,
+    )
     e.t = 8
-    assert [e._t.value, e.inputs.cursor, e.heat.cursor, e.weights.cursor, len(e.weights.figure.data[0].x)] == [8, 8, 8, 8, 9]
-    e.heat.cursor = 4                                                        # as a drag does
+    assert [e._t.value, e.inputs.cursor, e.heat.cursor, e.weights.cursor, len(e.weights.figure.data[0].x)] == [
+        8,
+        8,
+        8,
+        8,
+        9,
+    ]
+    e.heat.cursor = 4  # as a drag does
     assert e.t == 4 and 't = 4' in e.status.value
     e.matrix.clicked = dict(x=1, y=7, n=1)
     assert e.t == 7
@@ -44,12 +70,18 @@ def test_linked():
     e.stream = 'short'
     assert e.t == 2 and e.resets == () and e._t.max == 2
 
+
 def test_a_cut_and_back():
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, 'abcabc', saliency=saliency, t=4, interactive=True)
     whole = e.weigh().copy()
     assert whole[4, 0] > 0 and e._again.disabled
     e._cut.click()
-    assert e.resets == (4,) and e.weigh()[4, :4].sum() == 0 and 'Only the present input' in e.status.value and not e._again.disabled
+    assert (
+        e.resets == (4,)
+        and e.weigh()[4, :4].sum() == 0
+        and 'Only the present input' in e.status.value
+        and not e._again.disabled
+    )
     e._again.click()
     assert e.resets == () and np.array_equal(e.weigh(), whole) and e._again.disabled
     e.t = 0
@@ -57,85 +89,143 @@ def test_a_cut_and_back():
     e.toggle_reset(0)
     assert e.resets == ()
 
+
 def test_one_computation_each():
     "Saliency is asked for once for each memory, stream and set of episodes, and not again when one comes back"
     asked = []
+
     def counted(memory, x, starts, of=None):
         asked.append(starts.sum())
         return np.tri(len(x), dtype=np.float32)
-    e = MemoryExplorer({k: catalog('memories')[k] for k in ('GRU', 'MLP')}, 'abcabc', saliency=counted, interactive=True)
-    for model in ('MLP', 'GRU', 'MLP'): e.model = model
-    for t in range(6): e.t = t
+
+    e = MemoryExplorer(
+        {k: catalog('memories')[k] for k in ('GRU', 'MLP')}, 'abcabc', saliency=counted, interactive=True
+    )
+    for model in ('MLP', 'GRU', 'MLP'):
+        e.model = model
+    for t in range(6):
+        e.t = t
     assert len(asked) == 2
+
 
 def test_bad_input():
     GRU = catalog('memories')['GRU']
-    with pytest.raises(ValueError, match='at least one memory'): MemoryExplorer({})
-    with pytest.raises(ValueError, match="no stream fits 'mine'"): MemoryExplorer({'mine': GRU(3, 4)}, np.zeros((5, 2)))
-    with pytest.raises(ValueError, match='flat=True'): MemoryExplorer({'GRU': GRU}, Episode(dict(frame=np.zeros((2, 4, 4, 3), np.uint8))))
-    with pytest.raises(ValueError, match='a stream is letters'): MemoryExplorer({'GRU': GRU}, np.zeros(5))
-    with pytest.raises(ValueError, match='has some'): MemoryExplorer({'GRU': GRU}, '| |')
+    with pytest.raises(ValueError, match='at least one memory'):
+        MemoryExplorer({})
+    with pytest.raises(ValueError, match="no stream fits 'mine'"):
+        MemoryExplorer({'mine': GRU(3, 4)}, np.zeros((5, 2)))
+    with pytest.raises(ValueError, match='flat=True'):
+        MemoryExplorer({'GRU': GRU}, Episode(dict(frame=np.zeros((2, 4, 4, 3), np.uint8))))
+    with pytest.raises(ValueError, match='a stream is letters'):
+        MemoryExplorer({'GRU': GRU}, np.zeros(5))
+    with pytest.raises(ValueError, match='has some'):
+        MemoryExplorer({'GRU': GRU}, '| |')
     e = MemoryExplorer({'GRU': GRU}, 'abc', interactive=True)
-    for trait, wrong, words in (('model', 'gru', "did you mean 'GRU'"), ('stream', 'x', 'unknown stream'), ('t', 3, 'has 0 to 2'), ('resets', (0,), 'cannot begin'), ('channel', 99, 'has 0 to 31')):
-        with pytest.raises(traitlets.TraitError, match=words): setattr(e, trait, wrong)
-    def broken(memory, x, starts, of=None): raise RuntimeError('no such gradient')
-    with pytest.raises(RuntimeError): MemoryExplorer({'GRU': GRU}, 'abc', saliency=broken, interactive=True)
+    for trait, wrong, words in (
+        ('model', 'gru', "did you mean 'GRU'"),
+        ('stream', 'x', 'unknown stream'),
+        ('t', 3, 'has 0 to 2'),
+        ('resets', (0,), 'cannot begin'),
+        ('channel', 99, 'has 0 to 31'),
+    ):
+        with pytest.raises(traitlets.TraitError, match=words):
+            setattr(e, trait, wrong)
+
+    def broken(memory, x, starts, of=None):
+        raise RuntimeError('no such gradient')
+
+    with pytest.raises(RuntimeError):
+        MemoryExplorer({'GRU': GRU}, 'abc', saliency=broken, interactive=True)
+
 
 def test_static(tmp_path):
     "Without a reader to touch it, the explorer is one figure; its page needs no network"
-    stream = Recording([Episode(dict(vector=np.eye(4, dtype=np.float32)), factors=dict(card=np.arange(4)))]*2)
+    stream = Recording([Episode(dict(vector=np.eye(4, dtype=np.float32)), factors=dict(card=np.arange(4)))] * 2)
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, stream, saliency=saliency, t=6, interactive=False)
     assert e.resets == (4,) and 'application/vnd.jupyter.widget-view+json' not in e._repr_mimebundle_()
-    page = e.to_html(tmp_path/'memory.html').read_text(encoding='utf-8')
+    page = e.to_html(tmp_path / 'memory.html').read_text(encoding='utf-8')
     assert 'What each past input weighs' in page and 'src="http' not in page
+
 
 # in a browser
 
+
 @pytest.fixture(scope='module')
 def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp('memories'), TUTORIAL, "\nsteps, episodes = 60, 16     # the test presses buttons; nothing needs to be learned\n")
+    lab = Lab(
+        tmp_path_factory.mktemp('memories'),
+        TUTORIAL,
+        "\nsteps, episodes = 60, 16     # the test presses buttons; nothing needs to be learned\n",
+    )
     yield lab
     lab.close()
 
+
 @pytest.fixture(scope='module')
-def page(browser, lab): return open_page(browser, lab)        # noqa: F811
+def page(browser, lab):
+    return open_page(browser, lab)  # noqa: F811
+
 
 def explorer(page, k=0):
     whole = page.locator('.srlviz-memory-explorer').nth(k)
     whole.scroll_into_view_if_needed()
     drawn = whole.locator('.js-plotly-plot')
-    wait_for(lambda: drawn.count() >= 4 and all(p.evaluate("g => !!g._fullLayout?.xaxis?._length") for p in drawn.all()), say='all plots are drawn')
+    wait_for(
+        lambda: drawn.count() >= 4 and all(p.evaluate("g => !!g._fullLayout?.xaxis?._length") for p in drawn.all()),
+        say='all plots are drawn',
+    )
     in_step(page)
     return whole
 
+
 def menu(whole, name):
     in_step(whole.page)
-    return whole.locator('.widget-dropdown').filter(has=whole.page.locator(f'label:text-is("{name}")')).locator('select')
-def cursors(whole): return [p.get_attribute('data-cursor') for p in whole.locator('.srlviz-plot').all()[:3]]
-def at(plot, x): return plot.evaluate("(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }", x)
+    return (
+        whole.locator('.widget-dropdown').filter(has=whole.page.locator(f'label:text-is("{name}")')).locator('select')
+    )
+
+
+def cursors(whole):
+    return [p.get_attribute('data-cursor') for p in whole.locator('.srlviz-plot').all()[:3]]
+
+
+def at(plot, x):
+    return plot.evaluate(
+        "(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }",
+        x,
+    )
+
 
 @pytest.mark.browser
 def test_a_press_moves_all(page, lab):
     "A press in the state moves the line in all three plots, the slider and the sentence"
     whole = explorer(page)
     state = whole.locator('.js-plotly-plot').nth(1)
-    left = lambda: [p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round).join()") for p in whole.locator('.js-plotly-plot').all()[:3]]
+    left = lambda: [
+        p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round).join()")
+        for p in whole.locator('.js-plotly-plot').all()[:3]
+    ]
     wait_for(lambda: len(set(left())) == 1, say='the steps of the plots stand below one another')
     in_step(page)
     page.mouse.click(*at(state, 20))
-    wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20']*3, say='kernel and lines are at 20')
-    wait_for(lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').nth(1).inner_text(), say='the sentence tells')
-    whole.screenshot(path=SHOTS/'memory_explorer.png')
+    wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20'] * 3, say='kernel and lines are at 20')
+    wait_for(
+        lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').nth(1).inner_text(),
+        say='the sentence tells',
+    )
+    whole.screenshot(path=SHOTS / 'memory_explorer.png')
+
 
 @pytest.mark.browser
 def test_by_keyboard(page, lab):
     whole = explorer(page)
     lab.ask("setattr(explorer, 't', 20)")
-    wait_for(lambda: cursors(whole) == ['20']*3)
+    wait_for(lambda: cursors(whole) == ['20'] * 3)
     in_step(page)
     whole.locator('.noUi-handle, [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
-    wait_for(lambda: lab.ask('explorer.t') == 21 and cursors(whole) == ['21']*3, say='the arrow key is a step')
+    wait_for(lambda: lab.ask('explorer.t') == 21 and cursors(whole) == ['21'] * 3, say='the arrow key is a step')
+
 
 @pytest.mark.browser
 def test_a_reset(page, lab):
@@ -146,35 +236,61 @@ def test_a_reset(page, lab):
     button = whole.get_by_role('button', name='begin an episode at t = 24')
     wait_for(lambda: button.count(), say='the button tells the step')
     button.click()
-    wait_for(lambda: lab.ask('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0], say='cut')
+    wait_for(
+        lambda: lab.ask('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0], say='cut'
+    )
     wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').nth(1).inner_text())
-    whole.screenshot(path=SHOTS/'memory_reset.png')
+    whole.screenshot(path=SHOTS / 'memory_reset.png')
     whole.get_by_role('button', name='episodes as they came').click()
     wait_for(lambda: lab.ask('list(explorer.resets)') == [16], say='as it came')
+
 
 @pytest.mark.browser
 def test_another_memory(page, lab):
     "The MLP has no state, and the page says so; the menu chooses it"
     whole = explorer(page)
     menu(whole, 'Memory').select_option('MLP, first')
-    wait_for(lambda: lab.ask('explorer.model') == 'MLP, first' and 'holds nothing' in whole.locator('.srlviz-status').first.inner_text(), say='the facts of the MLP')
+    wait_for(
+        lambda: (
+            lab.ask('explorer.model') == 'MLP, first'
+            and 'holds nothing' in whole.locator('.srlviz-status').first.inner_text()
+        ),
+        say='the facts of the MLP',
+    )
     wait_for(lambda: 'has no state' in whole.locator('.js-plotly-plot').nth(1).inner_text(), say='instead of a state')
-    wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').nth(1).inner_text(), say='no past weighs')
-    whole.screenshot(path=SHOTS/'memory_mlp.png')
+    wait_for(
+        lambda: 'Only the present input' in whole.locator('.srlviz-status').nth(1).inner_text(), say='no past weighs'
+    )
+    whole.screenshot(path=SHOTS / 'memory_mlp.png')
     whole.get_by_role('button', name='its output').click()
-    wait_for(lambda: lab.ask('explorer.show') == 'output' and 'Output after each step' in whole.locator('.js-plotly-plot').nth(1).inner_text(), say='its output can be seen')
+    wait_for(
+        lambda: (
+            lab.ask('explorer.show') == 'output'
+            and 'Output after each step' in whole.locator('.js-plotly-plot').nth(1).inner_text()
+        ),
+        say='its output can be seen',
+    )
     menu(whole, 'Weight for').select_option('output 2')
-    wait_for(lambda: lab.ask('explorer.channel') == 2 and 'output 2' in whole.locator('.js-plotly-plot').nth(2).inner_text(), say='the weights for one output')
+    wait_for(
+        lambda: lab.ask('explorer.channel') == 2 and 'output 2' in whole.locator('.js-plotly-plot').nth(2).inner_text(),
+        say='the weights for one output',
+    )
+
 
 @pytest.mark.browser
 def test_tables(page, lab):
     "The last explorer of the tutorial: cards, recall and cost, with the model marked"
     whole = explorer(page, 2)
-    wait_for(lambda: whole.locator('.js-plotly-plot').count() == 6, say='three over time, the table of weights, recall, cost')
+    wait_for(
+        lambda: whole.locator('.js-plotly-plot').count() == 6, say='three over time, the table of weights, recall, cost'
+    )
     in_step(page)
-    assert lab.ask("[t.line.width for t in watch.recalled.figure.data if t.name == 'GRU'][0] > [t.line.width for t in watch.recalled.figure.data if t.name == 'MLP'][0]")
+    assert lab.ask(
+        "[t.line.width for t in watch.recalled.figure.data if t.name == 'GRU'][0] > [t.line.width for t in watch.recalled.figure.data if t.name == 'MLP'][0]"
+    )
     page.wait_for_timeout(600)
-    whole.screenshot(path=SHOTS/'memory_cards.png')
+    whole.screenshot(path=SHOTS / 'memory_cards.png')
+
 
 @pytest.mark.browser
 def test_alone(page):

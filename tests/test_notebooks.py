@@ -2,38 +2,61 @@
 
 Cells marked `#| slow` run with SRLVIZ_SLOW=1 (make slow). nbdev-test runs the export cells instead, and so never sees the module that users import.
 """
+
 import importlib, os, re
 from pathlib import Path
 
 import nbformat, pytest
 
-NBS = Path(__file__).parents[1]/'nbs'
-SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'} | (set() if os.environ.get('SRLVIZ_SLOW') else {'slow'})
+NBS = Path(__file__).parents[1] / 'nbs'
+SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'} | (
+    set() if os.environ.get('SRLVIZ_SLOW') else {'slow'}
+)
 
-def room_notebooks(): return sorted(p for p in NBS.glob('[0-9][0-9]_*/**/*.ipynb') if '.ipynb_checkpoints' not in p.parts)
-def directives(src): return {m[1].lower(): m[2].strip() for m in re.finditer(r'^#\s*\|\s*([\w-]+):?[ \t]*(.*)$', src, re.M)}
+
+def room_notebooks():
+    return sorted(p for p in NBS.glob('[0-9][0-9]_*/**/*.ipynb') if '.ipynb_checkpoints' not in p.parts)
+
+
+def directives(src):
+    return {m[1].lower(): m[2].strip() for m in re.finditer(r'^#\s*\|\s*([\w-]+):?[ \t]*(.*)$', src, re.M)}
+
 
 @pytest.fixture
 def shell(tmp_path, monkeypatch):
     "An IPython shell that leaves nothing in the home folder."
-    monkeypatch.setenv('IPYTHONDIR', str(tmp_path)); monkeypatch.setenv('IN_TEST', '1')
+    monkeypatch.setenv('IPYTHONDIR', str(tmp_path))
+    monkeypatch.setenv('IN_TEST', '1')
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
-    sh = InteractiveShell(user_ns={'__name__': '__main__'}, config=Config(HistoryManager=dict(enabled=False), InteractiveShell=dict(colors='nocolor')))
+
+    sh = InteractiveShell(
+        user_ns={'__name__': '__main__'},
+        config=Config(HistoryManager=dict(enabled=False), InteractiveShell=dict(colors='nocolor')),
+    )
     sh.display_formatter.active_types = ['text/plain']
     yield sh
     sh.restore_sys_module_state()
+
 
 @pytest.mark.parametrize('path', room_notebooks(), ids=lambda p: str(p.relative_to(NBS)))
 def test_notebook(path, shell, monkeypatch):
     code = [(c, directives(c.source)) for c in nbformat.read(path, 4).cells if c.cell_type == 'code']
     name = next(d['default_exp'] for _, d in code if 'default_exp' in d)
-    shell.user_ns.update({k: v for k, v in vars(importlib.import_module(f'srlviz.{name}')).items() if not k.startswith('__')})
+    shell.user_ns.update(
+        {k: v for k, v in vars(importlib.import_module(f'srlviz.{name}')).items() if not k.startswith('__')}
+    )
     monkeypatch.chdir(path.parent)
     before = set(path.parent.iterdir())
     for c, d in code:
-        if SKIP & d.keys() or d.get('eval', '').lower() == 'false': continue
+        if SKIP & d.keys() or d.get('eval', '').lower() == 'false':
+            continue
         if not (r := shell.run_cell(c.source, store_history=False)).success:
-            pytest.fail(f'{path.relative_to(NBS)}, cell {c.id}: {r.error_before_exec or r.error_in_exec!r}\n{c.source}', pytrace=False)
-    left = {p for p in set(path.parent.iterdir()) - before if p.suffix != '.ipynb' and not p.name.startswith(('.', '_'))}
+            pytest.fail(
+                f'{path.relative_to(NBS)}, cell {c.id}: {r.error_before_exec or r.error_in_exec!r}\n{c.source}',
+                pytrace=False,
+            )
+    left = {
+        p for p in set(path.parent.iterdir()) - before if p.suffix != '.ipynb' and not p.name.startswith(('.', '_'))
+    }
     assert not left, f'the examples left files in the tree: {left}'

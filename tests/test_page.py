@@ -1,4 +1,5 @@
 """The page of a study in a real browser: the figure draws, code unfolds, and nobody is asked for anything."""
+
 import os
 
 import nbformat, pytest
@@ -20,22 +21,36 @@ for html in table(40, 3), table(2, 60), '<p>' + 'words that wrap '*60: display(H
 go.Figure(go.Heatmap(z=[[i*j for i in range(n)] for j in range(n)]))
 """
 
+
 @pytest.fixture(scope='module')
 def page_path(tmp_path_factory):
     d = tmp_path_factory.mktemp('page')
-    cells = [new_markdown_cell('# A table\n\n![elsewhere](https://example.org/y.png)'), new_code_cell('n: int = 3', metadata=dict(tags=['parameters'])), new_code_cell(SHOW)]
-    nbformat.write(new_notebook(cells=cells, metadata=dict(kernelspec=dict(name='python3', language='python', display_name='Python 3'))), d/'times.ipynb')
-    return run_study(d/'times.ipynb', dict(n='5'), d/'out', progress=False).with_suffix('.html')
+    cells = [
+        new_markdown_cell('# A table\n\n![elsewhere](https://example.org/y.png)'),
+        new_code_cell('n: int = 3', metadata=dict(tags=['parameters'])),
+        new_code_cell(SHOW),
+    ]
+    nbformat.write(
+        new_notebook(
+            cells=cells, metadata=dict(kernelspec=dict(name='python3', language='python', display_name='Python 3'))
+        ),
+        d / 'times.ipynb',
+    )
+    return run_study(d / 'times.ipynb', dict(n='5'), d / 'out', progress=False).with_suffix('.html')
+
 
 @pytest.fixture(scope='module')
 def browser(chromium):
     from playwright.sync_api import sync_playwright
+
     found = chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')
-    if not found: pytest.fail('no Chromium here: make test installs it, or set CHROMIUM', pytrace=False)
+    if not found:
+        pytest.fail('no Chromium here: make test installs it, or set CHROMIUM', pytrace=False)
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
         yield browser
         browser.close()
+
 
 @pytest.fixture(scope='module')
 def opened(page_path, browser):
@@ -49,6 +64,7 @@ def opened(page_path, browser):
     page.wait_for_selector('.plot .heatmaplayer image, .plot .hm')
     return page, asked, refused, errors
 
+
 def test_page_alone(opened):
     page, asked, refused, errors = opened
     assert page.locator('h1').all_inner_texts() == ['A table'] and page.locator('dd.own').inner_text() == '5'
@@ -60,6 +76,7 @@ def test_page_alone(opened):
     assert page.locator('.text a').get_attribute('href') == 'https://example.org/y.png'
     assert 'does not run in a page' in page.locator('.note').inner_text()
 
+
 SHAPES = """() => [...document.querySelectorAll('iframe')].map(f => { const d = f.contentDocument.scrollingElement;
   d.scrollLeft = 50;
   return { high: f.clientHeight, needs: d.scrollHeight, shown: d.clientHeight, scrolled: d.scrollLeft }; })"""
@@ -68,17 +85,21 @@ LOOK = """() => { const frame = document.querySelectorAll('iframe')[1];
   const s = getComputedStyle(frame.contentDocument.querySelector('td'));
   return [s.borderBottomWidth, s.textAlign, s.fontSize]; }"""
 
+
 def test_stored_tables(opened):
     "They look as the page's own do, are as high as they need to be, and a wide one scrolls where it is."
     page = opened[0]
-    page.set_viewport_size(dict(width=1000, height=800)); page.wait_for_timeout(300)
+    page.set_viewport_size(dict(width=1000, height=800))
+    page.wait_for_timeout(300)
     _, tall, wide, text = shapes = page.evaluate(SHAPES)
     assert all(s['high'] < 20_000 and s['needs'] <= s['shown'] for s in shapes)
     assert 1000 < tall['high'] < 2000 and 60 < wide['high'] < 200 and (wide['scrolled'], tall['scrolled']) == (50, 0)
     assert page.evaluate('document.documentElement.scrollWidth <= innerWidth')
     assert page.evaluate(LOOK) == ['1px', 'right', '14.08px']
-    page.set_viewport_size(dict(width=400, height=800)); page.wait_for_timeout(300)
-    assert page.evaluate(SHAPES)[3]['high'] > 1.5*text['high']                                  # narrower, so higher
+    page.set_viewport_size(dict(width=400, height=800))
+    page.wait_for_timeout(300)
+    assert page.evaluate(SHAPES)[3]['high'] > 1.5 * text['high']  # narrower, so higher
+
 
 PLAY = """async source => {
   const start = source.indexOf('const KEEP_DECODED'), end = source.indexOf('function render(');
@@ -96,10 +117,12 @@ PLAY = """async source => {
   return { asked, peak, missing };
 }"""
 
+
 def test_a_film_larger_than_the_browser_keeps(browser):
     "100 chunks of 1 MB where 10 MB are kept: each is there when it is looked at, none is fetched twice, and the limit holds."
     from pathlib import Path
     import srlviz.widgets
-    source = (Path(srlviz.widgets.__path__[0])/'frame_player.js').read_text()
+
+    source = (Path(srlviz.widgets.__path__[0]) / 'frame_player.js').read_text()
     played = browser.new_page().evaluate(PLAY, source)
     assert played['missing'] == 0 and played['asked'] <= 100 and played['peak'] <= 11e6

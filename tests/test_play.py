@@ -1,9 +1,11 @@
 """The third tutorial in a real JupyterLab: PlayWidget by key presses and clicks, EnvironmentExplorer by its menus and its strips; what the page shows, and what the kernel then holds."""
+
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for        # noqa: F401, browser is a fixture
+from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
 
 pytestmark = pytest.mark.browser
-TUTORIAL = ROOT/'nbs/tutorials/03_pomdps.ipynb'
+TUTORIAL = ROOT / 'nbs/tutorials/03_pomdps.ipynb'
+
 
 @pytest.fixture(scope='module')
 def lab(tmp_path_factory):
@@ -11,60 +13,91 @@ def lab(tmp_path_factory):
     yield lab
     lab.close()
 
+
 @pytest.fixture(scope='module')
-def page(browser, lab): return open_page(browser, lab)        # noqa: F811
+def page(browser, lab):
+    return open_page(browser, lab)  # noqa: F811
+
 
 class Board:
     "One PlayWidget: on the page, and in the kernel by its name"
+
     def __init__(self, page, lab, name, k):
         self.page, self.lab, self.name = page, lab, name
         self.whole = page.locator('.srlviz-play').nth(k)
         self.root = self.whole.locator('.srlviz-board')
         self.root.scroll_into_view_if_needed()
         wait_for(lambda: self.root.get_attribute('data-shown') is not None, say='the first picture is drawn')
-    def ask(self, what): return self.lab.ask(f'{self.name}.{what}')
-    def steps(self): return self.ask('recorder.steps')
+
+    def ask(self, what):
+        return self.lab.ask(f'{self.name}.{what}')
+
+    def steps(self):
+        return self.ask('recorder.steps')
+
     def settled(self):
         in_step(self.page)
-        wait_for(lambda: self.root.get_attribute('data-shown') == str(self.ask('board.shown')), say='the page shows what the kernel drew')
+        wait_for(
+            lambda: self.root.get_attribute('data-shown') == str(self.ask('board.shown')),
+            say='the page shows what the kernel drew',
+        )
+
     def begin(self, button):
         "Another game, by a button. Nothing may be pressed before the page has it: a key that was meant for the game before is not played"
         game = self.ask('board.game')
         self.whole.get_by_role('button', name=button).click()
         wait_for(lambda: self.ask('board.game') > game and self.steps() == 0, say=button)
         self.settled()
+
     def choose(self, task):
         "Another task, by the menu"
         self.menu('Task').select_option(task)
         wait_for(lambda: self.ask('task') == f'{task}-easy' and self.steps() == 0, say=task)
         self.settled()
-    def focus(self): self.root.focus()
+
+    def focus(self):
+        self.root.focus()
+
     def press(self, key):
         "A key, and the step that it makes"
         n = self.steps()
         self.page.keyboard.press(key)
         wait_for(lambda: self.steps() == n + 1, say=f'{key} is a step')
         self.settled()
-    def menu(self, label): return self.whole.locator('.widget-dropdown').filter(has=self.page.locator(f'label:text-is("{label}")')).locator('select')
+
+    def menu(self, label):
+        return (
+            self.whole.locator('.widget-dropdown')
+            .filter(has=self.page.locator(f'label:text-is("{label}")'))
+            .locator('select')
+        )
+
     def at(self, x, y):
         "Where on the page a pixel of the picture is"
         self.root.scroll_into_view_if_needed()
         self.settled()
         box, (width, height) = self.root.locator('img').bounding_box(), self.ask('board.size')
-        return box['x'] + x*box['width']/width, box['y'] + y*box['height']/height
+        return box['x'] + x * box['width'] / width, box['y'] + y * box['height'] / height
+
     def click_target(self, action):
         "Press the place of the picture that means an action"
         x0, y0, x1, y1 = next(t['box'] for t in self.ask('board.targets') if t['action'] == action)
         n = self.steps()
-        self.page.mouse.click(*self.at((x0 + x1)/2, (y0 + y1)/2))
+        self.page.mouse.click(*self.at((x0 + x1) / 2, (y0 + y1) / 2))
         wait_for(lambda: self.steps() == n + 1, say=f'a press on {action} is a step')
         assert self.ask("recorder.last(1)[0]['action'].tolist()") == action
         self.settled()
 
+
 @pytest.fixture(scope='module')
-def cards(page, lab): return Board(page, lab, 'cards', 0)
+def cards(page, lab):
+    return Board(page, lab, 'cards', 0)
+
+
 @pytest.fixture(scope='module')
-def mines(page, lab): return Board(page, lab, 'mines', 1)
+def mines(page, lab):
+    return Board(page, lab, 'mines', 1)
+
 
 def test_keys(cards):
     "Each key is the action that the environment gives it"
@@ -73,22 +106,35 @@ def test_keys(cards):
     for key, action in (('h', 3), ('s', 0), ('d', 1), ('c', 2)):
         cards.press(key)
         assert cards.ask("recorder.last(1)[0]['action'].tolist()") == action
-    cards.press('D')                                                     # with shift or caps lock
-    assert cards.page.locator('.jp-Notebook').first.evaluate("n => !n.classList.contains('jp-mod-editMode')")     # no key reached the notebook
+    cards.press('D')  # with shift or caps lock
+    assert cards.page.locator('.jp-Notebook').first.evaluate(
+        "n => !n.classList.contains('jp-mod-editMode')"
+    )  # no key reached the notebook
     rows = cards.whole.locator('tbody tr')
-    wait_for(lambda: rows.count() == 5 and 'diamonds' in rows.first.inner_text(), say='the last steps are listed, the newest first')
+    wait_for(
+        lambda: rows.count() == 5 and 'diamonds' in rows.first.inner_text(),
+        say='the last steps are listed, the newest first',
+    )
+
 
 def test_pointer(cards):
     cards.click_target(2)
     n = cards.steps()
-    cards.page.mouse.click(*cards.at(3, 3))                              # where nothing is
+    cards.page.mouse.click(*cards.at(3, 3))  # where nothing is
     in_step(cards.page)
     assert cards.steps() == n
     box = next(t['box'] for t in cards.ask('board.targets') if t['action'] == 1)
-    cards.page.mouse.move(*cards.at((box[0] + box[2])/2, (box[1] + box[3])/2))
+    cards.page.mouse.move(*cards.at((box[0] + box[2]) / 2, (box[1] + box[3]) / 2))
     ring = cards.root.locator('.srlviz-ring')
     wait_for(lambda: ring.is_visible(), say='what a press would mean is ringed')
-    assert abs(ring.bounding_box()['width'] - (box[2] - box[0])*cards.root.locator('img').bounding_box()['width']/cards.ask('board.size')[0]) < 2
+    assert (
+        abs(
+            ring.bounding_box()['width']
+            - (box[2] - box[0]) * cards.root.locator('img').bounding_box()['width'] / cards.ask('board.size')[0]
+        )
+        < 2
+    )
+
 
 def test_step_back(cards):
     before, n = cards.ask('recorder.total'), cards.steps()
@@ -99,39 +145,52 @@ def test_step_back(cards):
     assert cards.ask('recorder.total') == before and cards.ask('recorder.undone') == 1
     cards.settled()
 
+
 def test_curtain(cards):
     "The hidden state is shown only when it is asked for, and the recording tells that it was"
     wide = cards.ask('board.size')[0]
     assert cards.ask("recording().meta['looked'][-1]") is False
     box = cards.whole.get_by_role('checkbox', name='show what is true')
     box.check()
-    wait_for(lambda: cards.ask('reveal') is True and cards.ask('board.size')[0] > 1.5*wide)
+    wait_for(lambda: cards.ask('reveal') is True and cards.ask('board.size')[0] > 1.5 * wide)
     cards.settled()
-    wait_for(lambda: cards.root.locator('img').evaluate('i => i.naturalWidth') == cards.ask('board.size')[0], say='the picture holds both panels')
-    cards.whole.screenshot(path=SHOTS/'play_cards.png')
+    wait_for(
+        lambda: cards.root.locator('img').evaluate('i => i.naturalWidth') == cards.ask('board.size')[0],
+        say='the picture holds both panels',
+    )
+    cards.whole.screenshot(path=SHOTS / 'play_cards.png')
     box.uncheck()
     wait_for(lambda: cards.ask('board.size')[0] == wide)
     cards.settled()
     assert cards.ask("recording().meta['looked'][-1]") is True
 
+
 def test_a_whole_game(cards):
     "To its end by keys; Enter begins the next; both are recorded"
     cards.begin('new game')
-    seed = cards.ask('seed')                                             # the board has the keyboard: nobody has to press in it first
-    while not cards.ask('recorder.ended'): cards.page.keyboard.press('sdch'[cards.steps() % 4])
+    seed = cards.ask('seed')  # the board has the keyboard: nobody has to press in it first
+    while not cards.ask('recorder.ended'):
+        cards.page.keyboard.press('sdch'[cards.steps() % 4])
     cards.settled()
     wait_for(lambda: 'over after 51 steps' in cards.root.locator('.srlviz-over').inner_text(), say='the page says so')
-    cards.whole.screenshot(path=SHOTS/'play_over.png')
-    cards.page.keyboard.press('h')                                       # too late: nothing happens
+    cards.whole.screenshot(path=SHOTS / 'play_over.png')
+    cards.page.keyboard.press('h')  # too late: nothing happens
     cards.page.keyboard.press('Enter')
     wait_for(lambda: cards.ask('seed') == seed + 1 and cards.steps() == 0, say='the next game')
-    assert cards.ask('recording().lengths.tolist()')[-1] == 51 and cards.ask("recording()[len(cards.recording()) - 1].ended") == 'terminated'
+    assert (
+        cards.ask('recording().lengths.tolist()')[-1] == 51
+        and cards.ask("recording()[len(cards.recording()) - 1].ended") == 'terminated'
+    )
+
 
 def test_a_game_is_a_recording(cards, lab):
     "Saved and loaded, it is the same"
     keep = "(lambda a, b: [a.meta == b.meta, a[0].actions.tolist() == b[0].actions.tolist(), bool((a[0].obs['frame'][:] == b[0].obs['frame'][:]).all())])"
     load = "__import__('srlviz.core.recordings', fromlist=['x']).load_recording"
-    assert lab.ask(f"{keep}(cards.recording(), {load}(cards.recording().save(__import__('tempfile').mkdtemp() + '/mine.npz')))") == [True, True, True]
+    assert lab.ask(
+        f"{keep}(cards.recording(), {load}(cards.recording().save(__import__('tempfile').mkdtemp() + '/mine.npz')))"
+    ) == [True, True, True]
+
 
 def test_another_task(cards):
     "By the menu: a maze, walked with the arrow keys; a key that is held never runs ahead"
@@ -141,11 +200,14 @@ def test_another_task(cards):
         cards.press(key)
         assert cards.ask("recorder.last(1)[0]['action'].tolist()") == action
     before = cards.steps()
-    cards.root.evaluate("r => { for (let i = 0; i < 30; i++) r.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', repeat: i > 0, bubbles: true })) }")
+    cards.root.evaluate(
+        "r => { for (let i = 0; i < 30; i++) r.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', repeat: i > 0, bubbles: true })) }"
+    )
     wait_for(lambda: cards.steps() > before)
     cards.settled()
     assert cards.steps() == before + 1
-    cards.whole.screenshot(path=SHOTS/'play_maze.png')
+    cards.whole.screenshot(path=SHOTS / 'play_maze.png')
+
 
 def test_a_slider(cards):
     "A pendulum: an action between two bounds, by slider and by key"
@@ -161,7 +223,8 @@ def test_a_slider(cards):
     cards.focus()
     cards.press('ArrowDown')
     assert cards.ask("recorder.last(1)[0]['action'].tolist()") == [0]
-    cards.whole.screenshot(path=SHOTS/'play_pendulum.png')
+    cards.whole.screenshot(path=SHOTS / 'play_pendulum.png')
+
 
 def test_a_board(mines):
     "A tile by the pointer, and another by arrows and Enter"
@@ -169,19 +232,28 @@ def test_a_board(mines):
     mines.page.mouse.move(5, 5)
     mines.settled()
     mines.focus()
-    mines.page.keyboard.press('ArrowRight')                              # the first key shows where it is
+    mines.page.keyboard.press('ArrowRight')  # the first key shows where it is
     ring = mines.root.locator('.srlviz-ring')
     wait_for(lambda: ring.is_visible(), say='the keyboard has a place')
-    for key in ('ArrowRight', 'ArrowDown'): mines.page.keyboard.press(key)
+    for key in ('ArrowRight', 'ArrowDown'):
+        mines.page.keyboard.press(key)
     mines.press('Enter')
     assert mines.ask("recorder.last(1)[0]['action'].tolist()") == [1, 1]
-    mines.whole.screenshot(path=SHOTS/'play_mines.png')
+    mines.whole.screenshot(path=SHOTS / 'play_mines.png')
 
-PLAYED = '(explorer.task, explorer.policy, explorer.seed) in explorer.played'     # JupyterLab plays in a thread beside what is asked here
+
+PLAYED = '(explorer.task, explorer.policy, explorer.seed) in explorer.played'  # JupyterLab plays in a thread beside what is asked here
+
 
 def menu(page, name):
-    in_step(page)                                                        # the kernel may have sent other choices
-    return page.locator('.srlviz-environment-explorer .widget-dropdown').filter(has=page.locator(f'label:text-is("{name}")')).locator('select')
+    in_step(page)  # the kernel may have sent other choices
+    return (
+        page.locator('.srlviz-environment-explorer .widget-dropdown')
+        .filter(has=page.locator(f'label:text-is("{name}")'))
+        .locator('select')
+    )
+
+
 def explorer(page):
     player = page.locator('.srlviz-environment-explorer .srlviz-player')
     player.scroll_into_view_if_needed()
@@ -189,66 +261,113 @@ def explorer(page):
     in_step(page)
     return player
 
+
 def test_policies(page, lab):
     "The same seed, played by others; their means stand side by side"
     explorer(page)
     for name in ('same', 'oracle', 'random'):
         menu(page, 'Policy').select_option(name)
-        wait_for(lambda: lab.ask('explorer.policy') == name and lab.ask(f'{PLAYED} and len(explorer.rollout.episode)') == 51, say=name)
+        wait_for(
+            lambda: lab.ask('explorer.policy') == name and lab.ask(f'{PLAYED} and len(explorer.rollout.episode)') == 51,
+            say=name,
+        )
     status = page.locator('.srlviz-environment-explorer .srlviz-status')
-    wait_for(lambda: all(p in status.inner_text() for p in ('remember +1', 'oracle +1', 'random −')), say='all means are told')
+    wait_for(
+        lambda: all(p in status.inner_text() for p in ('remember +1', 'oracle +1', 'random −')),
+        say='all means are told',
+    )
+
 
 def test_linked(page, lab):
     "A press in the strips moves the picture; the space bar plays it; the cursor follows"
     player, strips = explorer(page), page.locator('.srlviz-environment-explorer .srlviz-plot')
     graph = strips.locator('.js-plotly-plot')
-    wait_for(lambda: graph.count() and graph.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the strips are drawn')
+    wait_for(
+        lambda: graph.count() and graph.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the strips are drawn'
+    )
     strips.scroll_into_view_if_needed()
     in_step(page)
-    x, y = graph.evaluate("g => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(30), r.top + l.yaxis3._offset + 12] }")
+    x, y = graph.evaluate(
+        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(30), r.top + l.yaxis3._offset + 12] }"
+    )
     page.mouse.click(x, y)
-    wait_for(lambda: player.get_attribute('data-frame') == '30' and lab.ask('explorer.t') == 30 and strips.get_attribute('data-cursor') == '30', say='picture, kernel and line are at 30')
+    wait_for(
+        lambda: (
+            player.get_attribute('data-frame') == '30'
+            and lab.ask('explorer.t') == 30
+            and strips.get_attribute('data-cursor') == '30'
+        ),
+        say='picture, kernel and line are at 30',
+    )
     player.locator('.srlviz-stage').click()
     page.keyboard.press('Space')
     wait_for(lambda: int(player.get_attribute('data-frame')) > 33, say='it plays')
     page.keyboard.press('Space')
-    t = wait_for(lambda: (t := int(player.get_attribute('data-frame'))) == lab.ask('explorer.t') == int(strips.get_attribute('data-cursor')) and t, say='all stop at one step')
+    t = wait_for(
+        lambda: (
+            (t := int(player.get_attribute('data-frame')))
+            == lab.ask('explorer.t')
+            == int(strips.get_attribute('data-cursor'))
+            and t
+        ),
+        say='all stop at one step',
+    )
     assert t > 33
-    page.locator('.srlviz-environment-explorer').screenshot(path=SHOTS/'explorer_cards.png')
+    page.locator('.srlviz-environment-explorer').screenshot(path=SHOTS / 'explorer_cards.png')
+
 
 def test_hidden(page, lab):
     player = explorer(page)
     player.get_by_role('button', name='asked', exact=True).click()
-    wait_for(lambda: lab.ask('explorer.factor') == 'asked' and lab.ask('len(explorer.plot.figure.data[2].y)') == 1, say='a press on a row shows it alone')
+    wait_for(
+        lambda: lab.ask('explorer.factor') == 'asked' and lab.ask('len(explorer.plot.figure.data[2].y)') == 1,
+        say='a press on a row shows it alone',
+    )
     box = page.locator('.srlviz-environment-explorer').get_by_role('checkbox')
     t, wide = lab.ask('explorer.t'), player.locator('canvas').first.evaluate('c => c.width')
     box.uncheck()
-    wait_for(lambda: player.locator('canvas').first.evaluate('c => c.width') < wide and lab.ask('explorer.reveal') is False, say='the curtain is closed')
+    wait_for(
+        lambda: player.locator('canvas').first.evaluate('c => c.width') < wide and lab.ask('explorer.reveal') is False,
+        say='the curtain is closed',
+    )
     in_step(page)
     wait_for(lambda: int(player.get_attribute('data-frame')) == t, say='at the same step')
     assert not player.get_by_role('button', name='asked', exact=True).count()
     box.check()
     wait_for(lambda: lab.ask('explorer.reveal'))
 
+
 def test_another_world(page, lab):
     menu(page, 'Task').select_option('LabyrinthEscape')
     wait_for(lambda: lab.ask('explorer.task') == 'LabyrinthEscape-easy', say='the menu sets the task')
     menu(page, 'Policy').select_option('oracle')
-    wait_for(lambda: lab.ask(f'[explorer.policy, {PLAYED} and explorer.rollout.episode.ended]') == ['oracle', 'terminated'], say='it finds the way out')
+    wait_for(
+        lambda: lab.ask(f'[explorer.policy, {PLAYED} and explorer.rollout.episode.ended]') == ['oracle', 'terminated'],
+        say='it finds the way out',
+    )
     player = explorer(page)
-    page.locator('.srlviz-environment-explorer input[type=number]').first.fill('5'); page.keyboard.press('Enter')
+    page.locator('.srlviz-environment-explorer input[type=number]').first.fill('5')
+    page.keyboard.press('Enter')
     wait_for(lambda: lab.ask('explorer.seed') == 5, say='another seed')
     menu(page, 'Episode').select_option(index=2)
     wait_for(lambda: lab.ask('explorer.episode') == 2)
-    in_step(page)                                                        # a key before that is meant for the episode before
+    in_step(page)  # a key before that is meant for the episode before
     player.locator('.srlviz-stage').click()
     page.keyboard.press('End')
-    wait_for(lambda: lab.ask('explorer.t') == lab.ask('len(explorer.rollout.episode)') == int(player.get_attribute('data-frame')), say='the moment after the last action')
-    page.locator('.srlviz-environment-explorer').screenshot(path=SHOTS/'explorer_maze.png')
-    lab.ask("[setattr(explorer, 'episode', 1), setattr(explorer, 't', 7)]")       # in one go, while the page still opens the episode
+    wait_for(
+        lambda: (
+            lab.ask('explorer.t') == lab.ask('len(explorer.rollout.episode)') == int(player.get_attribute('data-frame'))
+        ),
+        say='the moment after the last action',
+    )
+    page.locator('.srlviz-environment-explorer').screenshot(path=SHOTS / 'explorer_maze.png')
+    lab.ask(
+        "[setattr(explorer, 'episode', 1), setattr(explorer, 't', 7)]"
+    )  # in one go, while the page still opens the episode
     wait_for(lambda: player.get_attribute('data-frame') == '7', say='the page shows that step')
     in_step(page)
     assert lab.ask('[explorer.episode, explorer.t]') == [1, 7] and player.get_attribute('data-frame') == '7'
+
 
 def test_alone(page):
     "No request left this machine, and no script failed"

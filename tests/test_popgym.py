@@ -1,4 +1,5 @@
 """Held against popgym 1.0.7 itself: its hidden state is put into an environment of ours, the same actions are played, and everything must be equal."""
+
 import warnings
 
 import gymnasium
@@ -18,10 +19,12 @@ with warnings.catch_warnings():
 import popgym_cards, popgym_control, popgym_games, popgym_mazes
 
 PARTS = popgym_cards, popgym_control, popgym_games, popgym_mazes
-INJECT = {name: put for part in PARTS for name, put in part.INJECT.items()}               # (their environment, our record): the same moment
-LEGACY = {name for part in PARTS for name in part.LEGACY}                                 # compared with its defects as they were
+INJECT = {
+    name: put for part in PARTS for name, put in part.INJECT.items()
+}  # (their environment, our record): the same moment
+LEGACY = {name for part in PARTS for name in part.LEGACY}  # compared with its defects as they were
 pytestmark = pytest.mark.filterwarnings('ignore:Maze environments have been shown')
-OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]                  # without aliases
+OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]  # without aliases
 EPISODES = 20
 
 
@@ -32,7 +35,8 @@ def theirs_of(task: str):
 
 def equal(a, b) -> bool:
     "Equal values in equal nests, to the last bit."
-    if isinstance(a, tuple): return isinstance(b, tuple) and len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, tuple):
+        return isinstance(b, tuple) and len(a) == len(b) and all(map(equal, a, b))
     return np.shape(a) == np.shape(b) and np.array_equal(a, b)
 
 
@@ -40,21 +44,30 @@ def equal(a, b) -> bool:
 def test_same_as_popgym(task):
     "Observation, reward, both ends and the Markov state of every step, and the paper's observation, of 20 episodes under random actions."
     name = task.split('-')[0]
-    theirs, ours, flat = theirs_of(task), make_task(task, legacy=name in LEGACY), make_task(task, legacy=name in LEGACY, flat=True)
+    theirs, ours, flat = (
+        theirs_of(task),
+        make_task(task, legacy=name in LEGACY),
+        make_task(task, legacy=name in LEGACY, flat=True),
+    )
     paper = popgym.wrappers.Antialias(popgym.wrappers.PreviousAction(theirs))
     for seed in range(EPISODES):
         seen, _ = paper.reset(seed=seed)
         ours.reset(seed=seed)
         INJECT[name](theirs, ours.record[0])
-        row, last = flat.restore(ours.snapshot()), (ours._observe(), 0., False, False)
+        row, last = flat.restore(ours.snapshot()), (ours._observe(), 0.0, False, False)
         theirs.action_space.seed(seed)
         step = 0
         while True:
             obs = seen[:-2] if isinstance(theirs.observation_space, gymnasium.spaces.Tuple) else seen[0]
             assert equal(obs, last[0]), f"seed {seed}, step {step}: popgym shows {obs}, ours {last[0]}"
-            assert equal(gymnasium.spaces.flatten(paper.observation_space, seen).astype(np.float32), row), f"seed {seed}, step {step}: one-hot"
-            assert equal(theirs.get_state(), ours.get_state()), f"seed {seed}, step {step}: state {theirs.get_state()}, ours {ours.get_state()}"
-            if last[2] or last[3]: break
+            assert equal(gymnasium.spaces.flatten(paper.observation_space, seen).astype(np.float32), row), (
+                f"seed {seed}, step {step}: one-hot"
+            )
+            assert equal(theirs.get_state(), ours.get_state()), (
+                f"seed {seed}, step {step}: state {theirs.get_state()}, ours {ours.get_state()}"
+            )
+            if last[2] or last[3]:
+                break
             action = theirs.action_space.sample()
             seen, *end, _ = paper.step(action)
             *last, _ = ours.step(action)
@@ -73,13 +86,17 @@ def test_random_return_is_popgyms(task):
     envs.reset(seed=0)
     envs.action_space.seed(0)
     total, begun = np.zeros(256), np.zeros(256, bool)
-    for _ in range(envs.max_steps):                                  # the first episode of each, so that short ones do not count more
+    for _ in range(envs.max_steps):  # the first episode of each, so that short ones do not count more
         _, rewards, terminated, truncated, _ = envs.step(envs.action_space.sample())
         total += np.where(begun, 0, rewards)
         begun |= terminated | truncated
     assert begun.all()
     row, n = REFERENCE.loc[task], len(total)
     m = row.random_episodes
-    pooled = np.sqrt(((n - 1)*total.var(ddof=1) + (m - 1)*row.random_return_std**2)/(n + m - 2))     # one spread for both: a dozen of popgym's mazes may hold none of the rare escapes
-    error = pooled*np.sqrt(1/n + 1/m)
-    assert abs(total.mean() - row.random_return) <= 3*error + 5e-5, f"{total.mean():.4f}, popgym {row.random_return:.4f} +- {error:.4f}"
+    pooled = np.sqrt(
+        ((n - 1) * total.var(ddof=1) + (m - 1) * row.random_return_std**2) / (n + m - 2)
+    )  # one spread for both: a dozen of popgym's mazes may hold none of the rare escapes
+    error = pooled * np.sqrt(1 / n + 1 / m)
+    assert abs(total.mean() - row.random_return) <= 3 * error + 5e-5, (
+        f"{total.mean():.4f}, popgym {row.random_return:.4f} +- {error:.4f}"
+    )

@@ -1,4 +1,5 @@
 """Other people's layouts: what is written comes back through files that were renamed, shuffled, re-encoded and broken in between; LeRobot's is read by its own metadata."""
+
 import json
 
 import numpy as np
@@ -16,24 +17,57 @@ from srlviz.envs.sensors import sensor_table
 NAMES = list(sensor_table()['name'])
 SPLIT = ['fit', 'valid', 'probe', 'test']
 
+
 @pytest.fixture(scope='module')
 def flights():
     "Four approaches from 600 m before the threshold, at four airports; of the first only the eight seconds before its touchdown. A frame is a ramp whose lightness tells it from its neighbours."
     ends = [runways()[k][0] for k in ('KSEA', 'EGLL', 'RJTT', 'YSSY')]
-    episodes = [fly(i, camera=False, runway=end, distance=600., events=(), wind_speed=5., gust=0.) for i, end in enumerate(ends)]
-    ramp = 2*np.add.outer(np.arange(32), np.arange(32))[..., None]
-    def first(e, n, **other): return Episode({'sensors': e.obs['sensors'][:n], 'frame': np.stack([(ramp + 37*t % 90).repeat(3, 2) for t in range(min(n, len(e)))]).astype(np.uint8)}, factors={k: v[:n] if v.shape else v for k, v in e.factors.items()} | other)
-    whole = [first(e, 100) for e in episodes[1:]]                             # to some seconds after the touchdown
-    return Recording([first(episodes[0], 40, **{k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}), *whole], name='four', hz=5, split=SPLIT)
+    episodes = [
+        fly(i, camera=False, runway=end, distance=600.0, events=(), wind_speed=5.0, gust=0.0)
+        for i, end in enumerate(ends)
+    ]
+    ramp = 2 * np.add.outer(np.arange(32), np.arange(32))[..., None]
 
-def lines(path): return [row.split(',') for row in path.read_text().splitlines()]
-def rewrite(path, rows): path.write_text('\n'.join(map(','.join, rows)) + '\n')
-def by_name(recording): return {str(np.asarray(e.factors['airport'])): e for e in recording}
-def psnr(a, b): return 10*np.log10(255**2/max(np.mean((np.asarray(a, float) - np.asarray(b, float))**2), 1e-9))
+    def first(e, n, **other):
+        return Episode(
+            {
+                'sensors': e.obs['sensors'][:n],
+                'frame': np.stack([(ramp + 37 * t % 90).repeat(3, 2) for t in range(min(n, len(e)))]).astype(np.uint8),
+            },
+            factors={k: v[:n] if v.shape else v for k, v in e.factors.items()} | other,
+        )
+
+    whole = [first(e, 100) for e in episodes[1:]]  # to some seconds after the touchdown
+    return Recording(
+        [
+            first(episodes[0], 40, **{k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}),
+            *whole,
+        ],
+        name='four',
+        hz=5,
+        split=SPLIT,
+    )
+
+
+def lines(path):
+    return [row.split(',') for row in path.read_text().splitlines()]
+
+
+def rewrite(path, rows):
+    path.write_text('\n'.join(map(','.join, rows)) + '\n')
+
+
+def by_name(recording):
+    return {str(np.asarray(e.factors['airport'])): e for e in recording}
+
+
+def psnr(a, b):
+    return 10 * np.log10(255**2 / max(np.mean((np.asarray(a, float) - np.asarray(b, float)) ** 2), 1e-9))
+
 
 @pytest.mark.parametrize('film', ['jpg', 'mp4'])
 def test_round_trip(film, flights, tmp_path):
-    back = read_published(export_published(flights, tmp_path/'out', film=film))
+    back = read_published(export_published(flights, tmp_path / 'out', film=film))
     assert back.hz == 5 and sorted(back.lengths) == sorted(flights.lengths) and back.meta['columns'] == NAMES
     ours, theirs = by_name(flights), by_name(back)
     assert dict(zip((e.name.split('/')[0] for e in back), back.split)) == dict(zip(ours, SPLIT))
@@ -42,26 +76,34 @@ def test_round_trip(film, flights, tmp_path):
         assert b.obs['sensors'].dtype == np.float32 and (b.obs['sensors'] == e.obs['sensors']).all()
         assert b.obs['frame'].shape == e.obs['frame'].shape and psnr(b.obs['frame'], e.obs['frame']) > 25
         at = np.random.default_rng(0).permutation(len(e))[:9]
-        assert (b.obs['frame'][at] == np.asarray(b.obs['frame'])[at]).all() and (b.obs['frame'][5:9] == np.asarray(b.obs['frame'])[5:9]).all()
+        assert (b.obs['frame'][at] == np.asarray(b.obs['frame'])[at]).all() and (
+            b.obs['frame'][5:9] == np.asarray(b.obs['frame'])[5:9]
+        ).all()
+
 
 def test_again_from_what_was_read(flights, tmp_path):
-    first = read_published(export_published(flights, tmp_path/'a', targets={}))
-    second = read_published(export_published(first, tmp_path/'b', targets={}))
+    first = read_published(export_published(flights, tmp_path / 'a', targets={}))
+    second = read_published(export_published(first, tmp_path / 'b', targets={}))
     assert [e.name for e in first] == [e.name for e in second] and (first.split == second.split).all()
     assert all((a.obs['sensors'] == b.obs['sensors']).all() for a, b in zip(first, second))
-    saved = first.save(tmp_path/'kept')
+    saved = first.save(tmp_path / 'kept')
     from srlviz.core.recordings import load_recording
+
     assert (load_recording(saved)[1].obs['sensors'] == first[1].obs['sensors']).all()
 
+
 def test_without_film(flights, tmp_path):
-    bare = Recording([Episode({'sensors': e.obs['sensors']}, factors=dict(e.factors)) for e in flights], hz=5, split=SPLIT)
-    back = read_published(export_published(bare, tmp_path/'out'))
+    bare = Recording(
+        [Episode({'sensors': e.obs['sensors']}, factors=dict(e.factors)) for e in flights], hz=5, split=SPLIT
+    )
+    back = read_published(export_published(bare, tmp_path / 'out'))
     assert list(back[0].obs) == ['sensors'] and back.n_steps == bare.n_steps
-    assert list(read_published(export_published(flights, tmp_path/'film'), frames=False)[0].obs) == ['sensors']
+    assert list(read_published(export_published(flights, tmp_path / 'film'), frames=False)[0].obs) == ['sensors']
+
 
 @pytest.mark.parametrize('way', ['{}[{}]', '{}_{}', '{}{}'])
 def test_column_names_and_order(way, flights, tmp_path):
-    out = export_published(flights[:1], tmp_path/'out', targets={})
+    out = export_published(flights[:1], tmp_path / 'out', targets={})
     path = next(out.rglob('X.csv'))
     table = sensor_table()
     other = [n if n == r else way.format(r, i) for n, r, i in zip(table['name'], table['dataref'], table['index'])]
@@ -71,16 +113,18 @@ def test_column_names_and_order(way, flights, tmp_path):
     some = [other[7], NAMES[900]]
     assert (read_published(out, columns=some)[0].obs['sensors'] == flights[0].obs['sensors'][:, [7, 900]]).all()
 
+
 def test_a_frame_of_pandas(flights, tmp_path):
     "An index column, a byte order mark, Windows' line ends: a table as others write it."
-    out = export_published(flights[:1], tmp_path/'out', targets={})
+    out = export_published(flights[:1], tmp_path / 'out', targets={})
     path = next(out.rglob('X.csv'))
     pd.read_csv(path, dtype=str).to_csv(path, encoding='utf-8-sig', lineterminator='\r\n')
     assert (read_published(out)[0].obs['sensors'] == flights[0].obs['sensors']).all()
     assert read_published(out, columns='file').meta['columns'] == NAMES
 
+
 def test_tasks(flights, tmp_path):
-    out = export_published(flights, tmp_path/'out', segment=20)
+    out = export_published(flights, tmp_path / 'out', segment=20)
     ours = by_name(flights)
     for task in ('windflaw', 'turbulence', 'failures', 'autoregression', 'landing'):
         r = read_published(out, task=task)
@@ -89,184 +133,359 @@ def test_tasks(flights, tmp_path):
         for e in r:
             whole = np.asarray(ours[e.name.split('/')[0]].obs['sensors'])
             X, start = e.obs['sensors'], int(np.flatnonzero((whole == e.obs['sensors'][0]).all(1))[0])
-            assert len(e) <= 20 and (X == whole[start:start + len(e)]).all() and e.obs['frame'].shape[0] == len(e)
-            if task == 'autoregression': assert [float(e.factors[n]) for n in NAMES[1:]] == whole[start + len(e), 1:].tolist()
-            else: assert list(e.factors)[2:] == list(TARGETS[task])
-            if task == 'windflaw': assert e.factors['sim/weather/wind_speed_kt'] == ours[e.name.split('/')[0]].factors['wind_speed_kt'][start + len(e) - 1]
-            if task == 'landing': assert start + len(e) <= 5*ours[e.name.split('/')[0]].factors['touchdown_t'] + 1
+            assert len(e) <= 20 and (X == whole[start : start + len(e)]).all() and e.obs['frame'].shape[0] == len(e)
+            if task == 'autoregression':
+                assert [float(e.factors[n]) for n in NAMES[1:]] == whole[start + len(e), 1:].tolist()
+            else:
+                assert list(e.factors)[2:] == list(TARGETS[task])
+            if task == 'windflaw':
+                assert (
+                    e.factors['sim/weather/wind_speed_kt']
+                    == ours[e.name.split('/')[0]].factors['wind_speed_kt'][start + len(e) - 1]
+                )
+            if task == 'landing':
+                assert start + len(e) <= 5 * ours[e.name.split('/')[0]].factors['touchdown_t'] + 1
+
 
 def test_same_seed_same_segments(flights, tmp_path):
-    a, b, c = (export_published(flights, tmp_path/str(k), film='mp4', segment=20, seed=k//2) for k in range(3))
+    a, b, c = (export_published(flights, tmp_path / str(k), film='mp4', segment=20, seed=k // 2) for k in range(3))
     files = sorted(p.relative_to(a) for p in a.rglob('*') if p.is_file())
-    assert [str(f) for f in files if (a/f).read_bytes() != (b/f).read_bytes()] == []
-    assert any((a/f).read_bytes() != (c/f).read_bytes() for f in files if (c/f).exists())
+    assert [str(f) for f in files if (a / f).read_bytes() != (b / f).read_bytes()] == []
+    assert any((a / f).read_bytes() != (c / f).read_bytes() for f in files if (c / f).exists())
+
 
 def test_opening_reads_no_table(flights, tmp_path):
-    out = export_published(flights, tmp_path/'out', targets={})
-    for path in sorted(out.rglob('X.csv'))[1:]: path.write_text('rubbish')
+    out = export_published(flights, tmp_path / 'out', targets={})
+    for path in sorted(out.rglob('X.csv'))[1:]:
+        path.write_text('rubbish')
     r = read_published(out)
     assert r.n_steps == flights.n_steps
-    with pytest.raises(ValueError, match='X.csv lacks 1090 of 1090 columns'): np.asarray(r[2].obs['sensors'])
+    with pytest.raises(ValueError, match='X.csv lacks 1090 of 1090 columns'):
+        np.asarray(r[2].obs['sensors'])
 
-def cut(path, share=.5): path.write_bytes(path.read_bytes()[:int(share*path.stat().st_size)])
+
+def cut(path, share=0.5):
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+
+
 def cell(path, row, column, value):
-    rows = lines(path); rows[row][rows[0].index(column)] = value; rewrite(path, rows)
-def drop(path, column): rewrite(path, [row[:column] + row[column + 1:] for row in lines(path)])
+    rows = lines(path)
+    rows[row][rows[0].index(column)] = value
+    rewrite(path, rows)
+
+
+def drop(path, column):
+    rewrite(path, [row[:column] + row[column + 1 :] for row in lines(path)])
+
 
 FAULTS = {
-    'cut table': (lambda d: cut(d/'X.csv'), r'KSEA/flight0/X.csv, line \d+: \d+ cells, expected 1090; the file is truncated'),
-    'a column too few': (lambda d: drop(d/'X.csv', 7), f'KSEA/flight0/X.csv lacks 1 of 1090 columns: {NAMES[7]}$'),
-    'NaN': (lambda d: cell(d/'X.csv', 3, NAMES[9], 'nan'), f"X.csv, line 4, column '{NAMES[9]}': nan .*finite=False"),
-    'empty': (lambda d: cell(d/'X.csv', 3, NAMES[9], ''), f"X.csv, line 4, column '{NAMES[9]}': nan"),
-    'infinity': (lambda d: cell(d/'X.csv', 2, NAMES[1], '-inf'), f"X.csv, line 3, column '{NAMES[1]}': -inf"),
-    'word': (lambda d: cell(d/'X.csv', 5, NAMES[2], 'high'), f"X.csv, line 6, column '{NAMES[2]}': expected a number, got 'high'"),
-    'no table': (lambda d: (d/'X.csv').unlink(), 'KSEA/flight0 holds neither X_modified.csv nor X.csv'),
-    'a column twice': (lambda d: rewrite(d/'X.csv', [r + [NAMES[3] if not i else '0'] for i, r in enumerate(lines(d/'X.csv'))]), f"X.csv .*columns 3 and 1090 are both '{NAMES[3]}'"),
-    'a frame too few': (lambda d: (d/'data_3.jpg').unlink(), r'X.csv has (\d+) rows, but there are \d+ frames.*trim=True'),
-    'no frames': (lambda d: [p.unlink() for p in d.glob('*.jpg')], 'KSEA/flight0 has no frames, but .* has; pass frames=False'),
-    'cut picture': (lambda d: cut(d/'data_3.jpg'), 'data_3.jpg is damaged, or not a picture'),
-    'picture of another size': (lambda d: Image.new('RGB', (8, 9)).save(d/'data_3.jpg'), 'data_3.jpg is 8 x 9, data_0.jpg is 32 x 32'),
-    'two videos': (lambda d: [p.unlink() for p in d.glob('*.jpg')] + [(d/n).touch() for n in ('a.mp4', 'b.avi')], 'flight0 holds 2 videos, expected one: a.mp4, b.avi'),
-    'only normalised': (lambda d: (d/'X.csv').rename(d/'X_modified.csv'), 'flight0 has only X_modified.csv, but .* has X.csv: one is normalised|flight1 has only X.csv'),
-    'splits cut': (lambda d: cut(d.parents[1]/'splits.json'), 'splits.json is damaged, or not like .*"train"'),
-    'splits without val': (lambda d: (d.parents[1]/'splits.json').write_text('{"train": []}'), "splits.json is damaged, or not like .*KeyError: 'val'"),
-    'airport in two splits': (lambda d: (d.parents[1]/'splits.json').write_text('{"train": ["KSEA"], "val": ["KSEA"], "test": {"train": [], "val": []}}'), "the airport 'KSEA' is in two splits"),
+    'cut table': (
+        lambda d: cut(d / 'X.csv'),
+        r'KSEA/flight0/X.csv, line \d+: \d+ cells, expected 1090; the file is truncated',
+    ),
+    'a column too few': (lambda d: drop(d / 'X.csv', 7), f'KSEA/flight0/X.csv lacks 1 of 1090 columns: {NAMES[7]}$'),
+    'NaN': (lambda d: cell(d / 'X.csv', 3, NAMES[9], 'nan'), f"X.csv, line 4, column '{NAMES[9]}': nan .*finite=False"),
+    'empty': (lambda d: cell(d / 'X.csv', 3, NAMES[9], ''), f"X.csv, line 4, column '{NAMES[9]}': nan"),
+    'infinity': (lambda d: cell(d / 'X.csv', 2, NAMES[1], '-inf'), f"X.csv, line 3, column '{NAMES[1]}': -inf"),
+    'word': (
+        lambda d: cell(d / 'X.csv', 5, NAMES[2], 'high'),
+        f"X.csv, line 6, column '{NAMES[2]}': expected a number, got 'high'",
+    ),
+    'no table': (lambda d: (d / 'X.csv').unlink(), 'KSEA/flight0 holds neither X_modified.csv nor X.csv'),
+    'a column twice': (
+        lambda d: rewrite(d / 'X.csv', [r + [NAMES[3] if not i else '0'] for i, r in enumerate(lines(d / 'X.csv'))]),
+        f"X.csv .*columns 3 and 1090 are both '{NAMES[3]}'",
+    ),
+    'a frame too few': (
+        lambda d: (d / 'data_3.jpg').unlink(),
+        r'X.csv has (\d+) rows, but there are \d+ frames.*trim=True',
+    ),
+    'no frames': (
+        lambda d: [p.unlink() for p in d.glob('*.jpg')],
+        'KSEA/flight0 has no frames, but .* has; pass frames=False',
+    ),
+    'cut picture': (lambda d: cut(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not a picture'),
+    'picture of another size': (
+        lambda d: Image.new('RGB', (8, 9)).save(d / 'data_3.jpg'),
+        'data_3.jpg is 8 x 9, data_0.jpg is 32 x 32',
+    ),
+    'two videos': (
+        lambda d: [p.unlink() for p in d.glob('*.jpg')] + [(d / n).touch() for n in ('a.mp4', 'b.avi')],
+        'flight0 holds 2 videos, expected one: a.mp4, b.avi',
+    ),
+    'only normalised': (
+        lambda d: (d / 'X.csv').rename(d / 'X_modified.csv'),
+        'flight0 has only X_modified.csv, but .* has X.csv: one is normalised|flight1 has only X.csv',
+    ),
+    'splits cut': (lambda d: cut(d.parents[1] / 'splits.json'), 'splits.json is damaged, or not like .*"train"'),
+    'splits without val': (
+        lambda d: (d.parents[1] / 'splits.json').write_text('{"train": []}'),
+        "splits.json is damaged, or not like .*KeyError: 'val'",
+    ),
+    'airport in two splits': (
+        lambda d: (d.parents[1] / 'splits.json').write_text(
+            '{"train": ["KSEA"], "val": ["KSEA"], "test": {"train": [], "val": []}}'
+        ),
+        "the airport 'KSEA' is in two splits",
+    ),
 }
+
 
 @pytest.mark.parametrize('fault', FAULTS)
 def test_faults_are_named(fault, flights, tmp_path):
     plant, message = FAULTS[fault]
-    out = export_published(flights[:2], tmp_path/'out', targets={})
-    plant(out/'KSEA'/'flight0')
+    out = export_published(flights[:2], tmp_path / 'out', targets={})
+    plant(out / 'KSEA' / 'flight0')
     with pytest.raises(ValueError, match=message):
-        for e in read_published(out): np.asarray(e.obs['sensors']), np.asarray(e.obs['frame'])
+        for e in read_published(out):
+            np.asarray(e.obs['sensors']), np.asarray(e.obs['frame'])
+
 
 @pytest.mark.parametrize('name', ['data.mp4', 'data.mkv'])
 def test_cut_video(name, flights, tmp_path):
-    out = export_published(flights[:1], tmp_path/'out', film='mp4', targets={})
-    folder = out/'KSEA'/'flight0'
-    if name == 'data.mkv': remux(folder/'data.mp4', folder/name)
+    out = export_published(flights[:1], tmp_path / 'out', film='mp4', targets={})
+    folder = out / 'KSEA' / 'flight0'
+    if name == 'data.mkv':
+        remux(folder / 'data.mp4', folder / name)
     assert (np.asarray(read_published(out)[0].obs['frame'][3:5])).shape == (2, 32, 32, 3)
-    cut(folder/name)
-    with pytest.raises(ValueError, match=f'{name} is damaged, or not a video|has .* rows, but there are'): np.asarray(read_published(out)[0].obs['sensors'])
+    cut(folder / name)
+    with pytest.raises(ValueError, match=f'{name} is damaged, or not a video|has .* rows, but there are'):
+        np.asarray(read_published(out)[0].obs['sensors'])
+
 
 def remux(path, to):
     "Another container for the same packets."
     import av
+
     with av.open(str(path)) as source, av.open(str(to), 'w') as sink:
         stream = sink.add_stream_from_template(source.streams.video[0])
         for p in source.demux(source.streams.video[0]):
-            if p.dts is not None: p.stream = stream; sink.mux(p)
+            if p.dts is not None:
+                p.stream = stream
+                sink.mux(p)
     path.unlink()
 
+
 def test_not_a_data_set(tmp_path):
-    with pytest.raises(FileNotFoundError, match='there is no folder'): read_published(tmp_path/'nowhere')
-    (tmp_path/'x.txt').touch()
-    with pytest.raises(ValueError, match='holds no flights: expected folders like .*KSEA/flight12, got x.txt'): read_published(tmp_path)
+    with pytest.raises(FileNotFoundError, match='there is no folder'):
+        read_published(tmp_path / 'nowhere')
+    (tmp_path / 'x.txt').touch()
+    with pytest.raises(ValueError, match='holds no flights: expected folders like .*KSEA/flight12, got x.txt'):
+        read_published(tmp_path)
+
 
 @pytest.mark.parametrize('export', [export_published, export_lerobot])
 def test_nothing_half_written(export, flights, tmp_path):
     class Broken(Recording):
-        def __iter__(self): yield self[0]; raise OSError(28, 'No space left on device')
-    with pytest.raises(OSError, match='No space left'): export(Broken(list(flights), hz=5, split=SPLIT), tmp_path/'out')
+        def __iter__(self):
+            yield self[0]
+            raise OSError(28, 'No space left on device')
+
+    with pytest.raises(OSError, match='No space left'):
+        export(Broken(list(flights), hz=5, split=SPLIT), tmp_path / 'out')
     assert list(tmp_path.iterdir()) == []
-    (tmp_path/'mine').mkdir(); (tmp_path/'mine'/'thesis.tex').touch()
-    with pytest.raises(FileExistsError, match='not empty'): export(flights, tmp_path/'mine')
-    assert [p.name for p in (tmp_path/'mine').iterdir()] == ['thesis.tex']
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine' / 'thesis.tex').touch()
+    with pytest.raises(FileExistsError, match='not empty'):
+        export(flights, tmp_path / 'mine')
+    assert [p.name for p in (tmp_path / 'mine').iterdir()] == ['thesis.tex']
+
 
 @pytest.mark.parametrize('export', [export_published, export_lerobot])
 def test_only_recordings(export, flights, tmp_path):
     for other, name in (flights[0], 'Episode; Recording'), ('set', 'str$'), (list(flights), 'list$'):
-        with pytest.raises(TypeError, match=f'{export.__name__} takes a Recording, such as read_flights gives; got {name}'): export(other, tmp_path/'out')
-    with pytest.raises(ValueError, match='of no episodes'): export(flights[:0], tmp_path/'out')
+        with pytest.raises(
+            TypeError, match=f'{export.__name__} takes a Recording, such as read_flights gives; got {name}'
+        ):
+            export(other, tmp_path / 'out')
+    with pytest.raises(ValueError, match='of no episodes'):
+        export(flights[:0], tmp_path / 'out')
+
 
 def test_wrong_recordings(flights, tmp_path):
-    with pytest.raises(ValueError, match="need obs 'sensors', they have frame"): export_published(Recording([Episode({'frame': np.zeros((3, 8, 8, 3), np.uint8)})]), tmp_path/'a')
-    with pytest.raises(ValueError, match="'sensors' has 5 columns, and there are 1090 names"): export_published(Recording([Episode({'sensors': np.zeros((3, 5))})]), tmp_path/'a')
-    five = Recording([Episode({'sensors': np.arange(15.).reshape(3, 5)})], meta=dict(columns=list('abcde')))
-    assert read_published(export_published(five, tmp_path/'b', targets={}), columns='file')[0].obs['sensors'].tolist() == np.arange(15.).reshape(3, 5).tolist()
-    with pytest.raises(ValueError, match='KSEA has flights in'): export_published(Recording([flights[0], flights[0]], split=['fit', 'test']), tmp_path/'c')
-    with pytest.raises(ValueError, match="9 x 8; choose film='jpg'"): export_published(Recording([Episode({'sensors': np.zeros((3, 1090)), 'frame': np.zeros((3, 9, 8, 3), np.uint8)})]), tmp_path/'f', film='mp4')
-    with pytest.raises(ValueError, match='hz=2.5'): export_lerobot(Recording(list(flights), hz=2.5), tmp_path/'d')
-    with pytest.raises(ValueError, match=r"'observation.map' is \(3, 4, 4\)"): export_lerobot(Recording([Episode({'map': np.zeros((3, 4, 4))})], hz=5), tmp_path/'e')
+    with pytest.raises(ValueError, match="need obs 'sensors', they have frame"):
+        export_published(Recording([Episode({'frame': np.zeros((3, 8, 8, 3), np.uint8)})]), tmp_path / 'a')
+    with pytest.raises(ValueError, match="'sensors' has 5 columns, and there are 1090 names"):
+        export_published(Recording([Episode({'sensors': np.zeros((3, 5))})]), tmp_path / 'a')
+    five = Recording([Episode({'sensors': np.arange(15.0).reshape(3, 5)})], meta=dict(columns=list('abcde')))
+    assert (
+        read_published(export_published(five, tmp_path / 'b', targets={}), columns='file')[0].obs['sensors'].tolist()
+        == np.arange(15.0).reshape(3, 5).tolist()
+    )
+    with pytest.raises(ValueError, match='KSEA has flights in'):
+        export_published(Recording([flights[0], flights[0]], split=['fit', 'test']), tmp_path / 'c')
+    with pytest.raises(ValueError, match="9 x 8; choose film='jpg'"):
+        export_published(
+            Recording([Episode({'sensors': np.zeros((3, 1090)), 'frame': np.zeros((3, 9, 8, 3), np.uint8)})]),
+            tmp_path / 'f',
+            film='mp4',
+        )
+    with pytest.raises(ValueError, match='hz=2.5'):
+        export_lerobot(Recording(list(flights), hz=2.5), tmp_path / 'd')
+    with pytest.raises(ValueError, match=r"'observation.map' is \(3, 4, 4\)"):
+        export_lerobot(Recording([Episode({'map': np.zeros((3, 4, 4))})], hz=5), tmp_path / 'e')
+
 
 # ---- LeRobot: read by nothing but what its own metadata say
 
+
 def lerobot_episode(root, info, row):
-    table = pq.read_table(root/info['data_path'].format(chunk_index=row['data/chunk_index'], file_index=row['data/file_index'])).to_pandas()
+    table = pq.read_table(
+        root / info['data_path'].format(chunk_index=row['data/chunk_index'], file_index=row['data/file_index'])
+    ).to_pandas()
     return table[table['episode_index'] == row['episode_index']]
+
 
 def lerobot_film(root, info, row, key):
     import av
-    path = root/info['video_path'].format(video_key=key, chunk_index=row[f'videos/{key}/chunk_index'], file_index=row[f'videos/{key}/file_index'])
+
+    path = root / info['video_path'].format(
+        video_key=key, chunk_index=row[f'videos/{key}/chunk_index'], file_index=row[f'videos/{key}/file_index']
+    )
     start, stop = row[f'videos/{key}/from_timestamp'], row[f'videos/{key}/to_timestamp']
-    with av.open(str(path)) as c: return np.stack([f.to_ndarray(format='rgb24') for f in c.decode(video=0) if start - 1e-6 <= f.time < stop - 1e-6])
+    with av.open(str(path)) as c:
+        return np.stack(
+            [f.to_ndarray(format='rgb24') for f in c.decode(video=0) if start - 1e-6 <= f.time < stop - 1e-6]
+        )
+
 
 @pytest.mark.parametrize('small', [False, True], ids=['one file', 'many files'])
 def test_lerobot(small, flights, tmp_path):
-    root = export_lerobot(flights, tmp_path/'out', **(dict(data_mb=.01, video_mb=.001) if small else {}))
-    info = json.loads((root/'meta/info.json').read_text())
-    assert (info['codebase_version'], info['fps'], info['total_episodes'], info['total_frames'], info['total_tasks']) == ('v3.0', 5, 4, flights.n_steps, 1)
+    root = export_lerobot(flights, tmp_path / 'out', **(dict(data_mb=0.01, video_mb=0.001) if small else {}))
+    info = json.loads((root / 'meta/info.json').read_text())
+    assert (
+        info['codebase_version'],
+        info['fps'],
+        info['total_episodes'],
+        info['total_frames'],
+        info['total_tasks'],
+    ) == ('v3.0', 5, 4, flights.n_steps, 1)
     key, features = 'observation.images.front', info['features']
-    assert features['observation.state'] == dict(dtype='float32', shape=[1090], names=NAMES) and features[key]['dtype'] == 'video' and features[key]['info']['video.fps'] == 5
+    assert (
+        features['observation.state'] == dict(dtype='float32', shape=[1090], names=NAMES)
+        and features[key]['dtype'] == 'video'
+        and features[key]['info']['video.fps'] == 5
+    )
     assert features['factor.rel_engfai0'] == dict(dtype='float32', shape=[1], names=None)
-    assert pd.read_parquet(root/'meta/tasks.parquet')['task_index'].to_dict() == {'land the aeroplane': 0}
-    rows = pq.read_table(root/'meta/episodes').to_pylist()
-    assert len({r['data/file_index'] for r in rows}) == len({r[f'videos/{key}/file_index'] for r in rows}) == (4 if small else 1)
+    assert pd.read_parquet(root / 'meta/tasks.parquet')['task_index'].to_dict() == {'land the aeroplane': 0}
+    rows = pq.read_table(root / 'meta/episodes').to_pylist()
+    assert (
+        len({r['data/file_index'] for r in rows})
+        == len({r[f'videos/{key}/file_index'] for r in rows})
+        == (4 if small else 1)
+    )
     n = 0
     for e, r, split in zip(flights, rows, SPLIT):
         table, film = lerobot_episode(root, info, r), lerobot_film(root, info, r, key)
         assert (r['length'], r['dataset_from_index'], r['dataset_to_index']) == (len(e), n, n + len(e))
         assert set(table.columns) | {key} == set(features)
-        assert table['index'].tolist() == list(range(n, n + len(e))) and table['frame_index'].tolist() == list(range(len(e)))
-        np.testing.assert_allclose(table['timestamp'], np.arange(len(e))/5, rtol=1e-6)
-        assert (np.stack(table['observation.state']) == e.obs['sensors']).all() and (table['factor.height'].to_numpy() == e.factors['height']).all()
+        assert table['index'].tolist() == list(range(n, n + len(e))) and table['frame_index'].tolist() == list(
+            range(len(e))
+        )
+        np.testing.assert_allclose(table['timestamp'], np.arange(len(e)) / 5, rtol=1e-6)
+        assert (np.stack(table['observation.state']) == e.obs['sensors']).all() and (
+            table['factor.height'].to_numpy() == e.factors['height']
+        ).all()
         assert film.shape == e.obs['frame'].shape and psnr(film, e.obs['frame']) > 25
-        assert (r['split'], r['factor/airport'], r['factor/outcome']) == (split, str(e.factors['airport']), str(e.factors['outcome']))
-        np.testing.assert_allclose(r['stats/observation.state/mean'], np.asarray(e.obs['sensors'], float).mean(0), rtol=1e-9)
+        assert (r['split'], r['factor/airport'], r['factor/outcome']) == (
+            split,
+            str(e.factors['airport']),
+            str(e.factors['outcome']),
+        )
+        np.testing.assert_allclose(
+            r['stats/observation.state/mean'], np.asarray(e.obs['sensors'], float).mean(0), rtol=1e-9
+        )
         n += len(e)
 
+
 def test_lerobot_statistics(flights, tmp_path):
-    root = export_lerobot(flights, tmp_path/'out')
-    stats = json.loads((root/'meta/stats.json').read_text())
+    root = export_lerobot(flights, tmp_path / 'out')
+    stats = json.loads((root / 'meta/stats.json').read_text())
     X = np.concatenate([e.obs['sensors'] for e in flights]).astype(float)
-    for name, want in (('min', X.min(0)), ('max', X.max(0)), ('mean', X.mean(0)), ('std', X.std(0))): np.testing.assert_allclose(stats['observation.state'][name], want, rtol=1e-6, atol=1e-5)
+    for name, want in (('min', X.min(0)), ('max', X.max(0)), ('mean', X.mean(0)), ('std', X.std(0))):
+        np.testing.assert_allclose(stats['observation.state'][name], want, rtol=1e-6, atol=1e-5)
     assert stats['observation.state']['count'] == [flights.n_steps]
     image = stats['observation.images.front']
-    assert np.shape(image['mean']) == (3, 1, 1) and 0 <= np.min(image['min']) <= np.min(image['mean']) <= np.max(image['max']) <= 1
+    assert (
+        np.shape(image['mean']) == (3, 1, 1)
+        and 0 <= np.min(image['min']) <= np.min(image['mean']) <= np.max(image['max']) <= 1
+    )
+
 
 def test_lerobot_of_a_game(tmp_path):
     "Any recording will do: one channel, an odd size, actions, rewards, words."
     T = 7
-    e = Episode({'frame': np.full((T, 21, 16, 1), 100, np.uint8), 'ram': np.arange(T*128).reshape(T, 128).astype(np.uint8)}, np.arange(T), np.ones(T), dict(room=np.array(list('abcabca'))))
-    root = export_lerobot(Recording([e], hz=15), tmp_path/'out', task='play')
-    info, row = json.loads((root/'meta/info.json').read_text()), pq.read_table(root/'meta/episodes').to_pylist()[0]
+    e = Episode(
+        {'frame': np.full((T, 21, 16, 1), 100, np.uint8), 'ram': np.arange(T * 128).reshape(T, 128).astype(np.uint8)},
+        np.arange(T),
+        np.ones(T),
+        dict(room=np.array(list('abcabca'))),
+    )
+    root = export_lerobot(Recording([e], hz=15), tmp_path / 'out', task='play')
+    info, row = json.loads((root / 'meta/info.json').read_text()), pq.read_table(root / 'meta/episodes').to_pylist()[0]
     table = lerobot_episode(root, info, row)
-    assert table['action'].tolist() == list(range(T)) and table['factor.room'].tolist() == list('abcabca') and table['next.reward'].sum() == T
-    assert info['features']['factor.room']['dtype'] == 'string' and info['features']['observation.ram'] == dict(dtype='uint8', shape=[128], names=None)
+    assert (
+        table['action'].tolist() == list(range(T))
+        and table['factor.room'].tolist() == list('abcabca')
+        and table['next.reward'].sum() == T
+    )
+    assert info['features']['factor.room']['dtype'] == 'string' and info['features']['observation.ram'] == dict(
+        dtype='uint8', shape=[128], names=None
+    )
     film = lerobot_film(root, info, row, 'observation.images.front')
     assert film.shape == (T, 21, 16, 3) and abs(film.mean() - 100) < 3
 
+
 # ---- runways
+
 
 def test_an_airport_that_is_gone(monkeypatch):
     import srlviz.envs.runways as module
-    known = dict(module._known()); known.pop('EGLL')
+
+    known = dict(module._known())
+    known.pop('EGLL')
     monkeypatch.setattr(module, '_known', lambda: known)
-    with pytest.raises(ValueError, match='the installed airportsdata does not know the airport EGLL'): module.runways.__wrapped__()
+    with pytest.raises(ValueError, match='the installed airportsdata does not know the airport EGLL'):
+        module.runways.__wrapped__()
+
 
 def test_a_world_of_runways(tmp_path):
     "Quoted as OurAirports quotes, thousands of rows, gaps everywhere: what is whole comes out."
-    columns = 'id airport_ref airport_ident length_ft width_ft surface lighted closed'.split() + [f'{e}_{c}' for e in ('le', 'he') for c in 'ident latitude_deg longitude_deg elevation_ft heading_degT displaced_threshold_ft'.split()]
+    columns = 'id airport_ref airport_ident length_ft width_ft surface lighted closed'.split() + [
+        f'{e}_{c}'
+        for e in ('le', 'he')
+        for c in 'ident latitude_deg longitude_deg elevation_ft heading_degT displaced_threshold_ft'.split()
+    ]
     rng, rows = np.random.default_rng(0), []
     for i in range(3000):
         lat, lon, length = rng.uniform(-60, 60), rng.uniform(-180, 180), rng.uniform(7500, 12000)
-        row = [i, i, f'X{i:04}', length, 150, rng.choice(['ASP', 'CON', 'ASPH-G', 'TURF']), 1, 0, '36', lat, lon, 100, 0, '', '18', lat + length*.3048/111000, lon, '', 180, '']
-        rows.append(['' if rng.random() < .03 else v for v in row])
-    pd.DataFrame(rows, columns=columns).to_csv(tmp_path/'runways.csv', index=False, quoting=2)
-    found = Runways.from_ourairports(tmp_path/'runways.csv')
-    assert 1500 < len(found) < 6000 and len(found) == 2*len(found.airports)
-    assert all(min(r.heading % 180, 180 - r.heading % 180) < .01 and r.elevation == 30.5 for r in found)
+        row = [
+            i,
+            i,
+            f'X{i:04}',
+            length,
+            150,
+            rng.choice(['ASP', 'CON', 'ASPH-G', 'TURF']),
+            1,
+            0,
+            '36',
+            lat,
+            lon,
+            100,
+            0,
+            '',
+            '18',
+            lat + length * 0.3048 / 111000,
+            lon,
+            '',
+            180,
+            '',
+        ]
+        rows.append(['' if rng.random() < 0.03 else v for v in row])
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / 'runways.csv', index=False, quoting=2)
+    found = Runways.from_ourairports(tmp_path / 'runways.csv')
+    assert 1500 < len(found) < 6000 and len(found) == 2 * len(found.airports)
+    assert all(min(r.heading % 180, 180 - r.heading % 180) < 0.01 and r.elevation == 30.5 for r in found)
     split = found.split()
     shares = pd.Series([split[r.airport] for r in found]).value_counts(normalize=True)
-    assert abs(shares['fit'] - .45) < .001 and abs(shares['test'] - .136) < .001
+    assert abs(shares['fit'] - 0.45) < 0.001 and abs(shares['test'] - 0.136) < 0.001

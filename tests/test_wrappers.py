@@ -1,4 +1,5 @@
 """Our wrappers give what popgym's give, around popgym's environments and around ours."""
+
 import warnings
 
 import gymnasium
@@ -21,18 +22,30 @@ from srlviz.envs.pomdp import TASKS
 
 ENVS = RepeatPreviousEasy, AutoencodeEasy, CountRecallEasy, MineSweeperEasy, PositionOnlyPendulumEasy
 STACKS = {
-    'previous': lambda w, env: w.PreviousAction(env), 'flag': lambda w, env: w.Antialias(env), 'paper': lambda w, env: w.Flatten(w.Antialias(w.PreviousAction(env))),
-    'state': lambda w, env: w.PreviousAction(markovian(w, env, 'full')), 'both': lambda w, env: w.Antialias(w.PreviousAction(markovian(w, env, 'full_and_partial'))),
-    'info': lambda w, env: w.Antialias(markovian(w, env, 'full_in_info')), 'partial': lambda w, env: markovian(w, env, 'partial')}
+    'previous': lambda w, env: w.PreviousAction(env),
+    'flag': lambda w, env: w.Antialias(env),
+    'paper': lambda w, env: w.Flatten(w.Antialias(w.PreviousAction(env))),
+    'state': lambda w, env: w.PreviousAction(markovian(w, env, 'full')),
+    'both': lambda w, env: w.Antialias(w.PreviousAction(markovian(w, env, 'full_and_partial'))),
+    'info': lambda w, env: w.Antialias(markovian(w, env, 'full_in_info')),
+    'partial': lambda w, env: markovian(w, env, 'partial'),
+}
 
 
-def markovian(w, env, mode): return w.Markovian(env, mode) if w is ours else w.Markovian(env, Observability[{'full_in_info': 'full_in_info_dict'}.get(mode, mode).upper()])
+def markovian(w, env, mode):
+    return (
+        w.Markovian(env, mode)
+        if w is ours
+        else w.Markovian(env, Observability[{'full_in_info': 'full_in_info_dict'}.get(mode, mode).upper()])
+    )
 
 
 def same(a, b):
     "Whether two observations are equal, part by part."
-    if isinstance(a, (tuple, list)): return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict): return set(a) == set(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (tuple, list)):
+        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return set(a) == set(b) and all(same(a[k], b[k]) for k in a)
     return np.array_equal(a, b)
 
 
@@ -40,7 +53,8 @@ def same(a, b):
 @pytest.mark.parametrize('env', ENVS, ids=lambda c: c.__name__)
 def test_as_popgym(env, stack):
     a, b = STACKS[stack](ours, env()), STACKS[stack](theirs, env())
-    if stack != 'paper': assert a.observation_space == b.observation_space
+    if stack != 'paper':
+        assert a.observation_space == b.observation_space
     assert a.observation_space.shape == b.observation_space.shape
     a.action_space.seed(0)
     for seed in range(3):
@@ -63,34 +77,47 @@ def test_discrete_action_as_popgym():
 
 def test_popgym_made_by_gymnasium_and_in_a_batch():
     "popgym's wrappers fail on `gymnasium.make`; ours do not, nor in a vector environment."
-    import popgym.envs                                           # noqa: F401 (registers the names)
-    with pytest.raises(AssertionError): theirs.PreviousAction(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
-    single = ours.Antialias(ours.PreviousAction(ours.Markovian(gymnasium.make('popgym-RepeatPreviousEasy-v0'), 'full_and_partial')))
+    import popgym.envs  # noqa: F401 (registers the names)
+
+    with pytest.raises(AssertionError):
+        theirs.PreviousAction(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
+    single = ours.Antialias(
+        ours.PreviousAction(ours.Markovian(gymnasium.make('popgym-RepeatPreviousEasy-v0'), 'full_and_partial'))
+    )
     many = gymnasium.make_vec('popgym-RepeatPreviousEasy-v0', num_envs=2)
     many = ours.Antialias(ours.PreviousAction(ours.Markovian(many, 'full_and_partial')))
     assert single.observation_space == many.single_observation_space
     x, y = single.reset(seed=3)[0], many.reset(seed=3)[0]
     for t in range(51):
-        assert same(x['obs'], tuple(part[0] for part in y['obs'])) and same(x['state'], tuple(part[0] for part in y['state'])), t
+        assert same(x['obs'], tuple(part[0] for part in y['obs'])) and same(
+            x['state'], tuple(part[0] for part in y['state'])
+        ), t
         x, y = single.step(t % 4)[0], many.step(np.array([t % 4, 0]))[0]
 
 
-@pytest.mark.parametrize('task', [task for task, (cls, _) in TASKS.items() if task.split('-')[0] == cls.__name__])          # no aliases
+@pytest.mark.parametrize(
+    'task', [task for task, (cls, _) in TASKS.items() if task.split('-')[0] == cls.__name__]
+)  # no aliases
 def test_the_stack_is_what_the_kernel_writes(task):
     name = f'srlviz/{task}-v0'
     stack = lambda env: ours.Flatten(ours.Antialias(ours.PreviousAction(env)))
     a, b = gymnasium.make(name, flat=True), stack(gymnasium.make(name))
     many, wrapped = gymnasium.make_vec(name, num_envs=3, flat=True), stack(gymnasium.make_vec(name, num_envs=3))
     assert a.observation_space == b.observation_space and many.observation_space == wrapped.observation_space
-    for env in a, many: env.action_space.seed(0)
-    assert np.array_equal(a.reset(seed=1)[0], b.reset(seed=1)[0]) and np.array_equal(many.reset(seed=1)[0], wrapped.reset(seed=1)[0])
+    for env in a, many:
+        env.action_space.seed(0)
+    assert np.array_equal(a.reset(seed=1)[0], b.reset(seed=1)[0]) and np.array_equal(
+        many.reset(seed=1)[0], wrapped.reset(seed=1)[0]
+    )
     for _ in range(250):
         action = a.action_space.sample()
         x, y = a.step(action), b.step(action)
         assert np.array_equal(x[0], y[0]) and x[0].dtype == y[0].dtype and x[1:4] == y[1:4]
-        if x[2] or x[3]: assert np.array_equal(a.reset()[0], b.reset()[0])
+        if x[2] or x[3]:
+            assert np.array_equal(a.reset()[0], b.reset()[0])
         actions = many.action_space.sample()
         x, y = many.step(actions), wrapped.step(actions)
         assert all(np.array_equal(v, w) for v, w in zip(x[:4], y[:4]))
         over = x[2] | x[3]
-        if over.any(): assert np.array_equal(x[4]['final_obs'][over], y[4]['final_obs'][over])
+        if over.any():
+            assert np.array_equal(x[4]['final_obs'][over], y[4]['final_obs'][over])

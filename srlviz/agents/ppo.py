@@ -22,6 +22,7 @@ from torch import nn
 from ..core.files import LIST, TABLE, check_fields, reading
 from ..core.training import check_history, load_optimizer, load_weights, pick_device, save_weights, threads
 
+
 # %% ../../nbs/05_agents/00_ppo.ipynb #d1a8000a
 @dataclass(frozen=True)
 class PPOConfig:
@@ -38,20 +39,21 @@ class PPOConfig:
 
     Source: Schulman et al. (2017), Proximal Policy Optimization Algorithms, Table 5; names as in CleanRL.
     """
+
     total_steps: int = 1_000_000
     num_envs: int = 8
     num_steps: int = 128
     learning_rate: float = 2.5e-4
     anneal_lr: bool = True
-    gamma: float = .99
-    gae_lambda: float = .95
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
     update_epochs: int = 4
     num_minibatches: int = 4
     norm_adv: bool = True
-    clip_coef: float = .1
-    ent_coef: float = .01
-    vf_coef: float = .5
-    max_grad_norm: float = .5
+    clip_coef: float = 0.1
+    ent_coef: float = 0.01
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
     clip_reward: bool = False
     life_loss: bool = False
     segment: int = 50
@@ -61,21 +63,39 @@ class PPOConfig:
     def __post_init__(self):
         whole = ('total_steps', 'num_envs', 'num_steps', 'update_epochs', 'num_minibatches', 'segment', 'num_threads')
         for name in whole:
-            if isinstance(v := getattr(self, name), bool) or not isinstance(v, int) or v < 1: raise ValueError(f"{name} must be a whole number of at least 1; got {v!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0: raise ValueError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+            if isinstance(v := getattr(self, name), bool) or not isinstance(v, int) or v < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {v!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number of at least 0; got {self.seed!r}")
         for name in ('gamma', 'gae_lambda'):
-            if not 0 <= getattr(self, name) <= 1: raise ValueError(f"{name} must lie in [0, 1]; got {getattr(self, name)!r}")
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must lie in [0, 1]; got {getattr(self, name)!r}")
         for name in ('learning_rate', 'clip_coef', 'max_grad_norm'):
-            if not getattr(self, name) > 0: raise ValueError(f"{name} must be above 0; got {getattr(self, name)!r}")
-        batch = self.num_envs*self.num_steps
-        if self.total_steps < batch: raise ValueError(f"total_steps={self.total_steps} is less than one update of num_envs*num_steps={batch} rows")
-        if self.num_minibatches > batch: raise ValueError(f"num_minibatches={self.num_minibatches} is more than the {batch} rows of an update")
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0; got {getattr(self, name)!r}")
+        batch = self.num_envs * self.num_steps
+        if self.total_steps < batch:
+            raise ValueError(
+                f"total_steps={self.total_steps} is less than one update of num_envs*num_steps={batch} rows"
+            )
+        if self.num_minibatches > batch:
+            raise ValueError(f"num_minibatches={self.num_minibatches} is more than the {batch} rows of an update")
 
     @property
-    def updates(self) -> int: return self.total_steps//(self.num_envs*self.num_steps)
+    def updates(self) -> int:
+        return self.total_steps // (self.num_envs * self.num_steps)
+
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #dc226293
-def gae(rewards: np.ndarray, values: np.ndarray, next_values: np.ndarray, terminated: np.ndarray, ended: np.ndarray, gamma: float = .99, gae_lambda: float = .95) -> np.ndarray:
+def gae(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    next_values: np.ndarray,
+    terminated: np.ndarray,
+    ended: np.ndarray,
+    gamma: float = 0.99,
+    gae_lambda: float = 0.95,
+) -> np.ndarray:
     """Estimate advantages; all arrays (T, N), and so is the result.
 
     Parameters
@@ -85,10 +105,12 @@ def gae(rewards: np.ndarray, values: np.ndarray, next_values: np.ndarray, termin
 
     Source: Schulman et al. (2016), High-dimensional continuous control using generalized advantage estimation, equation 16.
     """
-    delta = rewards + gamma*next_values*~terminated - values
+    delta = rewards + gamma * next_values * ~terminated - values
     advantages, after = np.zeros_like(delta), np.zeros_like(delta[0])
-    for t in reversed(range(len(delta))): advantages[t] = after = delta[t] + gamma*gae_lambda*~ended[t]*after
+    for t in reversed(range(len(delta))):
+        advantages[t] = after = delta[t] + gamma * gae_lambda * ~ended[t] * after
     return advantages
+
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #5d943e00
 class ActorCritic(nn.Module):
@@ -96,14 +118,18 @@ class ActorCritic(nn.Module):
 
     Source: Anand et al. (2019), Unsupervised State Representation Learning in Atari, appendix A, 8.
     """
+
     def __init__(self, base: nn.Module, n_features: int, n_actions: int):
         super().__init__()
         self.base, self.policy, self.value = base, nn.Linear(n_features, n_actions), nn.Linear(n_features, 1)
-        for layer, gain in (self.policy, .01), (self.value, 1.): nn.init.orthogonal_(layer.weight, gain); nn.init.zeros_(layer.bias)
+        for layer, gain in (self.policy, 0.01), (self.value, 1.0):
+            nn.init.orthogonal_(layer.weight, gain)
+            nn.init.zeros_(layer.bias)
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x = torch.relu(self.base(obs).float())
         return self.policy(x), self.value(x).squeeze(-1)
+
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #a87207ba
 class NetworkPolicy:
@@ -116,48 +142,80 @@ class NetworkPolicy:
     name : stands at the beginning of `identity`
     about : further attributes, such as game= and size=, by which a recorder sees whether the policy fits
     """
+
     def __init__(self, network: nn.Module, n_actions: int, greedy: bool = False, name: str = 'agent', **about):
         self.network, self.n_actions, self.greedy = deepcopy(network).cpu().eval(), n_actions, greedy
-        digest = hashlib.sha256(b''.join(k.encode() + v.contiguous().view(-1).view(torch.uint8).numpy().tobytes() for k, v in self.network.state_dict().items())).hexdigest()[:16]
+        digest = hashlib.sha256(
+            b''.join(
+                k.encode() + v.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+                for k, v in self.network.state_dict().items()
+            )
+        ).hexdigest()[:16]
         self.identity = f"{name} {digest}{' greedy' if greedy else ''}"
         vars(self).update(about)
 
     def probabilities(self, obs: np.ndarray) -> np.ndarray:
         """Give the probability of each action, (n_actions,) float64."""
-        with torch.inference_mode(), threads(1): scores = self.network(torch.from_numpy(np.ascontiguousarray(obs))[None])[0]
+        with torch.inference_mode(), threads(1):
+            scores = self.network(torch.from_numpy(np.ascontiguousarray(obs))[None])[0]
         p = np.exp(scores[0].double().numpy() - float(scores.max()))
-        return p/p.sum()
+        return p / p.sum()
 
     def __call__(self, obs: np.ndarray, rng: np.random.Generator) -> int:
         p = self.probabilities(obs)
-        return int(p.argmax()) if self.greedy else int(min(np.searchsorted(p.cumsum(), rng.random(), 'right'), self.n_actions - 1))
+        return (
+            int(p.argmax())
+            if self.greedy
+            else int(min(np.searchsorted(p.cumsum(), rng.random(), 'right'), self.n_actions - 1))
+        )
+
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #26e7a048
 class _Games:
     "The environments as the learner sees them: which rows are real, where what is learned ends, what whole games earned"
+
     def __init__(self, envs: VectorEnv, config: PPOConfig):
         self.envs, self.config, self.mode = envs, config, envs.metadata.get('autoreset_mode')
-        if self.mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP): raise ValueError(f"PPO needs environments that restart by themselves (metadata['autoreset_mode'] of NEXT_STEP or SAME_STEP); got {self.mode}")
+        if self.mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
+            raise ValueError(
+                f"PPO needs environments that restart by themselves (metadata['autoreset_mode'] of NEXT_STEP or SAME_STEP); got {self.mode}"
+            )
 
     def start(self, seed: int) -> np.ndarray:
         obs, infos = self.envs.reset(seed=seed)
-        self.lives, self.totals, self.restarting, self.finished = infos.get('lives'), np.zeros(len(obs)), np.zeros(len(obs), bool), []
+        self.lives, self.totals, self.restarting, self.finished = (
+            infos.get('lives'),
+            np.zeros(len(obs)),
+            np.zeros(len(obs), bool),
+            [],
+        )
         return obs
 
     def step(self, actions: np.ndarray) -> tuple:
         "Give the next observations, and what is known of the rows in which the actions were chosen: reward, terminated, ended, real, last states"
         obs, reward, terminated, truncated, infos = self.envs.step(actions)
         real, over, lost = ~self.restarting, terminated | truncated, np.zeros(len(obs), bool)
-        self.totals += reward*real
+        self.totals += reward * real
         self.finished += self.totals[over].tolist()
         self.totals[over] = 0
-        if self.config.life_loss and self.lives is not None: lost = (infos['lives'] < self.lives) & real
-        self.lives, self.restarting = infos.get('lives'), over if self.mode == AutoresetMode.NEXT_STEP else np.zeros(len(obs), bool)
-        last = {i: infos['final_obs'][i] for i in np.flatnonzero(truncated & ~terminated)} if self.mode == AutoresetMode.SAME_STEP else {}
+        if self.config.life_loss and self.lives is not None:
+            lost = (infos['lives'] < self.lives) & real
+        self.lives, self.restarting = (
+            infos.get('lives'),
+            over if self.mode == AutoresetMode.NEXT_STEP else np.zeros(len(obs), bool),
+        )
+        last = (
+            {i: infos['final_obs'][i] for i in np.flatnonzero(truncated & ~terminated)}
+            if self.mode == AutoresetMode.SAME_STEP
+            else {}
+        )
         return obs, np.sign(reward) if self.config.clip_reward else reward, terminated | lost, over | lost, real, last
 
+
 # %% ../../nbs/05_agents/00_ppo.ipynb #59ca0432
-def ppo_loss(logits: torch.Tensor, values: torch.Tensor, rows: dict, config: PPOConfig) -> tuple[torch.Tensor, dict[str, float]]:
+def ppo_loss(
+    logits: torch.Tensor, values: torch.Tensor, rows: dict, config: PPOConfig
+) -> tuple[torch.Tensor, dict[str, float]]:
     """The clipped surrogate with value loss and entropy; `rows` has actions, log_probs (old), advantages and returns, each (B,).
 
     Returns
@@ -166,14 +224,26 @@ def ppo_loss(logits: torch.Tensor, values: torch.Tensor, rows: dict, config: PPO
 
     Source: Schulman et al. (2017), equations 7 and 9.
     """
-    log_p = logits.log_softmax(-1)                                               # (B, n_actions)
-    entropy, change = -(log_p.exp()*log_p).sum(-1).mean(), log_p.gather(-1, rows['actions'][:, None])[:, 0] - rows['log_probs']
+    log_p = logits.log_softmax(-1)  # (B, n_actions)
+    entropy, change = (
+        -(log_p.exp() * log_p).sum(-1).mean(),
+        log_p.gather(-1, rows['actions'][:, None])[:, 0] - rows['log_probs'],
+    )
     ratio, advantages = change.exp(), rows['advantages']
-    if config.norm_adv and len(advantages) > 1: advantages = (advantages - advantages.mean())/(advantages.std() + 1e-8)
-    surrogate = torch.min(ratio*advantages, ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)*advantages).mean()
-    loss = -surrogate + config.vf_coef*.5*(values - rows['returns']).square().mean() - config.ent_coef*entropy
-    with torch.no_grad(): told = dict(entropy=entropy.item(), kl=(ratio - 1 - change).mean().item(), clip_fraction=((ratio - 1).abs() > config.clip_coef).float().mean().item())
+    if config.norm_adv and len(advantages) > 1:
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    surrogate = torch.min(
+        ratio * advantages, ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef) * advantages
+    ).mean()
+    loss = -surrogate + config.vf_coef * 0.5 * (values - rows['returns']).square().mean() - config.ent_coef * entropy
+    with torch.no_grad():
+        told = dict(
+            entropy=entropy.item(),
+            kl=(ratio - 1 - change).mean().item(),
+            clip_fraction=((ratio - 1).abs() > config.clip_coef).float().mean().item(),
+        )
     return loss, told
+
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #0142adfd
 class PPO:
@@ -192,7 +262,17 @@ class PPO:
     ------
     ValueError : environments or network that do not fit each other or the configuration; a checkpoint of another run
     """
-    def __init__(self, envs: VectorEnv, network: nn.Module, config: PPOConfig = PPOConfig(), *, device: str = 'auto', checkpoint: str|Path|None = None, about: dict|None = None):
+
+    def __init__(
+        self,
+        envs: VectorEnv,
+        network: nn.Module,
+        config: PPOConfig = PPOConfig(),
+        *,
+        device: str = 'auto',
+        checkpoint: str | Path | None = None,
+        about: dict | None = None,
+    ):
         self.envs, self.config, self.checkpoint, self.about = envs, config, checkpoint, about or {}
         self.device, self.games = pick_device(device), _Games(envs, config)
         self.network = network.to(self.device)
@@ -205,21 +285,44 @@ class PPO:
         Its columns: update, steps, games (finished), mean_return (of the last 100 games; NaN before the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss, learning_rate, seconds.
         """
         from tqdm.auto import tqdm
+
         c, history, recent = self.config, *self._resume()
-        with threads(c.num_threads if self.device.type == 'cpu' else 1), tqdm(total=c.updates*c.num_envs*c.num_steps, initial=len(history)*c.num_envs*c.num_steps, unit='step', unit_scale=True, desc=self.about.get('game', 'PPO'), disable=not progress) as bar:
+        with (
+            threads(c.num_threads if self.device.type == 'cpu' else 1),
+            tqdm(
+                total=c.updates * c.num_envs * c.num_steps,
+                initial=len(history) * c.num_envs * c.num_steps,
+                unit='step',
+                unit_scale=True,
+                desc=self.about.get('game', 'PPO'),
+                disable=not progress,
+            ) as bar,
+        ):
             for update in range(len(history), c.updates):
-                if update % c.segment == 0: obs = self.games.start(_seed_of(c.seed, update//c.segment))
+                if update % c.segment == 0:
+                    obs = self.games.start(_seed_of(c.seed, update // c.segment))
                 began = time.perf_counter()
-                rate = c.learning_rate*(1 - update/c.updates if c.anneal_lr else 1)
+                rate = c.learning_rate * (1 - update / c.updates if c.anneal_lr else 1)
                 obs, rows = self._collect(obs, update)
                 recent.extend(self.games.finished)
                 told = self._improve(rows, update, rate)
                 games = len(self.games.finished) + (history[-1]['games'] if history else 0)
                 self.games.finished = []
-                history.append(dict(update=update, steps=(update + 1)*c.num_envs*c.num_steps, games=games, mean_return=float(np.mean(recent)) if recent else float('nan'), **told, learning_rate=rate, seconds=time.perf_counter() - began))
-                bar.update(c.num_envs*c.num_steps)
+                history.append(
+                    dict(
+                        update=update,
+                        steps=(update + 1) * c.num_envs * c.num_steps,
+                        games=games,
+                        mean_return=float(np.mean(recent)) if recent else float('nan'),
+                        **told,
+                        learning_rate=rate,
+                        seconds=time.perf_counter() - began,
+                    )
+                )
+                bar.update(c.num_envs * c.num_steps)
                 bar.set_postfix_str(f"return {history[-1]['mean_return']:.1f}" if recent else 'no game finished')
-                if self.checkpoint and ((update + 1) % c.segment == 0 or update + 1 == c.updates): self._save(history, recent)
+                if self.checkpoint and ((update + 1) % c.segment == 0 or update + 1 == c.updates):
+                    self._save(history, recent)
         self.network.eval()
         self.history_ = pd.DataFrame(history)
         return self
@@ -231,14 +334,22 @@ class PPO:
     def _collect(self, obs, update):
         "Play `num_steps` steps; give the next observations, and all real rows as one batch"
         c, rng = self.config, torch.Generator().manual_seed(_seed_of(self.config.seed, update, 1))
-        told, seen = {k: [] for k in ('actions', 'log_probs', 'values', 'rewards', 'terminated', 'ended', 'real', 'last')}, []
+        told, seen = (
+            {k: [] for k in ('actions', 'log_probs', 'values', 'rewards', 'terminated', 'ended', 'real', 'last')},
+            [],
+        )
         for _ in range(c.num_steps):
             seen.append(self._tensor(obs))
-            with torch.no_grad(): logits, values = self.network(seen[-1])
+            with torch.no_grad():
+                logits, values = self.network(seen[-1])
             log_p = logits.float().log_softmax(-1).cpu()
-            actions = torch.multinomial(log_p.exp(), 1, generator=rng)           # (N, 1)
+            actions = torch.multinomial(log_p.exp(), 1, generator=rng)  # (N, 1)
             obs, *rest = self.games.step(actions[:, 0].numpy())
-            for k, v in zip(told, (actions[:, 0].numpy(), log_p.gather(-1, actions)[:, 0].numpy(), values.float().cpu().numpy(), *rest)): told[k].append(v)
+            for k, v in zip(
+                told,
+                (actions[:, 0].numpy(), log_p.gather(-1, actions)[:, 0].numpy(), values.float().cpu().numpy(), *rest),
+            ):
+                told[k].append(v)
         return obs, self._batch(torch.stack(seen), told, self._tensor(obs))
 
     def _batch(self, seen, told, after):
@@ -248,22 +359,48 @@ class PPO:
         with torch.no_grad():
             next_values = np.concatenate([t['values'][1:], self.network(after)[1].float().cpu().numpy()[None]])
             for i, states in enumerate(last):
-                for n, state in states.items(): next_values[i, n] = self.network(self._tensor(state[None]))[1].item()
-        advantages = gae(t['rewards'].astype(np.float32), t['values'], next_values, t['terminated'], t['ended'], c.gamma, c.gae_lambda)
-        rows = dict(actions=t['actions'], log_probs=t['log_probs'], values=t['values'], advantages=advantages, returns=advantages + t['values'])
+                for n, state in states.items():
+                    next_values[i, n] = self.network(self._tensor(state[None]))[1].item()
+        advantages = gae(
+            t['rewards'].astype(np.float32),
+            t['values'],
+            next_values,
+            t['terminated'],
+            t['ended'],
+            c.gamma,
+            c.gae_lambda,
+        )
+        rows = dict(
+            actions=t['actions'],
+            log_probs=t['log_probs'],
+            values=t['values'],
+            advantages=advantages,
+            returns=advantages + t['values'],
+        )
         real = torch.from_numpy(t['real'])
-        return {k: torch.from_numpy(v)[real].to(self.device) for k, v in rows.items()} | dict(obs=seen.flatten(0, 1), at=torch.from_numpy(np.flatnonzero(t['real'])))
+        return {k: torch.from_numpy(v)[real].to(self.device) for k, v in rows.items()} | dict(
+            obs=seen.flatten(0, 1), at=torch.from_numpy(np.flatnonzero(t['real']))
+        )
 
     def _improve(self, rows, update, rate):
         "Take the gradient steps of one update; give the means of what they told"
         c, rng, told = self.config, np.random.default_rng([self.config.seed, update]), []
-        for group in self.optimizer.param_groups: group['lr'] = rate
+        for group in self.optimizer.param_groups:
+            group['lr'] = rate
         self.network.train()
         for _ in range(c.update_epochs):
             for part in map(torch.from_numpy, np.array_split(rng.permutation(len(rows['at'])), c.num_minibatches)):
                 logits, values = self.network(rows['obs'][rows['at'][part].to(self.device)])
-                loss, now = ppo_loss(logits.float(), values.float(), {k: rows[k][part.to(self.device)] for k in ('actions', 'log_probs', 'advantages', 'returns')}, c)
-                if not torch.isfinite(loss): raise FloatingPointError(f"the loss is {loss.item()} in update {update}; lower learning_rate, or look at observations and rewards for values that are not finite")
+                loss, now = ppo_loss(
+                    logits.float(),
+                    values.float(),
+                    {k: rows[k][part.to(self.device)] for k in ('actions', 'log_probs', 'advantages', 'returns')},
+                    c,
+                )
+                if not torch.isfinite(loss):
+                    raise FloatingPointError(
+                        f"the loss is {loss.item()} in update {update}; lower learning_rate, or look at observations and rewards for values that are not finite"
+                    )
                 self.optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 nn.utils.clip_grad_norm_(self.network.parameters(), c.max_grad_norm)
@@ -271,18 +408,34 @@ class PPO:
                 told.append(now | dict(loss=loss.item()))
         self.network.eval()
         spread = rows['returns'].var().item()
-        explained = 1 - (rows['returns'] - rows['values']).var().item()/spread if spread > 0 else float('nan')
-        return {k: float(np.mean([x[k] for x in told])) for k in ('entropy', 'kl', 'clip_fraction', 'loss')} | dict(explained_variance=explained)
+        explained = 1 - (rows['returns'] - rows['values']).var().item() / spread if spread > 0 else float('nan')
+        return {k: float(np.mean([x[k] for x in told])) for k in ('entropy', 'kl', 'clip_fraction', 'loss')} | dict(
+            explained_variance=explained
+        )
 
-    def _tensor(self, obs): return torch.from_numpy(np.ascontiguousarray(obs if obs.dtype == np.uint8 else obs.astype(np.float32))).to(self.device)
+    def _tensor(self, obs):
+        return torch.from_numpy(np.ascontiguousarray(obs if obs.dtype == np.uint8 else obs.astype(np.float32))).to(
+            self.device
+        )
 
-    def _stamp(self): return asdict(self.config) | self.about
+    def _stamp(self):
+        return asdict(self.config) | self.about
 
     def _save(self, history, recent):
-        save_weights(self.checkpoint, dict(network=self.network.state_dict(), optimizer=self.optimizer.state_dict(), history=history, recent=list(recent)), self._stamp())
+        save_weights(
+            self.checkpoint,
+            dict(
+                network=self.network.state_dict(),
+                optimizer=self.optimizer.state_dict(),
+                history=history,
+                recent=list(recent),
+            ),
+            self._stamp(),
+        )
 
     def _resume(self):
-        if not self.checkpoint or not Path(self.checkpoint).exists(): return [], deque(maxlen=100)
+        if not self.checkpoint or not Path(self.checkpoint).exists():
+            return [], deque(maxlen=100)
         saved = load_weights(self.checkpoint, self._stamp(), self.device)
         with reading(self.checkpoint, 'a checkpoint of this run', 'remove it to begin anew'):
             fields = {'network': TABLE, 'optimizer': TABLE, 'history': LIST, 'recent': LIST}
@@ -298,20 +451,48 @@ class PPO:
         done, c = len(history), self.config
         if done > c.updates or done % c.segment and done != c.updates:
             raise ValueError(f"it has {done} updates; checkpoints are written every {c.segment} of {c.updates}")
-        if odd := [x for x in recent if type(x) not in (int, float)]: raise ValueError(f"a game earned {odd[0]!r:.80}")
+        if odd := [x for x in recent if type(x) not in (int, float)]:
+            raise ValueError(f"a game earned {odd[0]!r:.80}")
+
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #83d97ebf
-def _seed_of(*numbers) -> int: return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 2)      # leaves room for one more per environment, in 31 bits
+def _seed_of(*numbers) -> int:
+    return int(
+        np.random.SeedSequence(numbers).generate_state(1)[0] >> 2
+    )  # leaves room for one more per environment, in 31 bits
 
-_HISTORY = ('update', 'steps', 'games', 'mean_return', 'entropy', 'kl', 'clip_fraction', 'explained_variance', 'loss',
-            'learning_rate', 'seconds')
+
+_HISTORY = (
+    'update',
+    'steps',
+    'games',
+    'mean_return',
+    'entropy',
+    'kl',
+    'clip_fraction',
+    'explained_variance',
+    'loss',
+    'learning_rate',
+    'seconds',
+)
+
 
 def _check_fit(envs, network, config, device) -> int:
     "Give the number of actions, or say what does not fit"
     space = envs.single_action_space
-    if not isinstance(space, gymnasium.spaces.Discrete): raise ValueError(f"PPO chooses among discrete actions; the environments have {space}")
-    if envs.num_envs != config.num_envs: raise ValueError(f"config.num_envs is {config.num_envs}, but there are {envs.num_envs} environments")
-    example = torch.zeros((2, *envs.single_observation_space.shape), dtype=torch.uint8 if envs.single_observation_space.dtype == np.uint8 else torch.float32, device=device)
-    with torch.no_grad(): logits, values = network(example)
-    if logits.shape != (2, space.n) or values.shape != (2,): raise ValueError(f"for 2 observations the network gives scores {tuple(logits.shape)} and values {tuple(values.shape)}; {space.n} actions need (2, {space.n}) and (2,)")
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        raise ValueError(f"PPO chooses among discrete actions; the environments have {space}")
+    if envs.num_envs != config.num_envs:
+        raise ValueError(f"config.num_envs is {config.num_envs}, but there are {envs.num_envs} environments")
+    example = torch.zeros(
+        (2, *envs.single_observation_space.shape),
+        dtype=torch.uint8 if envs.single_observation_space.dtype == np.uint8 else torch.float32,
+        device=device,
+    )
+    with torch.no_grad():
+        logits, values = network(example)
+    if logits.shape != (2, space.n) or values.shape != (2,):
+        raise ValueError(
+            f"for 2 observations the network gives scores {tuple(logits.shape)} and values {tuple(values.shape)}; {space.n} actions need (2, {space.n}) and (2,)"
+        )
     return int(space.n)

@@ -20,25 +20,36 @@ from ..core.files import MOST_BYTES, open_file
 # %% ../../nbs/02_data/04_parquet.ipynb #14afd6e0
 _I32, _STRUCT = 5, 12
 
+
 def _varint(b: bytes, i: int) -> tuple[int, int]:
     "A number of seven bits a byte, low ones first, and where it ends"
     n = shift = 0
     while True:
         n, shift, more = n | (b[i] & 127) << shift, shift + 7, b[i] > 127
         i += 1
-        if not more: return n, i
+        if not more:
+            return n, i
 
-def _signed(n: int) -> int: return n >> 1 ^ -(n & 1)
+
+def _signed(n: int) -> int:
+    return n >> 1 ^ -(n & 1)
+
 
 def _skip(b: bytes, i: int, kind: int) -> int:
     "Where a value of this type ends"
-    if kind in (1, 2): return i                                    # true and false are in the type
-    if kind == 3: return i + 1
-    if kind in (4, 5, 6): return _varint(b, i)[1]
-    if kind == 7: return i + 8
-    if kind != 8: raise ValueError(f"a page has a field of the unknown type {kind}")
-    n, i = _varint(b, i)                                           # bytes: of a minimum, for instance
+    if kind in (1, 2):
+        return i  # true and false are in the type
+    if kind == 3:
+        return i + 1
+    if kind in (4, 5, 6):
+        return _varint(b, i)[1]
+    if kind == 7:
+        return i + 8
+    if kind != 8:
+        raise ValueError(f"a page has a field of the unknown type {kind}")
+    n, i = _varint(b, i)  # bytes: of a minimum, for instance
     return i + n
+
 
 def _thrift(b: bytes, i: int = 0) -> tuple[dict, int]:
     "Field -> number or structure, and where they end; lists and maps are in no header of a page"
@@ -46,48 +57,69 @@ def _thrift(b: bytes, i: int = 0) -> tuple[dict, int]:
     while b[i]:
         kind, step = b[i] & 15, b[i] >> 4
         i += 1
-        if step: field += step
-        else: field, i = _varint(b, i); field = _signed(field)
-        if kind == _I32: out[field], i = _varint(b, i); out[field] = _signed(out[field])
-        elif kind == _STRUCT: out[field], i = _thrift(b, i)
-        else: i = _skip(b, i, kind)
+        if step:
+            field += step
+        else:
+            field, i = _varint(b, i)
+            field = _signed(field)
+        if kind == _I32:
+            out[field], i = _varint(b, i)
+            out[field] = _signed(out[field])
+        elif kind == _STRUCT:
+            out[field], i = _thrift(b, i)
+        else:
+            i = _skip(b, i, kind)
     return out, i + 1
 
+
 # %% ../../nbs/02_data/04_parquet.ipynb #5250694c
-_DICTIONARY, _VALUES = 2, {0: 5, 2: 7, 3: 8}                       # kind of a page -> field with its number of values
-_PLAIN, _POINTERS = {0, 6}, {2, 8}                                 # encodings: the words lie in the page, or in the dictionary
+_DICTIONARY, _VALUES = 2, {0: 5, 2: 7, 3: 8}  # kind of a page -> field with its number of values
+_PLAIN, _POINTERS = {0, 6}, {2, 8}  # encodings: the words lie in the page, or in the dictionary
 _WIDTHS = dict(BOOLEAN=1, INT32=4, INT64=8, INT96=12, FLOAT=4, DOUBLE=8)
-_MOST_PAGES, _MOST_HEAD = 100_000, 1 << 15                       # Arrow leaves out minima of more than 4 kB
+_MOST_PAGES, _MOST_HEAD = 100_000, 1 << 15  # Arrow leaves out minima of more than 4 kB
+
 
 def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
     "Kind, unpacked size, number of values and encoding of each page of a column in a row group"
     at, n = chunk.data_page_offset, 0
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at: at = chunk.dictionary_page_offset
+    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
+        at = chunk.dictionary_page_offset
     end = at + chunk.total_compressed_size
     while at < end:
         f.seek(at)
         head, size = _thrift(f.read(_MOST_HEAD))
         inner = head.get(_VALUES.get(head[1]), {})
         encoding = inner.get(4 if head[1] == 3 else 2, 0)
-        if min(head[2], head[3], inner.get(1, 0)) < 0: raise ValueError("a page declares a negative size")
+        if min(head[2], head[3], inner.get(1, 0)) < 0:
+            raise ValueError("a page declares a negative size")
         yield head[1], head[2], inner.get(1, 0), encoding
         at, n = at + size + head[3], n + 1
-        if n > _MOST_PAGES: raise ValueError(f"a column has more than {_MOST_PAGES} pages")
+        if n > _MOST_PAGES:
+            raise ValueError(f"a column has more than {_MOST_PAGES} pages")
+
 
 def _need(f: BinaryIO, chunk, words: bool) -> int:
     "Bytes that a column of a row group needs at most when it is unpacked; `words` are counted too where pages point to them"
     width, dictionary, need = _WIDTHS.get(chunk.physical_type), 0, 0
     for kind, size, n, encoding in _pages(f, chunk):
-        if kind == _DICTIONARY: dictionary, n = size, 0
-        if width: each = width
-        elif encoding in _PLAIN: each = 0
-        elif encoding in _POINTERS: each = dictionary if words else 0
-        else: each = size
-        need += size + n*(each + 8)                                # 8: two levels and an offset
+        if kind == _DICTIONARY:
+            dictionary, n = size, 0
+        if width:
+            each = width
+        elif encoding in _PLAIN:
+            each = 0
+        elif encoding in _POINTERS:
+            each = dictionary if words else 0
+        else:
+            each = size
+        need += size + n * (each + 8)  # 8: two levels and an offset
     return need
 
+
 # %% ../../nbs/02_data/04_parquet.ipynb #03e1a765
-def check_group(path: str|Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], most: int, words: bool = True) -> int:
+def check_group(
+    path: str | Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], most: int, words: bool = True
+) -> int:
     """Refuse a row group that would need too much when columns of it are read.
 
     Parameters
@@ -108,16 +140,21 @@ def check_group(path: str|Path, footer: pq.FileMetaData, group: int, columns: Se
     with open_file(path) as f:
         for j in _leaves(footer, columns):
             most -= (need := _need(f, chunk := chunks.column(j), words))
-            if most < 0: raise ValueError(f"row group {group} declares {need:,} bytes in {chunk.path_in_schema!r}, which is more than there can be")
+            if most < 0:
+                raise ValueError(
+                    f"row group {group} declares {need:,} bytes in {chunk.path_in_schema!r}, which is more than there can be"
+                )
     return most
+
 
 def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
     "The places of the columns, and of their parts"
     wanted = {*columns}
     return [j for j in range(footer.num_columns) if footer.schema.column(j).path.split('.')[0] in wanted]
 
+
 # %% ../../nbs/02_data/04_parquet.ipynb #fb8308f2
-def read_table(path: str|Path, columns: Sequence[str]|None = None, most: int = MOST_BYTES//2) -> pa.Table:
+def read_table(path: str | Path, columns: Sequence[str] | None = None, most: int = MOST_BYTES // 2) -> pa.Table:
     """Read a table of plain columns: numbers, words, and structures and lists of them.
 
     Parameters
@@ -131,32 +168,53 @@ def read_table(path: str|Path, columns: Sequence[str]|None = None, most: int = M
     footer = pq.read_metadata(_regular(path))
     schema = footer.schema.to_arrow_schema()
     names = schema.names if columns is None else [*columns]
-    if len({*schema.names}) < len(schema.names): raise ValueError("a column is there twice")
+    if len({*schema.names}) < len(schema.names):
+        raise ValueError("a column is there twice")
     for name in names:
-        if not _is_plain(schema.field(name).type): raise ValueError(f"the column {name!r} is {schema.field(name).type}; expected numbers or words")
+        if not _is_plain(schema.field(name).type):
+            raise ValueError(f"the column {name!r} is {schema.field(name).type}; expected numbers or words")
     words = [n for n in names if _is_word(schema.field(n).type)]
     left = most
     for group in range(footer.num_row_groups):
         left = check_group(path, footer, group, [n for n in names if n not in words], left)
         left = check_group(path, footer, group, words, left, words=False)
-    with pq.ParquetFile(path, metadata=footer, read_dictionary=words) as f: table = f.read(names)
-    if (need := table.nbytes + sum(_length(table[n]) for n in words)) > most: raise ValueError(f"it needs {need:,} bytes, more than {most:,}")
-    for name in words: table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))
+    with pq.ParquetFile(path, metadata=footer, read_dictionary=words) as f:
+        table = f.read(names)
+    if (need := table.nbytes + sum(_length(table[n]) for n in words)) > most:
+        raise ValueError(f"it needs {need:,} bytes, more than {most:,}")
+    for name in words:
+        table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))
     return table.replace_schema_metadata(None)
 
-def _regular(path: str|Path) -> str:
+
+def _regular(path: str | Path) -> str:
     "The path, if a regular file is there"
     open_file(path).close()
     return os.fspath(path)
 
-def _is_word(t: pa.DataType) -> bool: return pa.types.is_string(t) or pa.types.is_large_string(t)
+
+def _is_word(t: pa.DataType) -> bool:
+    return pa.types.is_string(t) or pa.types.is_large_string(t)
+
 
 def _is_plain(t: pa.DataType) -> bool:
-    if pa.types.is_struct(t): return all(_is_plain(f.type) for f in t)
-    if pa.types.is_list(t): return _is_plain(t.value_type)
-    return _is_word(t) or pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_boolean(t) or pa.types.is_null(t)
+    if pa.types.is_struct(t):
+        return all(_is_plain(f.type) for f in t)
+    if pa.types.is_list(t):
+        return _is_plain(t.value_type)
+    return (
+        _is_word(t)
+        or pa.types.is_integer(t)
+        or pa.types.is_floating(t)
+        or pa.types.is_boolean(t)
+        or pa.types.is_null(t)
+    )
+
 
 def _length(column: pa.ChunkedArray) -> int:
     "Bytes of all words of a column of dictionaries"
-    def of(chunk): return pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+
+    def of(chunk):
+        return pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+
     return sum(of(c) for c in column.chunks)

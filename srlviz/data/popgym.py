@@ -15,9 +15,23 @@ from ..core.play import Recorder, episode_seed, gather_episodes, play_episode
 from ..core.recordings import Recording
 from ..envs.pomdp import make_task
 
+
 # %% ../../nbs/02_data/01_popgym.ipynb #70ceb1bc
-def record_pomdp(task: str | gymnasium.Env, episodes: int = 10, policy: str | Callable = 'random', seed: int = 0, *, frames: bool = False, reveal: bool = False, flat: bool = False,
-                 parameters: Mapping | None = None, legacy: bool = False, max_steps: int | None = None, split: Mapping[str, float] | None = None, progress: bool = True) -> Recording:
+def record_pomdp(
+    task: str | gymnasium.Env,
+    episodes: int = 10,
+    policy: str | Callable = 'random',
+    seed: int = 0,
+    *,
+    frames: bool = False,
+    reveal: bool = False,
+    flat: bool = False,
+    parameters: Mapping | None = None,
+    legacy: bool = False,
+    max_steps: int | None = None,
+    split: Mapping[str, float] | None = None,
+    progress: bool = True,
+) -> Recording:
     """Record episodes of a task with its hidden state.
 
     Parameters
@@ -40,16 +54,31 @@ def record_pomdp(task: str | gymnasium.Env, episodes: int = 10, policy: str | Ca
     ------
     ValueError : an unknown task, parameter or policy (the nearest is named), or no episodes
     """
-    if episodes < 1: raise ValueError(f"episodes must be at least 1, got {episodes}")
-    if isinstance(task, gymnasium.Env) and (parameters or legacy or flat): raise ValueError("parameters, legacy and flat belong to a task given by name; this one is an environment already")
+    if episodes < 1:
+        raise ValueError(f"episodes must be at least 1, got {episodes}")
+    if isinstance(task, gymnasium.Env) and (parameters or legacy or flat):
+        raise ValueError(
+            "parameters, legacy and flat belong to a task given by name; this one is an environment already"
+        )
     env = task if isinstance(task, gymnasium.Env) else make_task(task, flat=flat, legacy=legacy, **parameters or {})
     recorder = Recorder(env, frames=frames, reveal=reveal)
     seeds = [episode_seed(seed, i) for i in range(episodes)]
-    played = [play_episode(recorder, policy, seed=s, max_steps=max_steps) for s in tqdm(seeds, desc=f'{policy if isinstance(policy, str) else "policy"} plays', unit='episode', delay=2, disable=not progress)]
+    played = [
+        play_episode(recorder, policy, seed=s, max_steps=max_steps)
+        for s in tqdm(
+            seeds,
+            desc=f'{policy if isinstance(policy, str) else "policy"} plays',
+            unit='episode',
+            delay=2,
+            disable=not progress,
+        )
+    ]
     name = policy if isinstance(policy, str) else _identity(policy)
     recording = gather_episodes(env, played, policy=name, seeds=seeds, seed=int(seed), max_steps=max_steps)
     return recording.with_split(seed, **split) if split else recording
 
+
 def _identity(policy: Callable) -> str:
     from srlviz.data.atari import policy_identity
+
     return policy_identity(policy)

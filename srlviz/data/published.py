@@ -32,14 +32,17 @@ from ..envs.sensors import sensor_table
 # %% ../../nbs/02_data/03_published.ipynb #fcb138c5
 TIME = 'sim/time/zulu_time_sec'
 
+
 @cache
 def _spellings() -> dict[str, str]:
     "All ways to write a column of the sensor table, and its name there."
     table = sensor_table()
     elements = [(r, int(i), n) for r, i, n in zip(table['dataref'], table['index'], table['name']) if r != n]
     ways = {n: n for n in table['name']} | {f'{n}[0]': n for n in table['name'] if n not in {e[2] for e in elements}}
-    for way in ('{}_{}', '{}{}'): ways |= {way.format(r, i): n for r, i, n in elements if way.format(r, i) not in ways}
+    for way in ('{}_{}', '{}{}'):
+        ways |= {way.format(r, i): n for r, i, n in elements if way.format(r, i) not in ways}
     return ways
+
 
 def column_names(header: Sequence[str]) -> list[str]:
     """Give each column of a header its name in `sensor_table()`; one that is not there keeps its own.
@@ -49,41 +52,66 @@ def column_names(header: Sequence[str]) -> list[str]:
     ValueError : if two columns are the same sensor
     """
     names = [_spellings().get(h.strip(), h.strip()) for h in header]
-    if twice := [n for n, k in Counter(names).items() if k > 1]: raise ValueError(f"columns {names.index(twice[0])} and {names.index(twice[0], names.index(twice[0]) + 1)} are both {twice[0]!r}")
+    if twice := [n for n, k in Counter(names).items() if k > 1]:
+        raise ValueError(
+            f"columns {names.index(twice[0])} and {names.index(twice[0], names.index(twice[0]) + 1)} are both {twice[0]!r}"
+        )
     return names
 
-# %% ../../nbs/02_data/03_published.ipynb #21b3a07d
-_MOST_CELLS, _MOST_TABLE, _MOST_LINE = 2**26, 2**29, 2**22        # the second in bytes, the third in characters
 
-def _open_table(path: Path, errors: str = 'strict') -> io.TextIOWrapper: return io.TextIOWrapper(open_file(path), encoding='utf-8-sig', errors=errors, newline='')
+# %% ../../nbs/02_data/03_published.ipynb #21b3a07d
+_MOST_CELLS, _MOST_TABLE, _MOST_LINE = 2**26, 2**29, 2**22  # the second in bytes, the third in characters
+
+
+def _open_table(path: Path, errors: str = 'strict') -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_file(path), encoding='utf-8-sig', errors=errors, newline='')
+
 
 def _lines(f: io.TextIOWrapper) -> Iterator[str]:
     "The lines of a table; a ValueError for one that would not end"
     while line := f.readline(_MOST_LINE):
-        if len(line) == _MOST_LINE: raise ValueError(f"a line has more than {_MOST_LINE:,} characters")
+        if len(line) == _MOST_LINE:
+            raise ValueError(f"a line has more than {_MOST_LINE:,} characters")
         yield line
+
 
 def _header(path: Path) -> list[str]:
     with reading(path, 'a table of comma-separated values'), _open_table(path) as f:
         header = next(csv.reader(_lines(f)), [])
-        if not header: raise ValueError("it is empty")
-        return ['(row number)' if h.startswith('Unnamed: 0') or not h and not i else h for i, h in enumerate(column_names(header))]
+        if not header:
+            raise ValueError("it is empty")
+        return [
+            '(row number)' if h.startswith('Unnamed: 0') or not h and not i else h
+            for i, h in enumerate(column_names(header))
+        ]
+
 
 def _diagnose(path: Path, names: Sequence[str], wanted: set[str]) -> None:
     "Raise a ValueError for the first fault of a table, if it has one."
     with _open_table(path, errors='replace') as f:
         reader = csv.reader(_lines(f))
         for row in reader:
-            if row and len(row) != len(names): raise ValueError(f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(names)}; the file is truncated or damaged")
+            if row and len(row) != len(names):
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(names)}; the file is truncated or damaged"
+                )
             for name, cell in zip(names, row) if reader.line_num > 1 else ():
-                if name in wanted and cell.strip() and not _is_number(cell): raise ValueError(f"{path}, line {reader.line_num}, column {name!r}: expected a number, got {cell!r:.80}")
+                if name in wanted and cell.strip() and not _is_number(cell):
+                    raise ValueError(
+                        f"{path}, line {reader.line_num}, column {name!r}: expected a number, got {cell!r:.80}"
+                    )
+
 
 def _is_number(text: str) -> bool:
-    try: float(text); return True
-    except ValueError: return False
+    try:
+        float(text)
+        return True
+    except ValueError:
+        return False
+
 
 # %% ../../nbs/02_data/03_published.ipynb #7446df80
-def _read_numbers(path: str|Path, columns: Sequence[str], finite: bool = True) -> np.ndarray:
+def _read_numbers(path: str | Path, columns: Sequence[str], finite: bool = True) -> np.ndarray:
     """Read columns of a table, named as in `sensor_table()`, as (rows, columns) float32.
 
     Raises
@@ -92,211 +120,349 @@ def _read_numbers(path: str|Path, columns: Sequence[str], finite: bool = True) -
     """
     path = Path(path)
     names = _header(path)
-    if lost := sorted({*columns} - {*names}, key=list(columns).index): raise ValueError(f"{path} lacks {len(lost)} of {len(columns)} columns: {_some(lost)}")
+    if lost := sorted({*columns} - {*names}, key=list(columns).index):
+        raise ValueError(f"{path} lacks {len(lost)} of {len(columns)} columns: {_some(lost)}")
     with reading(path, 'a table of numbers'):
         _check_size(path, names)
-        try: table = pa.csv.read_csv(path, pa.csv.ReadOptions(use_threads=False, column_names=names, skip_rows=1), convert_options=pa.csv.ConvertOptions(column_types={c: pa.float64() for c in columns}, include_columns=list(columns)))
-        except pa.ArrowInvalid: _diagnose(path, names, {*columns}); raise
-        with np.errstate(over='ignore'): X = np.stack([table[c].to_numpy().astype(np.float32) for c in columns], 1)
+        try:
+            table = pa.csv.read_csv(
+                path,
+                pa.csv.ReadOptions(use_threads=False, column_names=names, skip_rows=1),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types={c: pa.float64() for c in columns}, include_columns=list(columns)
+                ),
+            )
+        except pa.ArrowInvalid:
+            _diagnose(path, names, {*columns})
+            raise
+        with np.errstate(over='ignore'):
+            X = np.stack([table[c].to_numpy().astype(np.float32) for c in columns], 1)
     if finite and not np.isfinite(X).all():
         r, c = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(f"{path}, line {r + 2}, column {columns[c]!r}: {X[r, c]} ({(~np.isfinite(X)).sum()} such cells in the file); mend them, or pass finite=False to take them as they are")
+        raise ValueError(
+            f"{path}, line {r + 2}, column {columns[c]!r}: {X[r, c]} ({(~np.isfinite(X)).sum()} such cells in the file); mend them, or pass finite=False to take them as they are"
+        )
     return X
+
 
 def _check_size(path: Path, names: Sequence[str]) -> None:
     "Refuse a table that would need too much; a cell has at least a byte"
-    with open_file(path) as f: size = f.seek(0, os.SEEK_END)
-    if size > _MOST_TABLE: raise ValueError(f"it has {size:,} bytes, more than {_MOST_TABLE:,}")
-    if size > _MOST_CELLS and (cells := _count_rows(path)*len(names)) > _MOST_CELLS: raise ValueError(f"it has {cells:,} cells, more than {_MOST_CELLS:,}")
+    with open_file(path) as f:
+        size = f.seek(0, os.SEEK_END)
+    if size > _MOST_TABLE:
+        raise ValueError(f"it has {size:,} bytes, more than {_MOST_TABLE:,}")
+    if size > _MOST_CELLS and (cells := _count_rows(path) * len(names)) > _MOST_CELLS:
+        raise ValueError(f"it has {cells:,} cells, more than {_MOST_CELLS:,}")
 
-def _some(names: Sequence[str], n: int = 8) -> str: return ', '.join(names[:n]) + (f' and {len(names) - n} more' if len(names) > n else '')
+
+def _some(names: Sequence[str], n: int = 8) -> str:
+    return ', '.join(names[:n]) + (f' and {len(names) - n} more' if len(names) > n else '')
+
 
 # %% ../../nbs/02_data/03_published.ipynb #af20e309
-def _count_rows(path: str|Path) -> int:
+def _count_rows(path: str | Path) -> int:
     """Count the rows of a table below its header, empty lines at its end left out."""
     lines, tail = 0, b''
     with open_file(path) as f:
-        while block := f.read(1 << 22): lines, tail = lines + block.count(b'\n'), (tail + block)[-4096:]
-    return lines - tail[len(tail.rstrip()):].count(b'\n')
+        while block := f.read(1 << 22):
+            lines, tail = lines + block.count(b'\n'), (tail + block)[-4096:]
+    return lines - tail[len(tail.rstrip()) :].count(b'\n')
+
 
 # %% ../../nbs/02_data/03_published.ipynb #873d79d3
 _FRAME = re.compile(r'data_(\d+)\.(jpe?g|png)', re.I)
 _MEND = "restore the file, or pass frames=False to read the sensors alone"
 _VIDEOS = {'.mp4', '.m4v', '.mov', '.avi', '.mkv', '.webm', '.mpg', '.mpeg', '.wmv', '.flv', '.ts', '.ogv'}
 
+
 class _Stills(FilmFile):
     "Frames in a file each"
+
     def __init__(self, folder: Path, names: Sequence[str]):
         self.path, self.names, self.shape = Path(folder), list(names), ()
         super().__init__(folder, (len(self.names), *self._read(0).shape))
+
     def _read(self, i: int) -> np.ndarray:
         "A picture, if its header says that it has the size of the first, or at least one that can be"
         from PIL import Image
-        path = self.path/self.names[i]
+
+        path = self.path / self.names[i]
         with reading(path, 'a picture', _MEND), open_file(path) as f, Image.open(f, formats=('JPEG', 'PNG')) as image:
-            if image.width*image.height > MOST_PIXELS: raise ValueError(f"it declares {image.width} x {image.height} pixels")
-            if self.shape and image.size != self.shape[2:0:-1]: raise ValueError(f"{path} is {image.width} x {image.height}, {self.names[0]} is {self.shape[2]} x {self.shape[1]}")
+            if image.width * image.height > MOST_PIXELS:
+                raise ValueError(f"it declares {image.width} x {image.height} pixels")
+            if self.shape and image.size != self.shape[2:0:-1]:
+                raise ValueError(
+                    f"{path} is {image.width} x {image.height}, {self.names[0]} is {self.shape[2]} x {self.shape[1]}"
+                )
             return np.asarray(image.convert('RGB'))
 
     def _decode(self, wanted: np.ndarray) -> np.ndarray:
         out = np.empty((len(wanted), *self.shape[1:]), np.uint8)
-        for k, i in enumerate(wanted): out[k] = self._read(i)
+        for k, i in enumerate(wanted):
+            out[k] = self._read(i)
         return out
+
 
 # %% ../../nbs/02_data/03_published.ipynb #1031f2f7
 class _Video(FilmFile):
     "The first `n` frames of any video"
-    def __init__(self, path: Path, n: int):
-        with open_video(path, _MEND) as (_, stream): size = stream.height, stream.width
-        super().__init__(path, (n, *size, 3))
-    def _decode(self, wanted: np.ndarray) -> np.ndarray:
-        if not len(wanted): return np.empty((0, *self.shape[1:]), np.uint8)
-        for seek in True, False:                                                                # some containers seek too far
-            if (frames := self._decoded(wanted, seek)) is not None: return frames
-        raise ValueError(f"{self.path} is truncated or damaged: not all of its {len(self)} frames can be decoded; {_MEND}")
 
-    def _decoded(self, wanted: np.ndarray, seek: bool) -> np.ndarray|None:
+    def __init__(self, path: Path, n: int):
+        with open_video(path, _MEND) as (_, stream):
+            size = stream.height, stream.width
+        super().__init__(path, (n, *size, 3))
+
+    def _decode(self, wanted: np.ndarray) -> np.ndarray:
+        if not len(wanted):
+            return np.empty((0, *self.shape[1:]), np.uint8)
+        for seek in True, False:  # some containers seek too far
+            if (frames := self._decoded(wanted, seek)) is not None:
+                return frames
+        raise ValueError(
+            f"{self.path} is truncated or damaged: not all of its {len(self)} frames can be decoded; {_MEND}"
+        )
+
+    def _decoded(self, wanted: np.ndarray, seek: bool) -> np.ndarray | None:
         "Frames in ascending order, from the key frame before the first of them or from the start; None if one does not come"
         times, k = _times(self.path, self.path.stat().st_mtime_ns), 0
         with open_video(self.path, _MEND) as (container, stream):
             out = np.empty((len(wanted), *self.shape[1:]), np.uint8)
-            if seek and times is not None: container.seek(int(times[wanted[0]]), stream=stream)
+            if seek and times is not None:
+                container.seek(int(times[wanted[0]]), stream=stream)
             for i, frame in enumerate(container.decode(stream)):
-                if times is not None: i = int(np.searchsorted(times, frame.pts))
-                if i > wanted[k]: return None
-                if i == wanted[k]: out[k] = self._array(frame); k += 1
-                if k == len(wanted): return out
+                if times is not None:
+                    i = int(np.searchsorted(times, frame.pts))
+                if i > wanted[k]:
+                    return None
+                if i == wanted[k]:
+                    out[k] = self._array(frame)
+                    k += 1
+                if k == len(wanted):
+                    return out
+
 
 @lru_cache(maxsize=1024)
-def _times(path: Path, stamp: int) -> np.ndarray|None:
+def _times(path: Path, stamp: int) -> np.ndarray | None:
     "The time of each frame of a video, in ticks of its clock and in order; None if it has none"
-    with open_video(path, _MEND) as (container, stream): times = [p.pts for p in container.demux(stream) if p.size]
+    with open_video(path, _MEND) as (container, stream):
+        times = [p.pts for p in container.demux(stream) if p.size]
     return None if None in times or len({*times}) < len(times) else np.sort(times)
+
 
 def _n_frames(path: Path) -> int:
     "How many frames a video has"
-    with open_video(path, _MEND) as (container, stream): return stream.frames or sum(p.size > 0 for p in container.demux(stream))
+    with open_video(path, _MEND) as (container, stream):
+        return stream.frames or sum(p.size > 0 for p in container.demux(stream))
+
 
 # %% ../../nbs/02_data/03_published.ipynb #80b513fa
-def _find_frames(folder: str|Path) -> list[str]|Path|None:
+def _find_frames(folder: str | Path) -> list[str] | Path | None:
     """Find the frames of a flight: the names of its pictures in order, or its video, or None.
 
     Raises
     ------
     ValueError : if it has no pictures and several videos, two pictures of one number, or links for them
     """
-    with os.scandir(folder) as entries: names = {e.name: e.is_symlink() for e in entries}
+    with os.scandir(folder) as entries:
+        names = {e.name: e.is_symlink() for e in entries}
     numbers = {n: int(m[1]) for n in names if (m := _FRAME.fullmatch(n))}
     videos = [] if numbers else sorted(n for n in names if Path(n).suffix.lower() in _VIDEOS)
     for n in [*numbers, *videos]:
-        if names[n]: raise _link(Path(folder)/n)
+        if names[n]:
+            raise _link(Path(folder) / n)
     stills = sorted(numbers, key=numbers.get)
     for a, b in zip(stills, stills[1:]):
-        if numbers[a] == numbers[b]: raise ValueError(f"{folder} holds frame {numbers[a]} twice: {a} and {b}")
-    if stills: return stills
-    if len(videos) > 1: raise ValueError(f"{folder} holds {len(videos)} videos, expected one: {_some(videos)}")
-    return Path(folder)/videos[0] if videos else None
+        if numbers[a] == numbers[b]:
+            raise ValueError(f"{folder} holds frame {numbers[a]} twice: {a} and {b}")
+    if stills:
+        return stills
+    if len(videos) > 1:
+        raise ValueError(f"{folder} holds {len(videos)} videos, expected one: {_some(videos)}")
+    return Path(folder) / videos[0] if videos else None
 
-def _link(path: Path) -> ValueError: return ValueError(f"{path} is a symbolic link; nothing is read through links inside of a data set: put the file itself there")
+
+def _link(path: Path) -> ValueError:
+    return ValueError(
+        f"{path} is a symbolic link; nothing is read through links inside of a data set: put the file itself there"
+    )
+
 
 def _film(folder: Path, n: int) -> FilmFile:
     "The first `n` frames of a flight"
     found = _find_frames(folder)
     return _Stills(folder, found[:n]) if isinstance(found, list) else _Video(found, n)
 
+
 # %% ../../nbs/02_data/03_published.ipynb #6cab604e
 _SPLITS = {('train',): 'fit', ('val',): 'valid', ('test', 'train'): 'probe', ('test', 'val'): 'test'}
 _FLIGHT = re.compile(r'flight[_-]?(\d+)', re.I)
 
+
 class _Found(NamedTuple):
     "A flight, or a segment of one for a task"
+
     airport: str
     number: int
     table: Path
     length: int
     film: bool
     folder = property(lambda self: self.table.parent)
-    name = property(lambda self: f'{self.airport}/{_FLIGHT.fullmatch((self.folder if _FLIGHT.fullmatch(self.folder.name) else self.folder.parent).name)[0]}')
+    name = property(
+        lambda self: (
+            f'{self.airport}/{_FLIGHT.fullmatch((self.folder if _FLIGHT.fullmatch(self.folder.name) else self.folder.parent).name)[0]}'
+        )
+    )
+
 
 def _find(airport: str, number: int, folder: Path, raw: bool, frames: bool, trim: bool) -> _Found:
     table = _first(folder, ('X.csv', 'X_modified.csv') if raw else ('X_modified.csv', 'X.csv'))
-    if table is None: raise ValueError(f"{folder} holds neither X_modified.csv nor X.csv")
+    if table is None:
+        raise ValueError(f"{folder} holds neither X_modified.csv nor X.csv")
     found = _find_frames(folder) if frames else None
     n = None if found is None else len(found) if isinstance(found, list) else _n_frames(found)
     rows = _count_rows(table) if n is None or trim else n
-    if not min(rows, rows if n is None else n): raise ValueError(f"{table} or its film is empty: {rows} rows, {n} frames")
+    if not min(rows, rows if n is None else n):
+        raise ValueError(f"{table} or its film is empty: {rows} rows, {n} frames")
     return _Found(airport, number, table, rows if n is None else min(rows, n), n is not None)
 
-def _first(folder: Path, names: Sequence[str]) -> Path|None:
+
+def _first(folder: Path, names: Sequence[str]) -> Path | None:
     "The first of these files that is there, and is one"
-    for path in (folder/n for n in names):
-        if path.is_symlink(): raise _link(path)
-        if path.exists(): return path
+    for path in (folder / n for n in names):
+        if path.is_symlink():
+            raise _link(path)
+        if path.exists():
+            return path
+
 
 # %% ../../nbs/02_data/03_published.ipynb #7e535663
 def _flight_folders(root: Path) -> list[tuple[str, int, Path]]:
     "Airport, number and folder of each flight, by airport and number"
-    if not root.is_dir(): raise FileNotFoundError(f"there is no folder {str(root)!r}")
+    if not root.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(root)!r}")
     out = [(a.name, int(m[1]), f) for a in _folders(root) for f in _folders(a) if (m := _FLIGHT.fullmatch(f.name))]
-    if not out: raise ValueError(f"{root} holds no flights: expected folders like {root/'KSEA'/'flight12'}, got {_some(sorted(p.name for p in root.iterdir())) or 'nothing'}")
+    if not out:
+        raise ValueError(
+            f"{root} holds no flights: expected folders like {root / 'KSEA' / 'flight12'}, got {_some(sorted(p.name for p in root.iterdir())) or 'nothing'}"
+        )
     out = sorted(out, key=lambda x: x[:2])
     for a, b in zip(out, out[1:]):
-        if a[:2] == b[:2]: raise ValueError(f"{a[2]} and {b[2]} are both flight {a[1]} of {a[0]}")
-    if long := [f for _, number, f in out if number >= 10**15]: raise ValueError(f"{long[0]}: the number of a flight has at most 15 digits")
+        if a[:2] == b[:2]:
+            raise ValueError(f"{a[2]} and {b[2]} are both flight {a[1]} of {a[0]}")
+    if long := [f for _, number, f in out if number >= 10**15]:
+        raise ValueError(f"{long[0]}: the number of a flight has at most 15 digits")
     return out
+
 
 def _folders(path: Path) -> list[Path]:
     "The folders in a folder, none of them a link"
-    with os.scandir(path) as entries: found = sorted((e.name, e.is_symlink()) for e in entries if e.is_dir())
+    with os.scandir(path) as entries:
+        found = sorted((e.name, e.is_symlink()) for e in entries if e.is_dir())
     for name, link in found:
-        if link: raise _link(path/name)
-    return [path/name for name, _ in found]
+        if link:
+            raise _link(path / name)
+    return [path / name for name, _ in found]
+
 
 def _splits(path: Path) -> dict[str, str]:
     "Airport to split; nothing if there is no file"
-    if path.is_symlink(): raise _link(path)
-    if not path.exists(): return {}
+    if path.is_symlink():
+        raise _link(path)
+    if not path.exists():
+        return {}
     out, form = {}, 'like {"train": [airports], "val": [...], "test": {"train": [...], "val": [...]}}'
     with reading(path, form):
         content = read_json(path, form)
         for keys, split in _SPLITS.items():
             airports = content
-            for key in keys: airports = airports[key]
-            if not isinstance(airports, list) or not all(isinstance(a, str) for a in airports): raise ValueError(f"the airports of {keys[-1]!r} are {airports!r:.80}, expected a list of texts")
+            for key in keys:
+                airports = airports[key]
+            if not isinstance(airports, list) or not all(isinstance(a, str) for a in airports):
+                raise ValueError(f"the airports of {keys[-1]!r} are {airports!r:.80}, expected a list of texts")
             for a in airports:
-                if out.setdefault(a, split) != split: raise ValueError(f"the airport {a!r:.80} is in two splits")
+                if out.setdefault(a, split) != split:
+                    raise ValueError(f"the airport {a!r:.80} is in two splits")
     return out
+
 
 # %% ../../nbs/02_data/03_published.ipynb #8f4f1dd9
 class _Truth(Mapping):
     "Factors of a flight: airport, number and, read when touched, its target"
-    def __init__(self, found: _Found, place: Mapping[str, int], read): self.known, self.place, self.read = {'airport': np.asarray(found.airport), 'flight': np.asarray(found.number)}, place, read
-    def __getitem__(self, k): return self.known[k] if k in self.known else self.read()[self.place[k]]
-    def __contains__(self, k): return k in self.known or k in self.place
-    def __iter__(self): return iter([*self.known, *self.place])
-    def __len__(self): return len(self.known) + len(self.place)
+
+    def __init__(self, found: _Found, place: Mapping[str, int], read):
+        self.known, self.place, self.read = (
+            {'airport': np.asarray(found.airport), 'flight': np.asarray(found.number)},
+            place,
+            read,
+        )
+
+    def __getitem__(self, k):
+        return self.known[k] if k in self.known else self.read()[self.place[k]]
+
+    def __contains__(self, k):
+        return k in self.known or k in self.place
+
+    def __iter__(self):
+        return iter([*self.known, *self.place])
+
+    def __len__(self):
+        return len(self.known) + len(self.place)
+
 
 class _Flights(Sequence):
     "Episodes that are read when touched"
-    def __init__(self, found: Sequence[_Found], columns: Sequence[str], targets: Sequence[str], raw: bool, finite: bool, trim: bool):
-        self.found, self.columns, self.targets, self.raw, self.finite, self.trim = found, tuple(columns), {n: k for k, n in enumerate(targets)}, raw, finite, trim
+
+    def __init__(
+        self,
+        found: Sequence[_Found],
+        columns: Sequence[str],
+        targets: Sequence[str],
+        raw: bool,
+        finite: bool,
+        trim: bool,
+    ):
+        self.found, self.columns, self.targets, self.raw, self.finite, self.trim = (
+            found,
+            tuple(columns),
+            {n: k for k, n in enumerate(targets)},
+            raw,
+            finite,
+            trim,
+        )
         self.lengths = np.array([f.length for f in found])
-    def __len__(self): return len(self.found)
+
+    def __len__(self):
+        return len(self.found)
+
     def __getitem__(self, i):
         f = self.found[i]
-        obs = LazyColumns({'sensors': lambda: self._sensors(f)} | ({'frame': lambda: _film(f.folder, f.length)} if f.film else {}))
-        return Episode.stored(f.length, obs, LazyColumns({}), _Truth(f, self.targets, cache(lambda: self._target(f))), 'truncated', f.name)
+        obs = LazyColumns(
+            {'sensors': lambda: self._sensors(f)} | ({'frame': lambda: _film(f.folder, f.length)} if f.film else {})
+        )
+        return Episode.stored(
+            f.length, obs, LazyColumns({}), _Truth(f, self.targets, cache(lambda: self._target(f))), 'truncated', f.name
+        )
 
     def _sensors(self, f: _Found) -> np.ndarray:
         X = _kept(f.table, f.table.stat().st_mtime_ns, self.columns, self.finite)
-        if len(X) < f.length or len(X) > f.length and not self.trim: raise ValueError(f"{f.table} has {len(X)} rows, but " + (f"there are {f.length} frames; restore the flight, or pass trim=True to take as many rows and frames as there are of both" if f.film else f"{f.length} lines; mend the file"))
-        return X[:f.length]
+        if len(X) < f.length or len(X) > f.length and not self.trim:
+            raise ValueError(
+                f"{f.table} has {len(X)} rows, but "
+                + (
+                    f"there are {f.length} frames; restore the flight, or pass trim=True to take as many rows and frames as there are of both"
+                    if f.film
+                    else f"{f.length} lines; mend the file"
+                )
+            )
+        return X[: f.length]
 
     def _target(self, f: _Found) -> np.ndarray:
         path = _target_file(f.folder, self.raw)
         rows = _read_numbers(path, list(self.targets), self.finite)
-        if len(rows) != 1: raise ValueError(f"{path} has {len(rows)} rows, expected one")
+        if len(rows) != 1:
+            raise ValueError(f"{path} has {len(rows)} rows, expected one")
         return rows[0]
+
 
 @lru_cache(maxsize=16)
 def _kept(path: Path, stamp: int, columns: tuple, finite: bool) -> np.ndarray:
@@ -305,23 +471,39 @@ def _kept(path: Path, stamp: int, columns: tuple, finite: bool) -> np.ndarray:
     X.setflags(write=False)
     return X
 
+
 def _target_file(folder: Path, raw: bool) -> Path:
-    path = _first(folder, ('target.csv', 'target_modified.csv')[::1 if raw else -1])
-    if path is None: raise ValueError(f"{folder} holds no target.csv")
+    path = _first(folder, ('target.csv', 'target_modified.csv')[:: 1 if raw else -1])
+    if path is None:
+        raise ValueError(f"{folder} holds no target.csv")
     return path
+
 
 # %% ../../nbs/02_data/03_published.ipynb #37cc1f9b
 def _choose(path: Path, columns) -> list[str]:
     "The columns to read, going by the first table"
     have, table = [n for n in _header(path) if n != '(row number)'], list(sensor_table()['name'])
-    if columns == 'file': return have
+    if columns == 'file':
+        return have
     wanted = table if columns is None else column_names([columns] if isinstance(columns, str) else columns)
     if lost := sorted({*wanted} - {*have}, key=wanted.index):
         known = len({*table} & {*have})
-        raise ValueError(f"{path} lacks {len(lost)} of the {len(wanted)} columns {'of sensor_table()' if columns is None else 'asked for'}: {_some(lost)}. It has {len(have)}, {known} of them known; pass columns='file' to take its own in its own order")
+        raise ValueError(
+            f"{path} lacks {len(lost)} of the {len(wanted)} columns {'of sensor_table()' if columns is None else 'asked for'}: {_some(lost)}. It has {len(have)}, {known} of them known; pass columns='file' to take its own in its own order"
+        )
     return wanted
 
-def read_published(path: str|Path, *, task: str|None = None, columns: str|Sequence[str]|None = None, raw: bool = False, frames: bool = True, trim: bool = False, finite: bool = True) -> Recording:
+
+def read_published(
+    path: str | Path,
+    *,
+    task: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    raw: bool = False,
+    frames: bool = True,
+    trim: bool = False,
+    finite: bool = True,
+) -> Recording:
     """Read the landing paper's layout, lazily.
 
     Parameters
@@ -345,30 +527,66 @@ def read_published(path: str|Path, *, task: str|None = None, columns: str|Sequen
     Source: the README and the data loader of the authors' repository, advimman/xeval.
     """
     root = Path(path)
-    folders, split_of = _flight_folders(root), _splits(root/'splits.json')
-    if task is not None: folders, without = _of_task(folders, task)
+    folders, split_of = _flight_folders(root), _splits(root / 'splits.json')
+    if task is not None:
+        folders, without = _of_task(folders, task)
     found = [_find(a, n, f, raw, frames, trim) for a, n, f in folders]
     _check_found(found)
     chosen = _choose(found[0].table, columns)
-    targets = [] if task is None else [n for n in _header(_target_file(found[0].folder, raw)) if n not in (TIME, '(row number)')]
-    factors = [Factor('airport', 'flight'), Factor('flight', 'flight'), *(Factor(n, task, 'continuous') for n in targets)]
-    meta = dict(layout='published', table=found[0].table.name, columns=chosen, **({} if task is None else dict(task=task, flights_without=without)))
-    return Recording(_Flights(found, chosen, targets, raw, finite, trim), root.name + (f'/{task}' if task else ''), 5., factors, [split_of.get(f.airport, '') for f in found], meta)
+    targets = (
+        []
+        if task is None
+        else [n for n in _header(_target_file(found[0].folder, raw)) if n not in (TIME, '(row number)')]
+    )
+    factors = [
+        Factor('airport', 'flight'),
+        Factor('flight', 'flight'),
+        *(Factor(n, task, 'continuous') for n in targets),
+    ]
+    meta = dict(
+        layout='published',
+        table=found[0].table.name,
+        columns=chosen,
+        **({} if task is None else dict(task=task, flights_without=without)),
+    )
+    return Recording(
+        _Flights(found, chosen, targets, raw, finite, trim),
+        root.name + (f'/{task}' if task else ''),
+        5.0,
+        factors,
+        [split_of.get(f.airport, '') for f in found],
+        meta,
+    )
+
 
 # %% ../../nbs/02_data/03_published.ipynb #62609f15
 def _of_task(folders, task: str):
     "The folders of a task, and the number of flights without it"
-    there = [(a, n, f/task) for a, n, f in folders if (f/check_name(task, 'task')).is_dir()]
+    there = [(a, n, f / task) for a, n, f in folders if (f / check_name(task, 'task')).is_dir()]
     for _, _, f in there:
-        if f.is_symlink(): raise _link(f)
-    if not there: raise unknown('task', task, sorted({p.name for _, _, f in folders for p in f.iterdir() if p.is_dir()}) or ['(no flight has any)'])
+        if f.is_symlink():
+            raise _link(f)
+    if not there:
+        raise unknown(
+            'task',
+            task,
+            sorted({p.name for _, _, f in folders for p in f.iterdir() if p.is_dir()}) or ['(no flight has any)'],
+        )
     return there, len(folders) - len(there)
+
 
 def _check_found(found: Sequence[_Found]) -> None:
     "All flights have a table of one name, and film, or none has"
     for f in found:
-        if f.table.name != found[0].table.name: raise ValueError(f"{f.folder} has only {f.table.name}, but {found[0].folder} has {found[0].table.name}: one is normalised, the other is not. Pass raw={found[0].table.name != 'X.csv'}, or complete the flight")
-        if f.film != found[0].film: raise ValueError(f"{(f if found[0].film else found[0]).folder} has no frames, but {(found[0] if found[0].film else f).folder} has; pass frames=False, or complete the flight")
+        if f.table.name != found[0].table.name:
+            raise ValueError(
+                f"{f.folder} has only {f.table.name}, but {found[0].folder} has {found[0].table.name}: one is normalised, the other is not. Pass raw={found[0].table.name != 'X.csv'}, or complete the flight"
+            )
+        if f.film != found[0].film:
+            raise ValueError(
+                f"{(f if found[0].film else found[0]).folder} has no frames, but {(found[0] if found[0].film else f).folder} has; pass frames=False, or complete the flight"
+            )
+
 
 # %% ../../nbs/02_data/03_published.ipynb #decee759
 TARGETS = {
@@ -376,22 +594,29 @@ TARGETS = {
     'turbulence': {f'sim/weather/turbulence[{i}]': 'turbulence' for i in range(3)},
     'landing': {f'sim/flightmodel/forces/{g}': f'touchdown_{g}' for g in ('g_nrml', 'g_axil', 'g_side')},
     'autoregression': {},
-    'failures': {f"sim/{'flightmodel' if n.startswith('frm') else 'operation'}/failures/{n}": n for n in FAILURES}}
+    'failures': {f"sim/{'flightmodel' if n.startswith('frm') else 'operation'}/failures/{n}": n for n in FAILURES},
+}
 
-def _segment(episode: Episode, X: np.ndarray, names: Sequence[str], target: Mapping[str, str], most: int, rng) -> tuple[int, int, dict]|None:
+
+def _segment(
+    episode: Episode, X: np.ndarray, names: Sequence[str], target: Mapping[str, str], most: int, rng
+) -> tuple[int, int, dict] | None:
     "First row, row behind the last, and target of a segment of at most `most` rows; None if the episode cannot have it"
     n, values = len(X), {c: np.asarray(episode.factors[k]) for c, k in target.items() if k in episode.factors}
-    if len(values) < len(target): return None
+    if len(values) < len(target):
+        return None
     if all(v.ndim for v in values.values()):
-        end = n - (not target)                                            # the row after the segment has to exist
+        end = n - (not target)  # the row after the segment has to exist
         start = int(rng.integers(max(0, end - most) + 1))
         stop = min(start + most, end)
         row = dict(zip(names, X[stop])) if not target and end else {c: v[stop - 1] for c, v in values.items()}
         return (start, stop, {k: v for k, v in row.items() if k != TIME}) if stop > start else None
     stop = n
-    if 'touchdown_t' in episode.factors and np.isfinite(episode.factors['touchdown_t']): stop = int(5*episode.factors['touchdown_t'])
+    if 'touchdown_t' in episode.factors and np.isfinite(episode.factors['touchdown_t']):
+        stop = int(5 * episode.factors['touchdown_t'])
     row = {c: v if not v.ndim else v[stop - 1] for c, v in values.items()}
     return (max(0, stop - most), stop, row) if 0 < stop <= n and np.isfinite(list(row.values())).all() else None
+
 
 # %% ../../nbs/02_data/03_published.ipynb #a407d576
 def _write_table(path: Path, X: np.ndarray, names: Sequence[str]) -> None:
@@ -400,46 +625,93 @@ def _write_table(path: Path, X: np.ndarray, names: Sequence[str]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator='\n').writerow(names)
         f.write(text.getvalue().encode())
-        pa.csv.write_csv(pa.table([pa.array(x) for x in np.asarray(X, np.float32).T.copy()], names=list(names)), f, pa.csv.WriteOptions(include_header=False, quoting_style='none'))
+        pa.csv.write_csv(
+            pa.table([pa.array(x) for x in np.asarray(X, np.float32).T.copy()], names=list(names)),
+            f,
+            pa.csv.WriteOptions(include_header=False, quoting_style='none'),
+        )
+
 
 def _write_film(folder: Path, film, start: int, stop: int, form: str, quality: int) -> None:
-    if film.ndim != 4 or film.shape[3] != 3: raise ValueError(f"'frame' must be (T, H, W, 3) for this layout, got {film.shape}")
+    if film.ndim != 4 or film.shape[3] != 3:
+        raise ValueError(f"'frame' must be (T, H, W, 3) for this layout, got {film.shape}")
     if form == 'mp4':
-        if film.shape[1] % 2 or film.shape[2] % 2: raise ValueError(f"a video has an even number of rows and columns, the frames are {film.shape[1]} x {film.shape[2]}; choose film='jpg'")
-        (folder/'data.mp4').write_bytes(encode_film(film[start:stop])); return
+        if film.shape[1] % 2 or film.shape[2] % 2:
+            raise ValueError(
+                f"a video has an even number of rows and columns, the frames are {film.shape[1]} x {film.shape[2]}; choose film='jpg'"
+            )
+        (folder / 'data.mp4').write_bytes(encode_film(film[start:stop]))
+        return
     from PIL import Image
-    for t, frame in enumerate(film[start:stop]): Image.fromarray(frame).save(folder/f'data_{t}.jpg', quality=quality)
+
+    for t, frame in enumerate(film[start:stop]):
+        Image.fromarray(frame).save(folder / f'data_{t}.jpg', quality=quality)
+
 
 def _check_recording(recording, what: str) -> None:
-    if not isinstance(recording, Recording): raise TypeError(f"{what} takes a Recording, such as read_flights gives; got {type(recording).__name__}" + ("; Recording([episode], hz=5) makes one of it" if isinstance(recording, Episode) else ''))
-    if not len(recording): raise ValueError("a recording of no episodes cannot be exported")
+    if not isinstance(recording, Recording):
+        raise TypeError(
+            f"{what} takes a Recording, such as read_flights gives; got {type(recording).__name__}"
+            + ("; Recording([episode], hz=5) makes one of it" if isinstance(recording, Episode) else '')
+        )
+    if not len(recording):
+        raise ValueError("a recording of no episodes cannot be exported")
+
 
 def _names_of(recording: Recording) -> list[str]:
     "The names of the columns of `sensors`"
-    if 'sensors' not in recording[0].obs: raise ValueError(f"the layout is for sensors: the episodes need obs 'sensors', they have {', '.join(recording[0].obs)}")
+    if 'sensors' not in recording[0].obs:
+        raise ValueError(
+            f"the layout is for sensors: the episodes need obs 'sensors', they have {', '.join(recording[0].obs)}"
+        )
     width, given = recording[0].obs['sensors'].shape[1], recording.meta.get('columns')
     names = list(given) if isinstance(given, (list, tuple)) else list(sensor_table()['name'])
-    if len(names) != width: raise ValueError(f"'sensors' has {width} columns, and there are {len(names)} names; give one a column in recording.meta['columns']")
+    if len(names) != width:
+        raise ValueError(
+            f"'sensors' has {width} columns, and there are {len(names)} names; give one a column in recording.meta['columns']"
+        )
     return names
+
 
 # %% ../../nbs/02_data/03_published.ipynb #8babc7f5
 def _place(episode: Episode, i: int) -> tuple[str, str]:
     "The two folders of an episode: airport (its own, if that is unknown) and flight"
-    airport = re.sub(r'[^\w-]', '_', str(np.asarray(episode.factors['airport']))) if 'airport' in episode.factors else f'airport{i:05}'
+    airport = (
+        re.sub(r'[^\w-]', '_', str(np.asarray(episode.factors['airport'])))
+        if 'airport' in episode.factors
+        else f'airport{i:05}'
+    )
     number = int(episode.factors['flight']) if 'flight' in episode.factors else i
-    if number < 0: raise ValueError(f"episode {i}: the number of a flight is at least 0, got {number}")
+    if number < 0:
+        raise ValueError(f"episode {i}: the number of a flight is at least 0, got {number}")
     return airport or '_', f'flight{number}'
+
 
 def _split_json(airports: Sequence[str], split: Sequence[str]) -> dict:
     "The content of splits.json; a ValueError if an airport is in two"
     of = {}
     for a, s in zip(airports, split):
-        if of.setdefault(a, s) != s: raise ValueError(f"the layout splits by airport, but {a} has flights in {of[a] or '(none)'!r} and in {s or '(none)'!r}")
+        if of.setdefault(a, s) != s:
+            raise ValueError(
+                f"the layout splits by airport, but {a} has flights in {of[a] or '(none)'!r} and in {s or '(none)'!r}"
+            )
     kept = {keys: sorted(a for a, s in of.items() if s == split) for keys, split in _SPLITS.items()}
     return dict(train=kept['train',], val=kept['val',], test=dict(train=kept['test', 'train'], val=kept['test', 'val']))
 
+
 # %% ../../nbs/02_data/03_published.ipynb #9a0d8432
-def export_published(recording: Recording, path: str|Path, *, film: str = 'jpg', quality: int = 95, normalise: bool = False, targets: Mapping[str, Mapping[str, str]] = TARGETS, segment: int = 75, seed: int = 0, progress: bool = True) -> Path:
+def export_published(
+    recording: Recording,
+    path: str | Path,
+    *,
+    film: str = 'jpg',
+    quality: int = 95,
+    normalise: bool = False,
+    targets: Mapping[str, Mapping[str, str]] = TARGETS,
+    segment: int = 75,
+    seed: int = 0,
+    progress: bool = True,
+) -> Path:
     """Write a recording of flights in the landing paper's layout.
 
     Parameters
@@ -460,107 +732,176 @@ def export_published(recording: Recording, path: str|Path, *, film: str = 'jpg',
     """
     _check_recording(recording, 'export_published')
     path, names = Path(path), _names_of(recording)
-    if film not in ('jpg', 'mp4'): raise unknown('film', film, ['jpg', 'mp4'])
-    for task in targets: check_name(task, 'a task')
+    if film not in ('jpg', 'mp4'):
+        raise unknown('film', film, ['jpg', 'mp4'])
+    for task in targets:
+        check_name(task, 'a task')
     places = [_place(e, i) for i, e in enumerate(recording)]
-    if twice := [p for p, n in Counter(places).items() if n > 1]: raise ValueError(f"two episodes would be {'/'.join(twice[0])}; their factors airport and flight are the same")
-    splits, scale = _split_json([a for a, _ in places], recording.split.tolist()), _scale(recording) if normalise else None
+    if twice := [p for p, n in Counter(places).items() if n > 1]:
+        raise ValueError(f"two episodes would be {'/'.join(twice[0])}; their factors airport and flight are the same")
+    splits, scale = (
+        _split_json([a for a, _ in places], recording.split.tolist()),
+        _scale(recording) if normalise else None,
+    )
     with atomic_folder(path) as root:
-        write_json(root/'splits.json', splits)
+        write_json(root / 'splits.json', splits)
         for i, e in enumerate(tqdm(recording, desc=path.name, unit='flight', disable=not progress)):
             X, rng = np.asarray(e.obs['sensors']), np.random.default_rng([seed, i])
             write = _Writer(root.joinpath(*places[i]), X, names, e.obs.get('frame'), scale, film, quality)
             write(0, len(X))
             for task, columns in targets.items():
-                if part := _segment(e, X, names, columns, segment, rng): write(*part[:2], task, part[2])
+                if part := _segment(e, X, names, columns, segment, rng):
+                    write(*part[:2], task, part[2])
     return path
+
 
 # %% ../../nbs/02_data/03_published.ipynb #f445b0bc
 class _Writer(NamedTuple):
     "Writes parts of one flight"
+
     folder: Path
     X: np.ndarray
     names: Sequence[str]
     film: object
-    scale: tuple|None
+    scale: tuple | None
     form: str
     quality: int
 
-    def __call__(self, start: int, stop: int, task: str = '', target: Mapping[str, float]|None = None) -> None:
-        folder, X = self.folder/task, self.X[start:stop]
+    def __call__(self, start: int, stop: int, task: str = '', target: Mapping[str, float] | None = None) -> None:
+        folder, X = self.folder / task, self.X[start:stop]
         folder.mkdir(parents=True)
-        _write_table(folder/'X.csv', X, self.names)
-        if self.scale: _write_table(folder/'X_modified.csv', (X - self.scale[0])/self.scale[1], self.names)
-        if self.film is not None: _write_film(folder, self.film, start, stop, self.form, self.quality)
-        if target is not None: _write_table(folder/'target.csv', [[self.X[stop - 1][self.names.index(TIME)] if TIME in self.names else np.nan, *target.values()]], [TIME, *target])
+        _write_table(folder / 'X.csv', X, self.names)
+        if self.scale:
+            _write_table(folder / 'X_modified.csv', (X - self.scale[0]) / self.scale[1], self.names)
+        if self.film is not None:
+            _write_film(folder, self.film, start, stop, self.form, self.quality)
+        if target is not None:
+            _write_table(
+                folder / 'target.csv',
+                [[self.X[stop - 1][self.names.index(TIME)] if TIME in self.names else np.nan, *target.values()]],
+                [TIME, *target],
+            )
+
 
 def _scale(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
     "Mean and standard deviation, 1 where a column is constant, of the sensors of the split fit, or of all"
     whole = None
-    for e in recording['fit'] if 'fit' in recording.split else recording: whole = merge_moments(whole, moments(np.asarray(e.obs['sensors'])))
+    for e in recording['fit'] if 'fit' in recording.split else recording:
+        whole = merge_moments(whole, moments(np.asarray(e.obs['sensors'])))
     mean, std = (described(whole)[k] for k in ('mean', 'std'))
-    return mean, np.where(std > 1e-6*np.abs(mean), std, 1)
+    return mean, np.where(std > 1e-6 * np.abs(mean), std, 1)
+
 
 # %% ../../nbs/02_data/03_published.ipynb #d0250666
-_LEROBOT = dict(data='data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet', video='videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4', episodes='meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet')
+_LEROBOT = dict(
+    data='data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
+    video='videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4',
+    episodes='meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
+)
 _CHUNK, _DATA_MB, _VIDEO_MB = 1000, 100, 200
-_PLACES = {'timestamp': 'float32', 'frame_index': 'int64', 'episode_index': 'int64', 'index': 'int64', 'task_index': 'int64'}
+_PLACES = {
+    'timestamp': 'float32',
+    'frame_index': 'int64',
+    'episode_index': 'int64',
+    'index': 'int64',
+    'task_index': 'int64',
+}
+
 
 def _sources(episode: Episode) -> dict[str, tuple[str, str]]:
     "Name there -> where it comes from"
-    def film(k): return 'observation.images.front' if k == 'frame' else f'observation.images.{k}'
-    out = {film(k) if is_film(v) else 'observation.state' if k == 'sensors' else f'observation.{k}': ('obs', k) for k, v in episode.obs.items()}
-    out |= {there: ('step', k) for k, there in (('actions', 'action'), ('rewards', 'next.reward')) if getattr(episode, k) is not None}
-    return {k.replace('/', '.'): v for k, v in (out | {f'factor.{k}': ('factor', k) for k, v in episode.factors.items() if v.shape}).items()}
 
-def _source(episode: Episode, place: tuple[str, str]): return getattr(episode, place[1]) if place[0] == 'step' else {'obs': episode.obs, 'factor': episode.factors}[place[0]][place[1]]
+    def film(k):
+        return 'observation.images.front' if k == 'frame' else f'observation.images.{k}'
 
-def _feature(name: str, a, names: Sequence[str]|None) -> dict:
+    out = {
+        film(k) if is_film(v) else 'observation.state' if k == 'sensors' else f'observation.{k}': ('obs', k)
+        for k, v in episode.obs.items()
+    }
+    out |= {
+        there: ('step', k)
+        for k, there in (('actions', 'action'), ('rewards', 'next.reward'))
+        if getattr(episode, k) is not None
+    }
+    return {
+        k.replace('/', '.'): v
+        for k, v in (out | {f'factor.{k}': ('factor', k) for k, v in episode.factors.items() if v.shape}).items()
+    }
+
+
+def _source(episode: Episode, place: tuple[str, str]):
+    return (
+        getattr(episode, place[1])
+        if place[0] == 'step'
+        else {'obs': episode.obs, 'factor': episode.factors}[place[0]][place[1]]
+    )
+
+
+def _feature(name: str, a, names: Sequence[str] | None) -> dict:
     "What meta/info.json says of an array (T, ...)"
     if is_film(a):
         check_name(name, 'the name of a film')
-        if a.ndim != 4 or a.shape[3] not in (1, 3): raise ValueError(f"film {name!r} must be (T, H, W, 1 or 3), got {a.shape}")
+        if a.ndim != 4 or a.shape[3] not in (1, 3):
+            raise ValueError(f"film {name!r} must be (T, H, W, 1 or 3), got {a.shape}")
         return dict(dtype='video', shape=[*a.shape[1:3], 3], names=['height', 'width', 'channels'])
-    if a.ndim > 2: raise ValueError(f"{name!r} is {a.shape}; LeRobot takes numbers, vectors and film: leave it out, or flatten it to (T, n)")
+    if a.ndim > 2:
+        raise ValueError(
+            f"{name!r} is {a.shape}; LeRobot takes numbers, vectors and film: leave it out, or flatten it to (T, n)"
+        )
     return dict(dtype='string' if a.dtype.kind == 'U' else str(a.dtype), shape=[*(a.shape[1:] or [1])], names=names)
+
 
 # %% ../../nbs/02_data/03_published.ipynb #30730890
 class _Place:
     "Chunk and file of what is being written: a new file when one is full, a new chunk after 1000 files"
-    def __init__(self): self.n = -1
-    def next(self) -> dict[str, int]: self.n += 1; return self.now()
-    def now(self) -> dict[str, int]: return dict(chunk_index=self.n//_CHUNK, file_index=self.n % _CHUNK)
+
+    def __init__(self):
+        self.n = -1
+
+    def next(self) -> dict[str, int]:
+        self.n += 1
+        return self.now()
+
+    def now(self) -> dict[str, int]:
+        return dict(chunk_index=self.n // _CHUNK, file_index=self.n % _CHUNK)
+
 
 class _Shards(_Place):
     "Tables of many episodes, a row group each"
+
     def __init__(self, root: Path, most_mb: float):
         super().__init__()
-        self.root, self.most, self.writer, self.size = root, most_mb*2**20, None, 0
+        self.root, self.most, self.writer, self.size = root, most_mb * 2**20, None, 0
 
     def add(self, table: pa.Table) -> dict[str, int]:
         if self.writer is None:
-            path = self.root/_LEROBOT['data'].format(**self.next())
+            path = self.root / _LEROBOT['data'].format(**self.next())
             path.parent.mkdir(parents=True, exist_ok=True)
             self.path, self.writer = path, pq.ParquetWriter(path, table.schema)
         self.writer.write_table(table, row_group_size=len(table))
         now = self.now()
-        if self.path.stat().st_size >= self.most: self.close()
+        if self.path.stat().st_size >= self.most:
+            self.close()
         return now
 
     def close(self) -> None:
-        if self.writer: self.writer.close()
+        if self.writer:
+            self.writer.close()
         self.writer = None
+
 
 # %% ../../nbs/02_data/03_published.ipynb #995861ba
 class _Reel(_Place):
     "Videos of many episodes, one after another; and the statistics of what goes in"
+
     def __init__(self, root: Path, key: str, fps: int, most_mb: float):
         super().__init__()
-        self.root, self.key, self.fps, self.most, self.container = root, key, fps, most_mb*2**20, None
+        self.root, self.key, self.fps, self.most, self.container = root, key, fps, most_mb * 2**20, None
 
     def open(self, height: int, width: int) -> None:
         import av
-        self.path = self.root/_LEROBOT['video'].format(video_key=self.key, **self.next())
+
+        self.path = self.root / _LEROBOT['video'].format(video_key=self.key, **self.next())
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.container, self.t, self.size = av.open(str(self.path), 'w'), 0, 0
         codec = film_codec(height if width % 128 == 0 else width)
@@ -571,31 +912,48 @@ class _Reel(_Place):
     def add(self, film) -> tuple[dict, dict]:
         "Chunk, file and seconds of the film of an episode; moments of its colours, from every tenth frame"
         import av
-        if self.container is None: self.open(*film.shape[1:3])
+
+        if self.container is None:
+            self.open(*film.shape[1:3])
         start, seen = self.t, None
         for a in range(0, len(film), 60):
-            block = np.broadcast_to(film[a:a+60], (*film[a:a+60].shape[:3], 3))
+            block = np.broadcast_to(film[a : a + 60], (*film[a : a + 60].shape[:3], 3))
             for frame in block:
                 packets = self.stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format='rgb24'))
                 self.size += sum(p.size for p in packets)
                 self.container.mux(packets)
             self.t += len(block)
-            seen = merge_moments(seen, moments(block[::10].reshape(-1, 3)/255))
-        now = self.now() | dict(from_timestamp=start/self.fps, to_timestamp=self.t/self.fps)
-        if self.size >= self.most: self.close()
+            seen = merge_moments(seen, moments(block[::10].reshape(-1, 3) / 255))
+        now = self.now() | dict(from_timestamp=start / self.fps, to_timestamp=self.t / self.fps)
+        if self.size >= self.most:
+            self.close()
         return now, seen
 
     def close(self) -> None:
-        if self.container: self.container.mux(self.stream.encode()); self.container.close()
+        if self.container:
+            self.container.mux(self.stream.encode())
+            self.container.close()
         self.container = None
+
 
 # %% ../../nbs/02_data/03_published.ipynb #774a21e3
 def _stats(m: Mapping[str, np.ndarray], pixels: int = 0) -> dict[str, list]:
     "Moments as LeRobot writes them; `pixels` of a frame if they are those of a film, which is counted in frames"
-    return {k: [[[float(x)]] for x in v] if pixels else v.tolist() for k, v in described(m).items()} | dict(count=[int(m['n'].max())//(pixels or 1)])
+    return {k: [[[float(x)]] for x in v] if pixels else v.tolist() for k, v in described(m).items()} | dict(
+        count=[int(m['n'].max()) // (pixels or 1)]
+    )
+
 
 # %% ../../nbs/02_data/03_published.ipynb #5633bcd7
-def export_lerobot(recording: Recording, path: str|Path, *, task: str = 'land the aeroplane', data_mb: float = _DATA_MB, video_mb: float = _VIDEO_MB, progress: bool = True) -> Path:
+def export_lerobot(
+    recording: Recording,
+    path: str | Path,
+    *,
+    task: str = 'land the aeroplane',
+    data_mb: float = _DATA_MB,
+    video_mb: float = _VIDEO_MB,
+    progress: bool = True,
+) -> Path:
     """Write a recording in LeRobot's layout, version 3.0: Parquet and mp4 files of many episodes.
 
     Parameters
@@ -616,57 +974,136 @@ def export_lerobot(recording: Recording, path: str|Path, *, task: str = 'land th
     """
     _check_recording(recording, 'export_lerobot')
     path = Path(path)
-    if not recording.hz or recording.hz != int(recording.hz): raise ValueError(f"LeRobot needs a whole number of rows a second, got hz={recording.hz}")
+    if not recording.hz or recording.hz != int(recording.hz):
+        raise ValueError(f"LeRobot needs a whole number of rows a second, got hz={recording.hz}")
     fps, sources = int(recording.hz), _sources(recording[0])
-    features = {k: _feature(k, _source(recording[0], v), _names_of(recording) if v == ('obs', 'sensors') else None) for k, v in sources.items()} | {k: dict(dtype=t, shape=[1], names=None) for k, t in _PLACES.items()}
+    features = {
+        k: _feature(k, _source(recording[0], v), _names_of(recording) if v == ('obs', 'sensors') else None)
+        for k, v in sources.items()
+    } | {k: dict(dtype=t, shape=[1], names=None) for k, t in _PLACES.items()}
     with atomic_folder(path) as root, _LeRobot(root, sources, features, fps, task, data_mb, video_mb) as write:
-        for i, e in enumerate(tqdm(recording, desc=path.name, unit='episode', disable=not progress)): write.add(e, str(recording.split[i]))
+        for i, e in enumerate(tqdm(recording, desc=path.name, unit='episode', disable=not progress)):
+            write.add(e, str(recording.split[i]))
         write.finish(recording)
     return path
+
 
 # %% ../../nbs/02_data/03_published.ipynb #6154707d
 class _LeRobot:
     "Writes episodes, then what is known of them all"
+
     def __init__(self, root, sources, features, fps, task, data_mb, video_mb):
-        self.root, self.sources, self.features, self.fps, self.task, self.sizes = root, sources, features, fps, task, (data_mb, video_mb)
-        self.shards, self.reels = _Shards(root, data_mb), {k: _Reel(root, k, fps, video_mb) for k, f in features.items() if f['dtype'] == 'video'}
+        self.root, self.sources, self.features, self.fps, self.task, self.sizes = (
+            root,
+            sources,
+            features,
+            fps,
+            task,
+            (data_mb, video_mb),
+        )
+        self.shards, self.reels = (
+            _Shards(root, data_mb),
+            {k: _Reel(root, k, fps, video_mb) for k, f in features.items() if f['dtype'] == 'video'},
+        )
         self.rows, self.moments, self.n_steps = [], {}, 0
 
-    def __enter__(self): return self
+    def __enter__(self):
+        return self
+
     def __exit__(self, wrong, *_):
         for x in (self.shards, *self.reels.values()):
-            with suppress(OSError) if wrong else nullcontext(): x.close()                       # what was wrong first is told
+            with suppress(OSError) if wrong else nullcontext():
+                x.close()  # what was wrong first is told
 
     def add(self, e: Episode, split: str) -> None:
         n, i, arrays = len(e), len(self.rows), {k: _source(e, v) for k, v in self.sources.items()}
         columns = {k: np.asarray(v) for k, v in arrays.items() if k not in self.reels}
-        columns |= dict(timestamp=(np.arange(n)/self.fps).astype(np.float32), frame_index=np.arange(n), episode_index=np.full(n, i), index=self.n_steps + np.arange(n), task_index=np.zeros(n, np.int64))
-        row = dict(episode_index=i, tasks=[self.task], length=n) | {f'data/{k}': v for k, v in self.shards.add(to_arrow({k: v.reshape(-1) if v[0].size == 1 else v for k, v in columns.items()})).items()} | dict(dataset_from_index=self.n_steps, dataset_to_index=self.n_steps + n)
+        columns |= dict(
+            timestamp=(np.arange(n) / self.fps).astype(np.float32),
+            frame_index=np.arange(n),
+            episode_index=np.full(n, i),
+            index=self.n_steps + np.arange(n),
+            task_index=np.zeros(n, np.int64),
+        )
+        row = (
+            dict(episode_index=i, tasks=[self.task], length=n)
+            | {
+                f'data/{k}': v
+                for k, v in self.shards.add(
+                    to_arrow({k: v.reshape(-1) if v[0].size == 1 else v for k, v in columns.items()})
+                ).items()
+            }
+            | dict(dataset_from_index=self.n_steps, dataset_to_index=self.n_steps + n)
+        )
         parts = {k: moments(v.reshape(n, -1)) for k, v in columns.items() if v.dtype.kind in 'fiub'}
         for k, reel in self.reels.items():
             where, parts[k] = reel.add(arrays[k])
             row |= {f'videos/{k}/{name}': v for name, v in where.items()}
-        row |= {f'stats/{k}/{name}': v for k, m in parts.items() for name, v in _stats(m, self._pixels(k)).items()} | {'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0}
-        self.rows.append(row | dict(name=e.name, split=split, ended=e.ended) | {f'factor/{k}': np.asarray(v).item() for k, v in e.factors.items() if not v.shape})
+        row |= {f'stats/{k}/{name}': v for k, m in parts.items() for name, v in _stats(m, self._pixels(k)).items()} | {
+            'meta/episodes/chunk_index': 0,
+            'meta/episodes/file_index': 0,
+        }
+        self.rows.append(
+            row
+            | dict(name=e.name, split=split, ended=e.ended)
+            | {f'factor/{k}': np.asarray(v).item() for k, v in e.factors.items() if not v.shape}
+        )
         self.n_steps += n
         self.moments = {k: merge_moments(self.moments.get(k), m) for k, m in parts.items()}
 
-    def _pixels(self, k: str) -> int: return int(np.prod(self.features[k]['shape'][:2])) if k in self.reels else 0
+    def _pixels(self, k: str) -> int:
+        return int(np.prod(self.features[k]['shape'][:2])) if k in self.reels else 0
 
     def finish(self, recording: Recording) -> None:
-        for x in (self.shards, *self.reels.values()): x.close()
-        folder = self.root/_LEROBOT['episodes'].format(chunk_index=0, file_index=0)
+        for x in (self.shards, *self.reels.values()):
+            x.close()
+        folder = self.root / _LEROBOT['episodes'].format(chunk_index=0, file_index=0)
         folder.parent.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(self.rows), folder)
-        pd.DataFrame({'task_index': [0]}, index=pd.Index([self.task], name='task')).to_parquet(self.root/'meta'/'tasks.parquet')
-        write_json(self.root/'meta'/'stats.json', {k: _stats(m, self._pixels(k)) for k, m in self.moments.items()})
-        for k in self.reels: self.features[k] |= dict(info=_video_info(self.root/_LEROBOT['video'].format(video_key=k, chunk_index=0, file_index=0)))
-        write_json(self.root/'meta'/'info.json', dict(codebase_version='v3.0', robot_type=None, total_episodes=len(self.rows), total_frames=self.n_steps, total_tasks=1, chunks_size=_CHUNK, data_files_size_in_mb=self.sizes[0], video_files_size_in_mb=self.sizes[1],
-                   fps=self.fps, splits={'train': f'0:{len(self.rows)}'}, data_path=_LEROBOT['data'], video_path=_LEROBOT['video'] if self.reels else None, features=self.features))
-        write_json(self.root/'meta'/'srlviz.json', dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records')))
+        pd.DataFrame({'task_index': [0]}, index=pd.Index([self.task], name='task')).to_parquet(
+            self.root / 'meta' / 'tasks.parquet'
+        )
+        write_json(self.root / 'meta' / 'stats.json', {k: _stats(m, self._pixels(k)) for k, m in self.moments.items()})
+        for k in self.reels:
+            self.features[k] |= dict(
+                info=_video_info(self.root / _LEROBOT['video'].format(video_key=k, chunk_index=0, file_index=0))
+            )
+        write_json(
+            self.root / 'meta' / 'info.json',
+            dict(
+                codebase_version='v3.0',
+                robot_type=None,
+                total_episodes=len(self.rows),
+                total_frames=self.n_steps,
+                total_tasks=1,
+                chunks_size=_CHUNK,
+                data_files_size_in_mb=self.sizes[0],
+                video_files_size_in_mb=self.sizes[1],
+                fps=self.fps,
+                splits={'train': f'0:{len(self.rows)}'},
+                data_path=_LEROBOT['data'],
+                video_path=_LEROBOT['video'] if self.reels else None,
+                features=self.features,
+            ),
+        )
+        write_json(
+            self.root / 'meta' / 'srlviz.json',
+            dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records')),
+        )
+
 
 # %% ../../nbs/02_data/03_published.ipynb #a05e7ce1
 def _video_info(path: Path) -> dict:
     "What meta/info.json says of a video"
     with open_video(path) as (_, stream):
-        return {'video.height': stream.height, 'video.width': stream.width, 'video.codec': stream.codec.canonical_name, 'video.pix_fmt': stream.pix_fmt, 'video.fps': int(stream.average_rate), 'video.channels': 3, 'has_audio': False, 'is_depth_map': False, 'video.is_depth_map': False}
+        return {
+            'video.height': stream.height,
+            'video.width': stream.width,
+            'video.codec': stream.codec.canonical_name,
+            'video.pix_fmt': stream.pix_fmt,
+            'video.fps': int(stream.average_rate),
+            'video.channels': 3,
+            'has_audio': False,
+            'is_depth_map': False,
+            'video.is_depth_map': False,
+        }

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.recordings import Recording
 from .frames import FrameEncoder
 
+
 # %% ../../nbs/03_encoders/01_baselines.ipynb #ecd57181
 class Majority:
     """A constant encoder: one code, always 0, whatever it is shown.
@@ -20,13 +21,22 @@ class Majority:
     n_codes : how many zeros
     seed : not used; there is nothing random
     """
+
     level = 'step'
-    def __init__(self, *, n_codes: int = 1, seed: int = 0): self.n_codes, self.seed = n_codes, seed
-    def fit(self, recording: Recording): return self
+
+    def __init__(self, *, n_codes: int = 1, seed: int = 0):
+        self.n_codes, self.seed = n_codes, seed
+
+    def fit(self, recording: Recording):
+        return self
+
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Give zeros (T, n_codes) per episode."""
         return [np.zeros((n, self.n_codes), np.float32) for n in recording.lengths]
-    def __repr__(self): return f"Majority(n_codes={self.n_codes})"
+
+    def __repr__(self):
+        return f"Majority(n_codes={self.n_codes})"
+
 
 # %% ../../nbs/03_encoders/01_baselines.ipynb #b12958bc
 class RandomCNN(FrameEncoder):
@@ -40,7 +50,10 @@ class RandomCNN(FrameEncoder):
 
     Source: Anand et al. (2019), the Random-CNN rows.
     """
-    def __init__(self, *, n_codes: int = 256, seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto'):
+
+    def __init__(
+        self, *, n_codes: int = 256, seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto'
+    ):
         self.n_codes, self.seed, self.shrink, self.device, self.precision = n_codes, seed, shrink, device, precision
 
     def fit(self, recording: Recording):

@@ -20,6 +20,7 @@ from .frames import FrameEncoder
 # %% ../../nbs/03_encoders/03_contrast.ipynb #0eee0fb9
 PARTS, LOSSES = ('global-local', 'local-local', 'global-global'), ('infonce', 'jsd')
 
+
 def pair_losses(queries: torch.Tensor, keys: torch.Tensor, loss: str = 'infonce') -> torch.Tensor:
     """Judge every pair of a batch at every position: queries (P or 1, B, n), keys (P, B, n) -> losses (P, B), in nats.
 
@@ -28,12 +29,17 @@ def pair_losses(queries: torch.Tensor, keys: torch.Tensor, loss: str = 'infonce'
     """
     return _losses(_scores(queries, keys), loss)
 
-def _scores(queries, keys): return torch.matmul(queries, keys.transpose(1, 2))    # (P, B, B): row = query, column = key
+
+def _scores(queries, keys):
+    return torch.matmul(queries, keys.transpose(1, 2))  # (P, B, B): row = query, column = key
+
 
 def _losses(scores, loss):
-    if loss == 'infonce': return torch.logsumexp(scores, 2) - scores.diagonal(dim1=1, dim2=2)
+    if loss == 'infonce':
+        return torch.logsumexp(scores, 2) - scores.diagonal(dim1=1, dim2=2)
     own, others = torch.eye(scores.shape[1], dtype=torch.bool, device=scores.device), scores.shape[1] - 1
-    return F.softplus(-scores.diagonal(dim1=1, dim2=2)) + F.softplus(scores).masked_fill(own, 0).sum(2)/max(others, 1)
+    return F.softplus(-scores.diagonal(dim1=1, dim2=2)) + F.softplus(scores).masked_fill(own, 0).sum(2) / max(others, 1)
+
 
 # %% ../../nbs/03_encoders/03_contrast.ipynb #a21fe3ca
 class STDIM(FrameEncoder):
@@ -61,19 +67,60 @@ class STDIM(FrameEncoder):
     wrap from the first frame of an episode to its last; the best weights are kept (theirs: the last); the negatives of 'jsd' are all other frames of the
     batch, as the paper says (theirs: another frame of the same episode).
     """
-    variants = {'jsd_st_dim': dict(loss='jsd'), 'global_t_dim': dict(parts=('global-global',)), 'gl_st_dim': dict(parts=('global-local',)),
-                'static_dim': dict(static=True, parts=('global-local',))}
 
-    def __init__(self, *, n_codes: int = 256, loss: str = 'infonce', parts: tuple[str, ...] = ('global-local', 'local-local'), static: bool = False, epochs: int = 100, batch_size: int = 64, lr: float = 3e-4,
-                 patience: int = 15, seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto', checkpoint: str|Path|None = None, progress: bool = True):
-        self.n_codes, self.loss, self.parts, self.static, self.epochs, self.batch_size, self.lr, self.patience, self.seed = n_codes, loss, parts, static, epochs, batch_size, lr, patience, seed
-        self.shrink, self.device, self.precision, self.checkpoint, self.progress = shrink, device, precision, checkpoint, progress
+    variants = {
+        'jsd_st_dim': dict(loss='jsd'),
+        'global_t_dim': dict(parts=('global-global',)),
+        'gl_st_dim': dict(parts=('global-local',)),
+        'static_dim': dict(static=True, parts=('global-local',)),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_codes: int = 256,
+        loss: str = 'infonce',
+        parts: tuple[str, ...] = ('global-local', 'local-local'),
+        static: bool = False,
+        epochs: int = 100,
+        batch_size: int = 64,
+        lr: float = 3e-4,
+        patience: int = 15,
+        seed: int = 0,
+        shrink: int = 1,
+        device: str = 'auto',
+        precision: str = 'auto',
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ):
+        (
+            self.n_codes,
+            self.loss,
+            self.parts,
+            self.static,
+            self.epochs,
+            self.batch_size,
+            self.lr,
+            self.patience,
+            self.seed,
+        ) = n_codes, loss, parts, static, epochs, batch_size, lr, patience, seed
+        self.shrink, self.device, self.precision, self.checkpoint, self.progress = (
+            shrink,
+            device,
+            precision,
+            checkpoint,
+            progress,
+        )
 
     def fit(self, recording: Recording):
         """Learn from the neighbouring frames of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
-        if not self.parts or set(self.parts) - set(PARTS): raise ValueError(f"parts are of {', '.join(map(repr, PARTS))}; got {self.parts!r}")
-        if self.loss not in LOSSES: raise unknown('loss', self.loss, LOSSES)
-        self.model_ = self.learn(recording, lambda net: _Contrast(net, self.parts, self.loss), width=1 if self.static else 2)
+        if not self.parts or set(self.parts) - set(PARTS):
+            raise ValueError(f"parts are of {', '.join(map(repr, PARTS))}; got {self.parts!r}")
+        if self.loss not in LOSSES:
+            raise unknown('loss', self.loss, LOSSES)
+        self.model_ = self.learn(
+            recording, lambda net: _Contrast(net, self.parts, self.loss), width=1 if self.static else 2
+        )
         return self
 
     def loss_map(self, before: np.ndarray, now: np.ndarray) -> dict[str, np.ndarray]:
@@ -95,32 +142,58 @@ class STDIM(FrameEncoder):
 
     @torch.no_grad()
     def _at_places(self, before, now, judge):
-        if not hasattr(self, 'model_'): raise ValueError("this STDIM is not fitted yet; call fit(recording) first")
-        if np.shape(before) != np.shape(now) or np.ndim(now) != 4 or len(now) < 2: raise ValueError(f"before and now are frames (B, H, W, C) of B >= 2 pairs; got {np.shape(before)} and {np.shape(now)}")
+        if not hasattr(self, 'model_'):
+            raise ValueError("this STDIM is not fitted yet; call fit(recording) first")
+        if np.shape(before) != np.shape(now) or np.ndim(now) != 4 or len(now) < 2:
+            raise ValueError(
+                f"before and now are frames (B, H, W, C) of B >= 2 pairs; got {np.shape(before)} and {np.shape(now)}"
+            )
         places = [p for p in self.parts if p != 'global-global']
-        if not places: raise ValueError(f"the loss of parts={self.parts!r} has no place in the picture")
+        if not places:
+            raise ValueError(f"the loss of parts={self.parts!r} has no place in the picture")
         pairs = torch.from_numpy(np.stack([before, now])).to(next(self.model_.parameters()).device)
-        return {p: judge(scores).T.unflatten(1, self.net_.map_size).cpu().numpy() for p, scores in self.model_.scores(pairs, places).items()}
+        return {
+            p: judge(scores).T.unflatten(1, self.net_.map_size).cpu().numpy()
+            for p, scores in self.model_.scores(pairs, places).items()
+        }
+
 
 # %% ../../nbs/03_encoders/03_contrast.ipynb #78cc8957
 class _Contrast(nn.Module):
     "Frame network and score heads; forward gives the loss of pairs (2, B, H, W, C): the frames at t-1, then those at t; of one frame (1, B, H, W, C) with itself"
+
     def __init__(self, net, parts, loss='infonce'):
         super().__init__()
         self.net, self.parts, self.loss, n_codes = net, parts, loss, net.linear.out_features
-        self.heads = nn.ModuleDict({'global-local': nn.Linear(n_codes, 128), 'local-local': nn.Linear(128, 128), 'global-global': nn.Linear(n_codes, n_codes)})
+        self.heads = nn.ModuleDict(
+            {
+                'global-local': nn.Linear(n_codes, 128),
+                'local-local': nn.Linear(128, 128),
+                'global-global': nn.Linear(n_codes, n_codes),
+            }
+        )
 
     def scores(self, pairs, parts) -> dict[str, torch.Tensor]:
         "part -> scores (P, B, B) of frames at t (rows) with those before (columns)"
         n = pairs.shape[1]
         features = self.net.features(pairs.flatten(0, 1))
-        local = features.float().flatten(2).permute(2, 0, 1)                     # (P, B or 2B, 128)
+        local = features.float().flatten(2).permute(2, 0, 1)  # (P, B or 2B, 128)
         before, now = local[:, :n], local[:, -n:]
-        z = self.net.codes(features if 'global-global' in parts else features[-n:])[None] if {'global-local', 'global-global'} & set(parts) else None
-        both = {'global-local': lambda: (self.heads['global-local'](z[:, -n:]), before), 'local-local': lambda: (self.heads['local-local'](now), before),
-                'global-global': lambda: (self.heads['global-global'](z[:, -n:]), z[:, :n])}
+        z = (
+            self.net.codes(features if 'global-global' in parts else features[-n:])[None]
+            if {'global-local', 'global-global'} & set(parts)
+            else None
+        )
+        both = {
+            'global-local': lambda: (self.heads['global-local'](z[:, -n:]), before),
+            'local-local': lambda: (self.heads['local-local'](now), before),
+            'global-global': lambda: (self.heads['global-global'](z[:, -n:]), z[:, :n]),
+        }
         return {part: _scores(*both[part]()) for part in parts}
 
     def forward(self, pairs):
-        if pairs.shape[1] < 2: raise ValueError(f"{pairs.shape[1]} pair of frames has no others to be told from; use batch_size of at least 2, and a split 'valid' of at least 2 pairs")
+        if pairs.shape[1] < 2:
+            raise ValueError(
+                f"{pairs.shape[1]} pair of frames has no others to be told from; use batch_size of at least 2, and a split 'valid' of at least 2 pairs"
+            )
         return sum(_losses(scores, self.loss).mean() for scores in self.scores(pairs, self.parts).values())

@@ -19,8 +19,15 @@ from ..core.recordings import Recording
 from ..core.training import epoch_batches
 from .frames import FrameEncoder, FrameWindows, fit_splits, mean_loss, model_loss
 
+
 # %% ../../nbs/03_encoders/05_cpc.ipynb #e789b44a
-def future_infonce(latents: torch.Tensor, contexts: torch.Tensor, predict: nn.ModuleList, offsets: tuple[int, ...], at_once: int = 2**22) -> torch.Tensor:
+def future_infonce(
+    latents: torch.Tensor,
+    contexts: torch.Tensor,
+    predict: nn.ModuleList,
+    offsets: tuple[int, ...],
+    at_once: int = 2**22,
+) -> torch.Tensor:
     """InfoNCE of predicting later codes from contexts, mean over offsets.
 
     Parameters
@@ -34,19 +41,29 @@ def future_infonce(latents: torch.Tensor, contexts: torch.Tensor, predict: nn.Mo
     -------
     loss, a scalar in nats
     """
-    total = 0.
+    total = 0.0
     for k, layer in zip(offsets, predict, strict=True):
-        predictions, keys = layer(contexts[:-k]).flatten(0, 1), latents[k:].flatten(0, 1)        # (N, n_codes): row i of one belongs to row i of the other
+        predictions, keys = (
+            layer(contexts[:-k]).flatten(0, 1),
+            latents[k:].flatten(0, 1),
+        )  # (N, n_codes): row i of one belongs to row i of the other
         own = torch.arange(len(keys), device=keys.device)
-        rows = max(1, at_once//len(keys))
-        total += sum(recomputed(_naming, p, keys, i, use_reentrant=False, preserve_rng_state=False) for p, i in zip(predictions.split(rows), own.split(rows)))/len(keys)
-    return total/len(offsets)
+        rows = max(1, at_once // len(keys))
+        total += sum(
+            recomputed(_naming, p, keys, i, use_reentrant=False, preserve_rng_state=False)
+            for p, i in zip(predictions.split(rows), own.split(rows))
+        ) / len(keys)
+    return total / len(offsets)
 
-def _naming(predictions, keys, own): return F.cross_entropy(predictions @ keys.T, own, reduction='sum')
+
+def _naming(predictions, keys, own):
+    return F.cross_entropy(predictions @ keys.T, own, reduction='sum')
+
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #4e15333a
 class _Predictor(nn.Module):
     "Frame network, recurrent network and one matrix an offset; forward gives the loss of sequences (L, B, H, W, C)"
+
     def __init__(self, net, offsets, n_hidden):
         super().__init__()
         n_codes = net.linear.out_features
@@ -54,9 +71,12 @@ class _Predictor(nn.Module):
         self.predict = nn.ModuleList([nn.Linear(n_hidden, n_codes) for _ in offsets])
 
     def forward(self, frames):
-        codes = torch.cat([self.net(part) for part in frames.flatten(0, 1).split(128)])          # parts that fit the caches: a third quicker than 1,600 at once
-        latents = codes.unflatten(0, frames.shape[:2])                                           # (L, B, n_codes)
+        codes = torch.cat(
+            [self.net(part) for part in frames.flatten(0, 1).split(128)]
+        )  # parts that fit the caches: a third quicker than 1,600 at once
+        latents = codes.unflatten(0, frames.shape[:2])  # (L, B, n_codes)
         return future_infonce(latents, self.gru(latents)[0], self.predict, self.offsets)
+
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #6339f63a
 class CPC(FrameEncoder):
@@ -84,43 +104,102 @@ class CPC(FrameEncoder):
     64 sequences a batch). Different here: an epoch sees each frame once (theirs: 100 sequences an episode, drawn with replacement,
     ten passes over episodes of 1,000 frames), and the best weights by validation loss are kept (theirs: the last, stopped by accuracy).
     """
+
     quick = dict(sequence_length=16, offsets=(1, 2, 4, 8), batch_size=8)
 
-    def __init__(self, *, n_codes: int = 256, n_hidden: int = 256, sequence_length: int = 100, offsets: tuple[int, ...]|None = None, epochs: int = 100, batch_size: int = 64, lr: float = 3e-4, patience: int = 15,
-                 seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto', checkpoint: str|Path|None = None, progress: bool = True):
-        self.n_codes, self.n_hidden, self.sequence_length, self.offsets, self.epochs, self.batch_size, self.lr, self.patience, self.seed = n_codes, n_hidden, sequence_length, offsets, epochs, batch_size, lr, patience, seed
-        self.shrink, self.device, self.precision, self.checkpoint, self.progress = shrink, device, precision, checkpoint, progress
+    def __init__(
+        self,
+        *,
+        n_codes: int = 256,
+        n_hidden: int = 256,
+        sequence_length: int = 100,
+        offsets: tuple[int, ...] | None = None,
+        epochs: int = 100,
+        batch_size: int = 64,
+        lr: float = 3e-4,
+        patience: int = 15,
+        seed: int = 0,
+        shrink: int = 1,
+        device: str = 'auto',
+        precision: str = 'auto',
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ):
+        (
+            self.n_codes,
+            self.n_hidden,
+            self.sequence_length,
+            self.offsets,
+            self.epochs,
+            self.batch_size,
+            self.lr,
+            self.patience,
+            self.seed,
+        ) = n_codes, n_hidden, sequence_length, offsets, epochs, batch_size, lr, patience, seed
+        self.shrink, self.device, self.precision, self.checkpoint, self.progress = (
+            shrink,
+            device,
+            precision,
+            checkpoint,
+            progress,
+        )
 
     def fit(self, recording: Recording):
         """Learn from sequences of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
         offsets, (fit, held_out) = _offsets(self.offsets, self.sequence_length), fit_splits(recording)
         net, draw = self.network(fit), _Sequences(fit, self.sequence_length, self.batch_size)
         shown = _Sequences(held_out, self.sequence_length, self.batch_size) if held_out else None
-        self.predictor_ = self.train_on(recording, lambda: _Predictor(net, offsets, self.n_hidden), lambda m, starts: model_loss(m, draw.windows[starts]), lambda epoch: draw(self.seed, epoch),
-                                        shown and mean_loss(shown.windows, shown(0, 0)), eps=1e-8)
+        self.predictor_ = self.train_on(
+            recording,
+            lambda: _Predictor(net, offsets, self.n_hidden),
+            lambda m, starts: model_loss(m, draw.windows[starts]),
+            lambda epoch: draw(self.seed, epoch),
+            shown and mean_loss(shown.windows, shown(0, 0)),
+            eps=1e-8,
+        )
         return self
+
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #983d99c1
 def _offsets(offsets, length):
     "The offsets asked for, or every fourth"
-    if not isinstance(length, (int, np.integer)) or length < 2: raise ValueError(f"sequence_length must be a whole number of at least 2; got {length!r}")
-    if offsets is None: return tuple(range(1, length, 4))
-    if not len(offsets) or not all(0 < k < length for k in offsets): raise ValueError(f"offsets lie between 1 and sequence_length - 1 = {length - 1}; got {tuple(offsets)}")
+    if not isinstance(length, (int, np.integer)) or length < 2:
+        raise ValueError(f"sequence_length must be a whole number of at least 2; got {length!r}")
+    if offsets is None:
+        return tuple(range(1, length, 4))
+    if not len(offsets) or not all(0 < k < length for k in offsets):
+        raise ValueError(f"offsets lie between 1 and sequence_length - 1 = {length - 1}; got {tuple(offsets)}")
     return tuple(int(k) for k in offsets)
+
 
 class _Sequences:
     "Runs of frames of a recording, and how each epoch lays them out"
+
     def __init__(self, recording, length, batch_size):
         self.windows, self.lengths, self.batch_size = FrameWindows(recording, length), recording.lengths, batch_size
         kept = recording.lengths[recording.lengths >= length]
-        if not len(kept): raise ValueError(f"no episode of recording {recording.name!r} has sequence_length={length} frames; the longest has {recording.lengths.max()}. Lower sequence_length, such as CPC(**CPC.quick)")
-        if len(kept) < len(recording): warnings.warn(f"{len(recording) - len(kept)} of {len(recording)} episodes ({1 - kept.sum()/recording.n_steps:.0%} of the frames) are shorter than sequence_length={length} and are left out", stacklevel=3)
+        if not len(kept):
+            raise ValueError(
+                f"no episode of recording {recording.name!r} has sequence_length={length} frames; the longest has {recording.lengths.max()}. Lower sequence_length, such as CPC(**CPC.quick)"
+            )
+        if len(kept) < len(recording):
+            warnings.warn(
+                f"{len(recording) - len(kept)} of {len(recording)} episodes ({1 - kept.sum() / recording.n_steps:.0%} of the frames) are shorter than sequence_length={length} and are left out",
+                stacklevel=3,
+            )
 
     def __call__(self, seed, epoch):
         starts = _tiles(self.lengths, self.windows.width, seed, epoch)
         return epoch_batches(starts, min(self.batch_size, len(starts)), seed, epoch)
 
+
 def _tiles(lengths, width, seed, epoch):
     "Rows at which windows begin that lie end to end in each episode, from a random first row; no frame is in two of them"
     rng, ends = np.random.default_rng([seed, epoch, 1]), np.cumsum(lengths)
-    return np.concatenate([np.arange(end - n + rng.integers(min(width, n - width + 1)), end - width + 1, width) for n, end in zip(lengths, ends) if n >= width])
+    return np.concatenate(
+        [
+            np.arange(end - n + rng.integers(min(width, n - width + 1)), end - width + 1, width)
+            for n, end in zip(lengths, ends)
+            if n >= width
+        ]
+    )

@@ -13,6 +13,7 @@ from torch import nn
 from ..core.recordings import Recording
 from .frames import FrameDecoder, FrameEncoder
 
+
 # %% ../../nbs/03_encoders/04_pixel_pred.ipynb #7e1dfcf3
 class PixelPred(FrameEncoder):
     """Next-frame prediction in pixels: codes from which the next frame can be drawn.
@@ -35,9 +36,31 @@ class PixelPred(FrameEncoder):
     Source: Anand et al. (2019), section 5.2, appendix A 4 and the authors' code. Different here: pairs are drawn uniformly over frames (theirs: over episodes)
     and never wrap from the last frame of an episode; the best weights are kept (theirs: the last).
     """
-    def __init__(self, *, n_codes: int = 256, epochs: int = 100, batch_size: int = 64, lr: float = 3e-4, patience: int = 15, seed: int = 0, shrink: int = 1,
-                 device: str = 'auto', precision: str = 'auto', checkpoint: str|Path|None = None, progress: bool = True):
-        self.n_codes, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = n_codes, epochs, batch_size, lr, patience, seed, shrink
+
+    def __init__(
+        self,
+        *,
+        n_codes: int = 256,
+        epochs: int = 100,
+        batch_size: int = 64,
+        lr: float = 3e-4,
+        patience: int = 15,
+        seed: int = 0,
+        shrink: int = 1,
+        device: str = 'auto',
+        precision: str = 'auto',
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ):
+        self.n_codes, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = (
+            n_codes,
+            epochs,
+            batch_size,
+            lr,
+            patience,
+            seed,
+            shrink,
+        )
         self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
 
     def fit(self, recording: Recording):
@@ -46,10 +69,17 @@ class PixelPred(FrameEncoder):
         self.step_, self.decoder_ = model.step, model.decoder
         return self
 
+
 class _PixelPred(nn.Module):
     "Frame network and what draws the next frame; forward gives the loss of pairs (2, B, H, W, C): frames at t, then at t+1"
+
     def __init__(self, net):
         super().__init__()
-        self.net, self.step, self.decoder = net, nn.Linear(net.linear.out_features, net.linear.out_features), FrameDecoder(net)
+        self.net, self.step, self.decoder = (
+            net,
+            nn.Linear(net.linear.out_features, net.linear.out_features),
+            FrameDecoder(net),
+        )
 
-    def forward(self, pairs): return ((self.decoder(self.step(self.net(pairs[0]))) - self.net.pixels(pairs[1]))**2).mean()
+    def forward(self, pairs):
+        return ((self.decoder(self.step(self.net(pairs[0]))) - self.net.pixels(pairs[1])) ** 2).mean()

@@ -17,15 +17,18 @@ from ..core.training import load_weights
 from .frames import FrameEncoder, _sizes
 
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #030a17da
-AGENT_FILE = {'file': 'agent of an Atari game', 'format': 1}       # tells it from other files of weights
+AGENT_FILE = {'file': 'agent of an Atari game', 'format': 1}  # tells it from other files of weights
 
-def agent_file(path: str|Path|None = None) -> Path:
+
+def agent_file(path: str | Path | None = None) -> Path:
     """Locate the file of an agent; by default that of the small one that comes with the package."""
     path = sample_path('freeway_agent.pt') if path is None else Path(path)
-    if not path.is_file(): raise FileNotFoundError(f"no agent at {str(path)!r}; srlviz.studies.agents.train_agent makes one")
+    if not path.is_file():
+        raise FileNotFoundError(f"no agent at {str(path)!r}; srlviz.studies.agents.train_agent makes one")
     return path
 
-def read_agent(path: str|Path|None = None) -> tuple[dict, dict[str, torch.Tensor]]:
+
+def read_agent(path: str | Path | None = None) -> tuple[dict, dict[str, torch.Tensor]]:
     """Read the file of an agent, as `agent_file` locates it.
 
     Returns
@@ -45,6 +48,7 @@ def read_agent(path: str|Path|None = None) -> tuple[dict, dict[str, torch.Tensor
         check_fields(state, {'about': TABLE, 'network': TABLE}, path)
         _check_agent(state['about'], state['network'], path)
         return state['about'], {k: v.float() for k, v in state['network'].items()}
+
 
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #362a6729
 def _whole(low: int, high: int):
@@ -94,6 +98,7 @@ def _check_agent(about: dict, network: dict, path: Path) -> None:
                 f"the weights {name!r} have the shape {have}; with what the file says of itself, {shape} was expected"
             )
 
+
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #5dbaeeca
 class PPOFeatures(FrameEncoder):
     """The base network of an agent that learned to play by PPO; nothing is learned from the recording.
@@ -112,7 +117,16 @@ class PPOFeatures(FrameEncoder):
 
     Source: Anand et al. (2019), appendix A, 8, and E. Their agents learned for 50 million steps, from weights that are no longer to be had.
     """
-    def __init__(self, *, n_codes: int = 256, weights: str|Path|None = None, seed: int = 0, device: str = 'auto', precision: str = 'auto'):
+
+    def __init__(
+        self,
+        *,
+        n_codes: int = 256,
+        weights: str | Path | None = None,
+        seed: int = 0,
+        device: str = 'auto',
+        precision: str = 'auto',
+    ):
         self.n_codes, self.weights, self.seed, self.device, self.precision = n_codes, weights, seed, device, precision
 
     shrink = property(lambda self: self.about_['shrink'])
@@ -122,13 +136,20 @@ class PPOFeatures(FrameEncoder):
         """Read the weights, and check that they were made for frames such as these."""
         self.about_, weights = read_agent(self.weights)
         agent, frames = _describe(self.about_, self.weights), recording[0].obs.get('frame') if len(recording) else None
-        if self.about_['n_codes'] != self.n_codes: raise ValueError(f"{agent} has {self.about_['n_codes']} features; got n_codes={self.n_codes}")
-        if frames is not None and tuple(frames.shape[1:]) != (size := (*self.about_['size'], 1)): raise ValueError(f"{agent} sees frames of shape {size}; recording {recording.name!r} has {tuple(frames.shape[1:])}")
-        if (game := recording.meta.get('game')) not in (None, self.about_['game']): warnings.warn(f"{agent} never saw {game}; give PPOFeatures weights= of one that did", stacklevel=2)
+        if self.about_['n_codes'] != self.n_codes:
+            raise ValueError(f"{agent} has {self.about_['n_codes']} features; got n_codes={self.n_codes}")
+        if frames is not None and tuple(frames.shape[1:]) != (size := (*self.about_['size'], 1)):
+            raise ValueError(
+                f"{agent} sees frames of shape {size}; recording {recording.name!r} has {tuple(frames.shape[1:])}"
+            )
+        if (game := recording.meta.get('game')) not in (None, self.about_['game']):
+            warnings.warn(f"{agent} never saw {game}; give PPOFeatures weights= of one that did", stacklevel=2)
         net = self.network(recording)
         with reading(agent_file(self.weights), 'the file of an agent'):
             net.load_state_dict({k.removeprefix('base.'): v for k, v in weights.items() if k.startswith('base.')})
         self.net_ = net
         return self
 
-def _describe(about, path): return f"the agent of {about['game']} " + ('that comes with the package' if path is None else f'in {str(path)!r}')
+
+def _describe(about, path):
+    return f"the agent of {about['game']} " + ('that comes with the package' if path is None else f'in {str(path)!r}')

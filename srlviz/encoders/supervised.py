@@ -19,57 +19,98 @@ from ..core.recordings import Recording
 from ..core.training import epoch_batches
 from .frames import FrameEncoder, FrameRows, fit_splits, model_loss
 
+
 # %% ../../nbs/03_encoders/06_supervised.ipynb #2654e26a
 class _Factors:
     "How the factors of a recording become targets: the classes of each, or its mean and standard deviation"
+
     def __init__(self, recording, n_classes):
-        if not recording.factors: raise ValueError(f"Supervised learns from factors, and recording {recording.name!r} has none")
+        if not recording.factors:
+            raise ValueError(f"Supervised learns from factors, and recording {recording.name!r} has none")
         table, self.classes, self.scales = recording.steps(), {}, {}
         for f in recording.factors:
             values = _checked(f, table[f.name])
-            if (values == values[0]).all(): continue
-            if f.kind == 'continuous': self.scales[f.name] = (values.mean(), values.std())
-            else: self.classes[f.name] = _classes(f.name, values, n_classes)
+            if (values == values[0]).all():
+                continue
+            if f.kind == 'continuous':
+                self.scales[f.name] = (values.mean(), values.std())
+            else:
+                self.classes[f.name] = _classes(f.name, values, n_classes)
         self.names = [f.name for f in recording.factors if f.name in self.classes or f.name in self.scales]
-        if not self.names: raise ValueError(f"no factor of recording {recording.name!r} ({', '.join(f.name for f in recording.factors)}) changes in the episodes to learn from")
+        if not self.names:
+            raise ValueError(
+                f"no factor of recording {recording.name!r} ({', '.join(f.name for f in recording.factors)}) changes in the episodes to learn from"
+            )
 
-    def outputs(self): return [len(self.classes[name]) if name in self.classes else 1 for name in self.names]
+    def outputs(self):
+        return [len(self.classes[name]) if name in self.classes else 1 for name in self.names]
 
     def targets(self, recording) -> torch.Tensor:
         "(N, V) float64: class numbers (-1: no such class) and standardised values"
         table = recording.steps()
-        columns = [_index(table[v].to_numpy(), self.classes[v]) if v in self.classes else (table[v].to_numpy() - self.scales[v][0])/self.scales[v][1] for v in self.names]
+        columns = [
+            _index(table[v].to_numpy(), self.classes[v])
+            if v in self.classes
+            else (table[v].to_numpy() - self.scales[v][0]) / self.scales[v][1]
+            for v in self.names
+        ]
         return torch.from_numpy(np.stack(columns, 1).astype(np.float64))
 
     def loss(self, outputs, targets):
         "Sum over factors; outputs: a tensor (B, K) a factor"
-        return sum(_naming(out, y.long()) if v in self.classes else F.mse_loss(out[:, 0], y.float()) for v, out, y in zip(self.names, outputs, targets.unbind(1)))
+        return sum(
+            _naming(out, y.long()) if v in self.classes else F.mse_loss(out[:, 0], y.float())
+            for v, out, y in zip(self.names, outputs, targets.unbind(1))
+        )
 
     def values(self, outputs) -> pd.DataFrame:
         "What the heads say, in the factors' own values"
-        return pd.DataFrame({v: self.classes[v][out.argmax(1).numpy()] if v in self.classes else out[:, 0].numpy()*self.scales[v][1] + self.scales[v][0] for v, out in zip(self.names, outputs)})
+        return pd.DataFrame(
+            {
+                v: self.classes[v][out.argmax(1).numpy()]
+                if v in self.classes
+                else out[:, 0].numpy() * self.scales[v][1] + self.scales[v][0]
+                for v, out in zip(self.names, outputs)
+            }
+        )
+
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #595aebbb
-def _naming(scores, classes): return F.cross_entropy(scores, classes, ignore_index=-1, reduction='sum')/(classes >= 0).sum().clamp(min=1)
+def _naming(scores, classes):
+    return F.cross_entropy(scores, classes, ignore_index=-1, reduction='sum') / (classes >= 0).sum().clamp(min=1)
+
 
 def _checked(factor, values):
     values = values.to_numpy()
     if factor.kind == 'continuous':
-        if values.dtype.kind not in 'fiub' or not np.isfinite(values).all(): raise ValueError(f"continuous factor {factor.name!r} needs finite numbers; it has values of {values.dtype}, {0 if values.dtype.kind not in 'f' else (~np.isfinite(values)).sum()} not finite")
-    elif values.dtype.kind not in 'iub': raise ValueError(f"categorical factor {factor.name!r} has values of {values.dtype}; classes are integers. Leave it out, bin it, or say kind='continuous'")
+        if values.dtype.kind not in 'fiub' or not np.isfinite(values).all():
+            raise ValueError(
+                f"continuous factor {factor.name!r} needs finite numbers; it has values of {values.dtype}, {0 if values.dtype.kind not in 'f' else (~np.isfinite(values)).sum()} not finite"
+            )
+    elif values.dtype.kind not in 'iub':
+        raise ValueError(
+            f"categorical factor {factor.name!r} has values of {values.dtype}; classes are integers. Leave it out, bin it, or say kind='continuous'"
+        )
     return values
 
+
 def _classes(name, values, n_classes):
-    if n_classes and (values.min() < 0 or values.max() >= n_classes): raise ValueError(f"values of factor {name!r} lie in {values.min()}..{values.max()}, outside 0..{n_classes - 1}; use n_classes=None for the values that occur")
+    if n_classes and (values.min() < 0 or values.max() >= n_classes):
+        raise ValueError(
+            f"values of factor {name!r} lie in {values.min()}..{values.max()}, outside 0..{n_classes - 1}; use n_classes=None for the values that occur"
+        )
     return np.arange(n_classes) if n_classes else np.unique(values)
+
 
 def _index(values, classes):
     i = np.searchsorted(classes, values).clip(max=len(classes) - 1)
     return np.where(classes[i] == values, i, -1)
 
+
 # %% ../../nbs/03_encoders/06_supervised.ipynb #f9125b70
 class _Read(nn.Module):
     "Networks, one for all factors or one for each, and a linear head a factor; forward gives the loss of frames (B, H, W, C) and targets (B, V)"
+
     def __init__(self, nets, factors):
         super().__init__()
         outputs, self.factors, self.net = factors.outputs(), factors, nets[0] if len(nets) == 1 else _SideBySide(nets)
@@ -81,14 +122,20 @@ class _Read(nn.Module):
         parts = codes.split(self.widths, 1)
         return [head(parts[min(i, len(parts) - 1)]) for i, head in enumerate(self.heads)]
 
-    def forward(self, frames, targets): return self.factors.loss(self.read(self.net(frames)), targets)
+    def forward(self, frames, targets):
+        return self.factors.loss(self.read(self.net(frames)), targets)
+
 
 class _SideBySide(nn.Module):
     "Several frame networks as one: their codes stand side by side"
+
     def __init__(self, nets):
         super().__init__()
         self.nets = nn.ModuleList(nets)
-    def forward(self, frames): return torch.cat([net(frames) for net in self.nets], 1)
+
+    def forward(self, frames):
+        return torch.cat([net(frames) for net in self.nets], 1)
+
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #97b20edd
 class Supervised(FrameEncoder):
@@ -115,11 +162,37 @@ class Supervised(FrameEncoder):
     Source: Anand et al. (2019), section 5.2 and appendix A, where each variable has an encoder of its own, 256 codes wide: `shared=False, n_codes=256*V`. Different here:
     one network by default; one early stopping on the sum of the losses (theirs: one a variable, on accuracy); the best weights are kept (theirs: the last).
     """
+
     supervised = True
 
-    def __init__(self, *, n_codes: int = 256, shared: bool = True, n_classes: int|None = 256, epochs: int = 100, batch_size: int = 64, lr: float = 3e-4, patience: int = 15, seed: int = 0, shrink: int = 1,
-                 device: str = 'auto', precision: str = 'auto', checkpoint: str|Path|None = None, progress: bool = True):
-        self.n_codes, self.shared, self.n_classes, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = n_codes, shared, n_classes, epochs, batch_size, lr, patience, seed, shrink
+    def __init__(
+        self,
+        *,
+        n_codes: int = 256,
+        shared: bool = True,
+        n_classes: int | None = 256,
+        epochs: int = 100,
+        batch_size: int = 64,
+        lr: float = 3e-4,
+        patience: int = 15,
+        seed: int = 0,
+        shrink: int = 1,
+        device: str = 'auto',
+        precision: str = 'auto',
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ):
+        (
+            self.n_codes,
+            self.shared,
+            self.n_classes,
+            self.epochs,
+            self.batch_size,
+            self.lr,
+            self.patience,
+            self.seed,
+            self.shrink,
+        ) = n_codes, shared, n_classes, epochs, batch_size, lr, patience, seed, shrink
         self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
 
     def fit(self, recording: Recording):
@@ -127,15 +200,24 @@ class Supervised(FrameEncoder):
         fit, held_out = fit_splits(recording)
         factors = _Factors(fit, self.n_classes)
         nets, rows, targets = self._networks(fit, len(factors.names)), FrameRows(fit), factors.targets(fit)
-        self.model_ = self.train_on(recording, lambda: _Read(nets, factors), lambda m, b: model_loss(m, rows[b], targets[b]), lambda epoch: epoch_batches(np.arange(fit.n_steps), self.batch_size, self.seed, epoch),
-                                    _validation(held_out, factors) if held_out else None)
+        self.model_ = self.train_on(
+            recording,
+            lambda: _Read(nets, factors),
+            lambda m, b: model_loss(m, rows[b], targets[b]),
+            lambda epoch: epoch_batches(np.arange(fit.n_steps), self.batch_size, self.seed, epoch),
+            _validation(held_out, factors) if held_out else None,
+        )
         self.factors_ = factors.names
         return self
 
     def _networks(self, recording, V):
         "One network, or one for each of V factors with its share of the codes and its own seed"
-        if self.shared: return [self.network(recording)]
-        if self.n_codes < V: raise ValueError(f"n_codes={self.n_codes} leaves nothing for some of {V} factors; with shared=False it must be at least {V}, and {256*V} is the paper's form")
+        if self.shared:
+            return [self.network(recording)]
+        if self.n_codes < V:
+            raise ValueError(
+                f"n_codes={self.n_codes} leaves nothing for some of {V} factors; with shared=False it must be at least {V}, and {256 * V} is the paper's form"
+            )
         nets = []
         for i, part in enumerate(np.array_split(np.arange(self.n_codes), V)):
             one = copy(self)
@@ -146,10 +228,25 @@ class Supervised(FrameEncoder):
     @torch.no_grad()
     def predict(self, recording: Recording, progress: bool = True) -> list[pd.DataFrame]:
         """Give what the heads say of each frame: a table (T rows, one column for each of `factors_`) an episode."""
-        def say(codes): return self.model_.factors.values([out.cpu() for out in self.model_.read(torch.from_numpy(codes).to(next(self.model_.parameters()).device))])
+
+        def say(codes):
+            return self.model_.factors.values(
+                [
+                    out.cpu()
+                    for out in self.model_.read(torch.from_numpy(codes).to(next(self.model_.parameters()).device))
+                ]
+            )
+
         return [say(codes) for codes in self.encode(recording, progress)]
+
 
 def _validation(recording, factors):
     "Mean loss over the frames of 'valid', after every epoch"
-    rows, targets, batches = FrameRows(recording), factors.targets(recording), np.array_split(np.arange(recording.n_steps), -(-recording.n_steps//64))
-    return lambda model: sum(model_loss(model, rows[b], targets[b]).item()*len(b) for b in batches)/recording.n_steps
+    rows, targets, batches = (
+        FrameRows(recording),
+        factors.targets(recording),
+        np.array_split(np.arange(recording.n_steps), -(-recording.n_steps // 64)),
+    )
+    return lambda model: (
+        sum(model_loss(model, rows[b], targets[b]).item() * len(b) for b in batches) / recording.n_steps
+    )

@@ -14,6 +14,7 @@ from torch import nn
 from ..core.recordings import Recording
 from .frames import FrameDecoder, FrameEncoder
 
+
 # %% ../../nbs/03_encoders/02_vae.ipynb #1654e3d5
 class VAE(FrameEncoder):
     """Variational autoencoder: codes from which the frame can be drawn again.
@@ -37,19 +38,46 @@ class VAE(FrameEncoder):
     Source: Kingma & Welling (2014); Anand et al. (2019), appendix A 4 and the authors' code. Different here: frames are drawn uniformly (theirs: over episodes);
     the best weights are kept (theirs: the last).
     """
-    def __init__(self, *, n_codes: int = 256, beta: float = 1., epochs: int = 100, batch_size: int = 64, lr: float = 3e-4, patience: int = 15, seed: int = 0, shrink: int = 1,
-                 device: str = 'auto', precision: str = 'auto', checkpoint: str|Path|None = None, progress: bool = True):
-        self.n_codes, self.beta, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = n_codes, beta, epochs, batch_size, lr, patience, seed, shrink
+
+    def __init__(
+        self,
+        *,
+        n_codes: int = 256,
+        beta: float = 1.0,
+        epochs: int = 100,
+        batch_size: int = 64,
+        lr: float = 3e-4,
+        patience: int = 15,
+        seed: int = 0,
+        shrink: int = 1,
+        device: str = 'auto',
+        precision: str = 'auto',
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ):
+        self.n_codes, self.beta, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = (
+            n_codes,
+            beta,
+            epochs,
+            batch_size,
+            lr,
+            patience,
+            seed,
+            shrink,
+        )
         self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
 
     def fit(self, recording: Recording):
         """Learn from the frames of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
-        if not self.beta >= 0: raise ValueError(f"beta weighs a cost, it must be at least 0; got {self.beta}")
+        if not self.beta >= 0:
+            raise ValueError(f"beta weighs a cost, it must be at least 0; got {self.beta}")
         self.decoder_ = self.learn(recording, lambda net: _VAE(net, self.beta), width=1).decoder
         return self
 
+
 class _VAE(nn.Module):
     "Frame network, variances and decoder; forward gives the loss of frames (1, B, H, W, C)"
+
     def __init__(self, net, beta):
         super().__init__()
         self.net, self.beta, self.decoder = net, beta, FrameDecoder(net)
@@ -58,7 +86,7 @@ class _VAE(nn.Module):
     def forward(self, frames):
         flat = self.net.flat(self.net.features(frames[0]))
         mean, log_variance = self.net.linear(flat), self.log_variance(flat)
-        z = mean + (log_variance/2).exp()*torch.randn_like(mean)
-        drawn = (self.decoder(z) - self.net.pixels(frames[0]))**2                 # (B, C, H, W)
-        cost = (mean**2 + log_variance.exp() - log_variance - 1)/2                # (B, n_codes)
-        return (drawn.flatten(1).sum(1) + self.beta*cost.sum(1)).mean()
+        z = mean + (log_variance / 2).exp() * torch.randn_like(mean)
+        drawn = (self.decoder(z) - self.net.pixels(frames[0])) ** 2  # (B, C, H, W)
+        cost = (mean**2 + log_variance.exp() - log_variance - 1) / 2  # (B, n_codes)
+        return (drawn.flatten(1).sum(1) + self.beta * cost.sum(1)).mean()

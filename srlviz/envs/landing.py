@@ -17,20 +17,79 @@ from .runways import Runways
 from .sensors import sensors
 
 # %% ../../nbs/01_envs/14_landing.ipynb #69ceb18d
-CORNERS = tuple(f'corner_{place}_{axis}' for place in ('near_left', 'near_right', 'far_right', 'far_left') for axis in 'xy')
-TOUCHDOWN = dict(t='s', x='m', y='m', sink='m/s', airspeed='kt', phi='deg', theta='deg', crab='deg', g_nrml='g', g_axil='g', g_side='g')
-_SETTINGS = dict(distance='m', cross_track='m', height_error='m', airspeed='kt', flaps='', fuel='', wind_speed='kt', wind_from='deg', gust='kt', visibility='m', intensity='', cloud_cover='', cloud_base='m', hour='h', daylight='', temperature='deg C', pressure='hPa')
+CORNERS = tuple(
+    f'corner_{place}_{axis}' for place in ('near_left', 'near_right', 'far_right', 'far_left') for axis in 'xy'
+)
+TOUCHDOWN = dict(
+    t='s',
+    x='m',
+    y='m',
+    sink='m/s',
+    airspeed='kt',
+    phi='deg',
+    theta='deg',
+    crab='deg',
+    g_nrml='g',
+    g_axil='g',
+    g_side='g',
+)
+_SETTINGS = dict(
+    distance='m',
+    cross_track='m',
+    height_error='m',
+    airspeed='kt',
+    flaps='',
+    fuel='',
+    wind_speed='kt',
+    wind_from='deg',
+    gust='kt',
+    visibility='m',
+    intensity='',
+    cloud_cover='',
+    cloud_base='m',
+    hour='h',
+    daylight='',
+    temperature='deg C',
+    pressure='hPa',
+)
+
 
 def _factors() -> tuple[Factor, ...]:
-    pose = [Factor('along_track', 'pose', 'continuous', 'm'), Factor('cross_track', 'pose', 'continuous', 'm'), Factor('height', 'pose', 'continuous', 'm')]
-    broken = [Factor(n, 'failures' if n in FAILURES else 'weather', 'continuous', {'wind_speed_kt': 'kt'}.get(n, '')) for n in PERTURBATIONS]
-    whole = [Factor(n, 'flight', 'categorical') for n in ('seed', 'airport', 'runway', 'outcome', 'reason', 'precipitation', 'ground')]
-    size = [Factor(f'runway_{n}', 'flight', 'continuous', unit) for n, unit in dict(heading='deg', length='m', width='m').items()]
-    settings = [Factor(f'start_{n}' if n in ('cross_track', 'airspeed') else n, 'conditions', 'continuous', unit) for n, unit in _SETTINGS.items()]
-    return (*pose, *broken, *(Factor(n, 'corners', 'continuous', 'px') for n in CORNERS), *whole, *size, *settings, *(Factor(f'touchdown_{n}', 'touchdown', 'continuous', unit) for n, unit in TOUCHDOWN.items()))
+    pose = [
+        Factor('along_track', 'pose', 'continuous', 'm'),
+        Factor('cross_track', 'pose', 'continuous', 'm'),
+        Factor('height', 'pose', 'continuous', 'm'),
+    ]
+    broken = [
+        Factor(n, 'failures' if n in FAILURES else 'weather', 'continuous', {'wind_speed_kt': 'kt'}.get(n, ''))
+        for n in PERTURBATIONS
+    ]
+    whole = [
+        Factor(n, 'flight', 'categorical')
+        for n in ('seed', 'airport', 'runway', 'outcome', 'reason', 'precipitation', 'ground')
+    ]
+    size = [
+        Factor(f'runway_{n}', 'flight', 'continuous', unit)
+        for n, unit in dict(heading='deg', length='m', width='m').items()
+    ]
+    settings = [
+        Factor(f'start_{n}' if n in ('cross_track', 'airspeed') else n, 'conditions', 'continuous', unit)
+        for n, unit in _SETTINGS.items()
+    ]
+    return (
+        *pose,
+        *broken,
+        *(Factor(n, 'corners', 'continuous', 'px') for n in CORNERS),
+        *whole,
+        *size,
+        *settings,
+        *(Factor(f'touchdown_{n}', 'touchdown', 'continuous', unit) for n, unit in TOUCHDOWN.items()),
+    )
+
 
 FACTORS = _factors()
 "The ground truth of an approach: pose, failures, weather and corners per row; the rest per flight. Touchdown is NaN where there was none, corners where they are behind the camera."
+
 
 # %% ../../nbs/01_envs/14_landing.ipynb #1516ed2b
 def truth(flight: Flight, size: int = 256) -> dict:
@@ -39,19 +98,51 @@ def truth(flight: Flight, size: int = 256) -> dict:
     along_track is m past the threshold (negative before it), cross_track m right of the centre line, height m of the wheels above the runway; corners are pixels of a film of `size`.
     """
     c, log, touched = flight.conditions, flight.log, flight.touchdown or {}
-    rows = dict(along_track=log['x'], cross_track=log['y'], height=log['height']) | {n: log[n] for n in PERTURBATIONS} | dict(zip(CORNERS, runway_corners(flight, size).reshape(len(flight), 8).T))
-    whole = dict(seed=c.seed, airport=c.runway.airport, runway=c.runway.name, outcome=flight.outcome, reason=flight.reason, precipitation=c.precipitation, ground=c.ground)
+    rows = (
+        dict(along_track=log['x'], cross_track=log['y'], height=log['height'])
+        | {n: log[n] for n in PERTURBATIONS}
+        | dict(zip(CORNERS, runway_corners(flight, size).reshape(len(flight), 8).T))
+    )
+    whole = dict(
+        seed=c.seed,
+        airport=c.runway.airport,
+        runway=c.runway.name,
+        outcome=flight.outcome,
+        reason=flight.reason,
+        precipitation=c.precipitation,
+        ground=c.ground,
+    )
     whole |= {f'runway_{n}': np.float32(getattr(c.runway, n)) for n in ('heading', 'length', 'width')}
     settings = {f'start_{n}' if n in ('cross_track', 'airspeed') else n: np.float32(getattr(c, n)) for n in _SETTINGS}
-    return {k: np.asarray(v, np.float32) for k, v in rows.items()} | whole | settings | {f'touchdown_{n}': np.float32(touched.get(n, np.nan)) for n in TOUCHDOWN}
+    return (
+        {k: np.asarray(v, np.float32) for k, v in rows.items()}
+        | whole
+        | settings
+        | {f'touchdown_{n}': np.float32(touched.get(n, np.nan)) for n in TOUCHDOWN}
+    )
+
 
 def to_episode(flight: Flight, *, camera: bool = True, size: int = 256) -> Episode:
     """Make an episode of a flight: obs `sensors` (T, 1090) float32 and, with the camera, `frame` (T, size, size, 3) uint8; factors as in `FACTORS`."""
     obs = {'sensors': sensors(flight)} | ({'frame': film(flight, size)} if camera else {})
     run = flight.conditions.runway
-    return Episode(obs, factors=truth(flight, size), ended='truncated' if flight.outcome == 'time_limit' else 'terminated', name=f'{run.airport}/{run.name} seed {flight.conditions.seed}')
+    return Episode(
+        obs,
+        factors=truth(flight, size),
+        ended='truncated' if flight.outcome == 'time_limit' else 'terminated',
+        name=f'{run.airport}/{run.name} seed {flight.conditions.seed}',
+    )
 
-def fly(seed: int, *, camera: bool = True, size: int = 256, runways: Runways|None = None, frequency: Mapping[str, float]|None = None, **fixed) -> Episode:
+
+def fly(
+    seed: int,
+    *,
+    camera: bool = True,
+    size: int = 256,
+    runways: Runways | None = None,
+    frequency: Mapping[str, float] | None = None,
+    **fixed,
+) -> Episode:
     """Draw the conditions of an approach, fly it and give it as an episode.
 
     Parameters
@@ -70,4 +161,6 @@ def fly(seed: int, *, camera: bool = True, size: int = 256, runways: Runways|Non
 
     Differs from the landing paper: JSBSim's 737 instead of X-Plane's, runways and avionics of ours.
     """
-    return to_episode(fly_approach(draw_conditions(seed, runways=runways, frequency=frequency, **fixed)), camera=camera, size=size)
+    return to_episode(
+        fly_approach(draw_conditions(seed, runways=runways, frequency=frequency, **fixed)), camera=camera, size=size
+    )

@@ -15,24 +15,29 @@ import numpy as np
 
 from .approach import AIM, FOOT, INHG, KNOT, NM, SLOPE
 
+
 # %% ../../nbs/01_envs/11_radios.ipynb #f05d914b
 def turn(degrees):
     """Give the same direction from -180 to 180 degrees."""
     return (degrees + 180) % 360 - 180
 
+
 def generator(word: str, *seed: int) -> np.random.Generator:
     """Give a random generator that belongs to a word and a seed: what one instrument draws moves no other."""
     return np.random.default_rng([zlib.crc32(word.encode()), *seed])
 
+
 # %% ../../nbs/01_envs/11_radios.ipynb #8f158795
 SETS = ('nav1', 'nav2', 'adf1', 'adf2', 'gps', 'gps2', 'dme', 'fms1', 'fms2', 'fms3', 'fms4', 'fms5')
 NAV1, NAV2, GPS, GPS2, DME = 0, 1, 4, 5, 6
-TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)                   # of a beacon, as X-Plane numbers them
-MARKERS = dict(outer=7000., middle=1050., inner=300.)                  # m before the threshold
-ANGLE = 3.                                                             # of the glide slope, deg
+TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)  # of a beacon, as X-Plane numbers them
+MARKERS = dict(outer=7000.0, middle=1050.0, inner=300.0)  # m before the threshold
+ANGLE = 3.0  # of the glide slope, deg
+
 
 class Beacon(NamedTuple):
     """What a set is tuned to: its place in the frame of the runway (m; height over the runway), channel (kHz) and reach (m), and the place of its DME (NaN: it has none)."""
+
     kind: str
     x: float
     y: float
@@ -42,29 +47,33 @@ class Beacon(NamedTuple):
     dme_x: float
     dme_y: float
 
+
 def _somewhere(rng: np.random.Generator, near: float, far: float) -> tuple[float, float]:
     "A place `near` to `far` m from the threshold, in any direction."
     distance, angle = rng.uniform(near, far), rng.uniform(-np.pi, np.pi)
-    return distance*np.cos(angle), distance*np.sin(angle)
+    return distance * np.cos(angle), distance * np.sin(angle)
+
 
 def _vor(rng, near: float, far: float, top: float) -> Beacon:
     "A VOR with its DME, up to `top` m higher than the runway."
     place = _somewhere(rng, near, far)
-    return Beacon('VOR', *place, rng.uniform(5, top), int(112000 + 50*rng.integers(119)), 74e3, *place)
+    return Beacon('VOR', *place, rng.uniform(5, top), int(112000 + 50 * rng.integers(119)), 74e3, *place)
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #cb8e3f9d
 def beacons(conditions) -> tuple[Beacon, ...]:
     """Give the beacons that the twelve sets are tuned to, in the order of `SETS`."""
     run = conditions.runway
     rng, crew = generator(f'beacons of {run.airport}/{run.name}'), generator('crew', conditions.seed)
-    far_end, has_dme = run.length + 300, 0 if rng.random() < .8 else np.nan
-    ils = Beacon('ILS', far_end, 0., 3., run.ils_khz, 46e3, AIM + has_dme, 120.)
+    far_end, has_dme = run.length + 300, 0 if rng.random() < 0.8 else np.nan
+    ils = Beacon('ILS', far_end, 0.0, 3.0, run.ils_khz, 46e3, AIM + has_dme, 120.0)
     vor, other = _vor(rng, 2e3, 30e3, 60), _somewhere(rng, 8e3, 40e3)
-    locator = Beacon('NDB', -MARKERS['outer'], 0., 0., int(rng.integers(200, 525)), 46e3, -MARKERS['outer'], 0.)
-    ndb = Beacon('NDB', *other, 0., int(rng.integers(200, 525)), 46e3, *other)
-    fixes = [Beacon('GPS', x, 0., 0., 0, np.inf, x, 0.) for x in (0., run.length/2)]
-    dme = (ils if crew.random() < .5 and has_dme == 0 else vor)._replace(kind='DME')
+    locator = Beacon('NDB', -MARKERS['outer'], 0.0, 0.0, int(rng.integers(200, 525)), 46e3, -MARKERS['outer'], 0.0)
+    ndb = Beacon('NDB', *other, 0.0, int(rng.integers(200, 525)), 46e3, *other)
+    fixes = [Beacon('GPS', x, 0.0, 0.0, 0, np.inf, x, 0.0) for x in (0.0, run.length / 2)]
+    dme = (ils if crew.random() < 0.5 and has_dme == 0 else vor)._replace(kind='DME')
     return ils, vor, locator, ndb, *fixes, dme, *(_vor(rng, 15e3, 90e3, 700) for _ in range(5))
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #9610f39c
 def courses(conditions, tuned: Iterable[Beacon]) -> tuple[np.ndarray, np.ndarray]:
@@ -78,51 +87,62 @@ def courses(conditions, tuned: Iterable[Beacon]) -> tuple[np.ndarray, np.ndarray
     run, kinds = conditions.runway, np.array([b.kind for b in tuned])
     x, y = np.array([[b.x, b.y] for b in tuned]).T
     vor = kinds == 'VOR'
-    to_beacon = [run.magnetic + np.degrees(np.arctan2(y, x - from_x)) for from_x in (0., run.length)]
+    to_beacon = [run.magnetic + np.degrees(np.arctan2(y, x - from_x)) for from_x in (0.0, run.length)]
     exact = np.where(vor, to_beacon, run.magnetic) % 360
     knob = np.round(exact) % 360
     return knob, np.where(vor, knob, exact)
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #dca908b3
 def _place(beacons: Iterable[Beacon]) -> SimpleNamespace:
     "The beacons as arrays (12,)"
     return SimpleNamespace(**{k: np.array(v) for k, v in zip(Beacon._fields, zip(*beacons))})
 
+
 def powered(flight) -> np.ndarray:
     """Give whether each set has electricity: (T, 12) bool."""
     engines = (flight.log['running_0'] + flight.log['running_1']) > 0
     return engines[:, None] | np.isin(SETS, ['nav1', 'adf1', 'gps'])
+
 
 def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
     """Give `distance` (m over the ground), `bearing` (deg true), `relative` (deg from the nose) and `heard` of each beacon: (T, 12)."""
     log, run = flight.log, flight.conditions.runway
     dx, dy = b.x - log['x'][:, None], b.y - log['y'][:, None]
     along, distance = np.degrees(np.arctan2(dy, dx)), np.hypot(dx, dy)
-    horizon = 4120*(np.sqrt(np.maximum(log['height'], 0) + 4)[:, None] + np.sqrt(b.height + 4))
+    horizon = 4120 * (np.sqrt(np.maximum(log['height'], 0) + 4)[:, None] + np.sqrt(b.height + 4))
     clear = np.isin(b.kind, ['GPS', 'NDB']) | (distance < horizon)
     ahead = (b.kind != 'ILS') | (abs(along) < 35)
     heard = powered(flight) & clear & ahead & (distance < b.reach)
-    relative = np.where(heard, turn(run.heading + along - log['psi'][:, None]), 90)                  # a lost needle parks
-    return SimpleNamespace(distance=distance, heard=heard, relative=relative, bearing=(relative + log['psi'][:, None]) % 360, along=along)
+    relative = np.where(heard, turn(run.heading + along - log['psi'][:, None]), 90)  # a lost needle parks
+    return SimpleNamespace(
+        distance=distance, heard=heard, relative=relative, bearing=(relative + log['psi'][:, None]) % 360, along=along
+    )
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #46718989
 DOTS = 2.5
+
+
 def localizer_width(length: float) -> float:
     """Give the angle of full scale in degrees: 105 m beside the threshold of a runway of this length (m), from 1.5 to 3 degrees."""
-    return float(np.clip(np.degrees(np.arctan(105/(length + 300))), 1.5, 3))
+    return float(np.clip(np.degrees(np.arctan(105 / (length + 300))), 1.5, 3))
+
 
 def gps_scale(distance):
     """Give the full scale of the GPS needle in m at a distance from the threshold: 1 nm, 0.3 nm on the final approach."""
-    return NM*np.interp(distance, [7000, 7000 + 2*NM], [.3, 1])
+    return NM * np.interp(distance, [7000, 7000 + 2 * NM], [0.3, 1])
+
 
 def needles(conditions, s: SimpleNamespace, b: SimpleNamespace, course: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Give the deflection in dots (right is positive) and the flag (0 off, 1 to, 2 from) for courses (12,) in degrees magnetic: (T, 12) each."""
     off = s.along + conditions.runway.magnetic - course
     angle = np.degrees(np.arcsin(np.sin(np.radians(off))))
     full = np.where(b.kind == 'ILS', localizer_width(conditions.runway.length), 10)
-    part = np.where(b.kind == 'GPS', s.distance*np.sin(np.radians(off))/gps_scale(s.distance), angle/full)
-    shown = s.heard & np.isin(b.kind, ['ILS', 'VOR', 'GPS'])                                         # an ADF and a DME have no such needle
-    return DOTS*np.clip(part, -1, 1)*shown, np.where(shown, 1 + (abs(turn(off)) > 90), 0)
+    part = np.where(b.kind == 'GPS', s.distance * np.sin(np.radians(off)) / gps_scale(s.distance), angle / full)
+    shown = s.heard & np.isin(b.kind, ['ILS', 'VOR', 'GPS'])  # an ADF and a DME have no such needle
+    return DOTS * np.clip(part, -1, 1) * shown, np.where(shown, 1 + (abs(turn(off)) > 90), 0)
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #58e1ee8a
 def glide(flight, heard) -> tuple[np.ndarray, np.ndarray]:
@@ -130,35 +150,43 @@ def glide(flight, heard) -> tuple[np.ndarray, np.ndarray]:
     x, y, height = (flight.log[k] for k in ('x', 'y', 'height'))
     ahead, dots, received = AIM - x, np.zeros((len(x), 12)), np.zeros((len(x), 12), bool)
     angle, aside = np.degrees(np.arctan2(height, ahead)), np.degrees(np.arctan2(abs(y), ahead))
-    signal = (ahead > 0) & (ahead < 10*NM) & (aside < 8) & (angle > .45*ANGLE) & (angle < 1.75*ANGLE)
+    signal = (ahead > 0) & (ahead < 10 * NM) & (aside < 8) & (angle > 0.45 * ANGLE) & (angle < 1.75 * ANGLE)
     received[:, NAV1] = signal & heard[:, NAV1] & (flight.log['rel_gls'] == 0)
-    received[:, GPS:GPS2 + 1] = heard[:, GPS:GPS2 + 1] & (x < 0)[:, None]
-    dots[:, NAV1] = (ANGLE - angle)/.7
-    dots[:, GPS:GPS2 + 1] = ((15 - x*SLOPE - height)/45)[:, None]
-    return DOTS*np.clip(dots, -1, 1)*received, received
+    received[:, GPS : GPS2 + 1] = heard[:, GPS : GPS2 + 1] & (x < 0)[:, None]
+    dots[:, NAV1] = (ANGLE - angle) / 0.7
+    dots[:, GPS : GPS2 + 1] = ((15 - x * SLOPE - height) / 45)[:, None]
+    return DOTS * np.clip(dots, -1, 1) * received, received
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #4dba52e3
 def ranging(flight, s: SimpleNamespace, b: SimpleNamespace) -> tuple[np.ndarray, ...]:
     """Give distance (nm), speed (kt), time (minutes) of all sets, and whether each has a DME in range: (T, 12) each."""
     log, turned = flight.log, np.radians(flight.conditions.runway.heading)
-    vx, vy = log['vn']*np.cos(turned) + log['ve']*np.sin(turned), log['ve']*np.cos(turned) - log['vn']*np.sin(turned)
+    vx, vy = (
+        log['vn'] * np.cos(turned) + log['ve'] * np.sin(turned),
+        log['ve'] * np.cos(turned) - log['vn'] * np.sin(turned),
+    )
     dx, dy = b.dme_x - log['x'][:, None], b.dme_y - log['y'][:, None]
     dz = np.where(b.kind == 'GPS', 0, b.height - log['height'][:, None])
     slant = np.sqrt(dx**2 + dy**2 + dz**2)
     found = s.heard & np.isfinite(slant)
     slant = np.where(found, slant, 0)
-    speed = abs(np.where(found, dx*vx[:, None] + dy*vy[:, None] + dz*log['climb'][:, None], 0))/np.maximum(slant, 1)      # m/s
-    return slant/NM, speed/KNOT, np.where(found, np.minimum(slant/np.maximum(speed, .01)/60, 99), 0), found
+    speed = abs(np.where(found, dx * vx[:, None] + dy * vy[:, None] + dz * log['climb'][:, None], 0)) / np.maximum(
+        slant, 1
+    )  # m/s
+    return slant / NM, speed / KNOT, np.where(found, np.minimum(slant / np.maximum(speed, 0.01) / 60, 99), 0), found
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #97ccb6d1
 def gyros(flight) -> dict[str, np.ndarray]:
     """Give the heading cards, degrees magnetic: `vacuum`, `electric` and `AHARS`, each (2, T) for the left and the right pilot."""
     c, log, rng = flight.conditions, flight.log, generator('gyros', flight.conditions.seed)
     true = (log['psi'] - c.runway.variation)[None]
-    hours = (rng.uniform(.05, .3, (2, 1)) + log['t']/3600)                                         # since they were set
-    drift = 15*np.sin(np.radians(c.runway.lat)) + rng.normal(0, 4, (2, 1))                          # deg/h
-    cards = dict(vacuum=true + drift*hours, electric=true + rng.normal(0, .7, (2, 1)), AHARS=np.repeat(true, 2, 0))
+    hours = rng.uniform(0.05, 0.3, (2, 1)) + log['t'] / 3600  # since they were set
+    drift = 15 * np.sin(np.radians(c.runway.lat)) + rng.normal(0, 4, (2, 1))  # deg/h
+    cards = dict(vacuum=true + drift * hours, electric=true + rng.normal(0, 0.7, (2, 1)), AHARS=np.repeat(true, 2, 0))
     return {k: v % 360 for k, v in cards.items()}
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #9bd6111f
 def reception(flight) -> SimpleNamespace:
@@ -179,215 +207,453 @@ def reception(flight) -> SimpleNamespace:
     vdef, slope = glide(flight, s.heard)
     miles, knots, minutes, has_dme = ranging(flight, s, b)
     rows = lambda a: np.broadcast_to(a, (T, 12))
-    return SimpleNamespace(b=b, heard=s.heard, power=powered(flight), relative=s.relative, bearing=(s.bearing - c.runway.variation) % 360, radial=(s.bearing - c.runway.variation + 180) % 360,
-                           knob=[rows(k) for k in knob], course=[rows(k) for k in course], hdef=[h for h, _ in shown], to=[f for _, f in shown], vdef=vdef, slope=slope,
-                           miles=miles, knots=knots, minutes=minutes, has_dme=has_dme, kind=s.heard*[TYPES[k] for k in b.kind], scale=gps_scale(s.distance[:, GPS]), gyros=gyros(flight))
+    return SimpleNamespace(
+        b=b,
+        heard=s.heard,
+        power=powered(flight),
+        relative=s.relative,
+        bearing=(s.bearing - c.runway.variation) % 360,
+        radial=(s.bearing - c.runway.variation + 180) % 360,
+        knob=[rows(k) for k in knob],
+        course=[rows(k) for k in course],
+        hdef=[h for h, _ in shown],
+        to=[f for _, f in shown],
+        vdef=vdef,
+        slope=slope,
+        miles=miles,
+        knots=knots,
+        minutes=minutes,
+        has_dme=has_dme,
+        kind=s.heard * [TYPES[k] for k in b.kind],
+        scale=gps_scale(s.distance[:, GPS]),
+        gyros=gyros(flight),
+    )
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #d945c223
 OLD, KNOBS, SHOWN = 'sim/cockpit/radios/', 'sim/cockpit2/radios/actuators/', 'sim/cockpit2/radios/indicators/'
 SEATS = ('pilot', 'copilot')
 
+
 def _family(prefix: str, what: str, value: np.ndarray, **more: int) -> dict:
     "nav1_, nav2_ and nav_ `what`, and any `more` sets by name"
-    return {f'{prefix}{name}_{what}': value[:, i] for name, i in (dict(nav1=NAV1, nav2=NAV2) | more).items()} | {f'{prefix}nav_{what}': value}
+    return {f'{prefix}{name}_{what}': value[:, i] for name, i in (dict(nav1=NAV1, nav2=NAV2) | more).items()} | {
+        f'{prefix}nav_{what}': value
+    }
+
 
 def channels(b: SimpleNamespace) -> dict[str, np.ndarray]:
     """Give the numbers on the dials, (12,): `hz` in 10 kHz, `Mhz`, `khz` the two digits after the point; a medium-wave set has kHz in `hz` and `khz`."""
     medium = b.kind == 'NDB'
-    return dict(hz=np.where(medium, b.khz, b.khz//10), Mhz=np.where(medium, 0, b.khz//1000), khz=np.where(medium, b.khz, b.khz % 1000//10))
+    return dict(
+        hz=np.where(medium, b.khz, b.khz // 10),
+        Mhz=np.where(medium, 0, b.khz // 1000),
+        khz=np.where(medium, b.khz, b.khz % 1000 // 10),
+    )
+
 
 def tuning(flight, r: SimpleNamespace) -> dict:
     """Give what the pilots have set: power, channels and courses."""
     T, out = len(r.heard), _family(KNOBS, 'power', r.power)
     for unit, value in channels(r.b).items():
-        out |= _family(KNOBS, f'frequency_{unit}', np.broadcast_to(value, (T, 12))) | {f'{KNOBS}nav_standby_frequency_{unit}': np.broadcast_to(value[[NAV2, 7]], (T, 2))}
+        out |= _family(KNOBS, f'frequency_{unit}', np.broadcast_to(value, (T, 12))) | {
+            f'{KNOBS}nav_standby_frequency_{unit}': np.broadcast_to(value[[NAV2, 7]], (T, 2))
+        }
     for seat, knob, course, source in zip(SEATS, r.knob, r.course, sources(flight.conditions)):
-        out |= _family(KNOBS, f'obs_deg_mag_{seat}', knob) | _family(KNOBS, f'course_deg_mag_{seat}', course) | {f'{KNOBS}hsi_obs_deg_mag_{seat}': knob[:, source]}
+        out |= (
+            _family(KNOBS, f'obs_deg_mag_{seat}', knob)
+            | _family(KNOBS, f'course_deg_mag_{seat}', course)
+            | {f'{KNOBS}hsi_obs_deg_mag_{seat}': knob[:, source]}
+        )
     return out
+
 
 def sources(conditions) -> tuple[int, int]:
     """Give the sets that the two HSI show: the left one nav1, the right one nav1, nav2 or gps as its pilot likes."""
     return NAV1, int(generator('HSI', conditions.seed).choice([NAV1, NAV2, GPS]))
 
+
 # %% ../../nbs/01_envs/11_radios.ipynb #bc1c332f
 def pointing(r: SimpleNamespace) -> dict:
     """Give bearings, needles, flags and distances of the sets."""
     out = {}
-    for what, value in dict(bearing_deg_mag=r.bearing, relative_bearing_deg=r.relative, flag_glideslope=~r.slope, has_dme=r.has_dme, dme_distance_nm=r.miles, dme_speed_kts=r.knots, type=r.kind).items():
+    for what, value in dict(
+        bearing_deg_mag=r.bearing,
+        relative_bearing_deg=r.relative,
+        flag_glideslope=~r.slope,
+        has_dme=r.has_dme,
+        dme_distance_nm=r.miles,
+        dme_speed_kts=r.knots,
+        type=r.kind,
+    ).items():
         out |= _family(SHOWN, what, value)
     out |= _family(SHOWN, 'dme_time_min', r.minutes, adf1=2, adf2=3, gps=GPS, gps2=GPS2, dme=DME)
     for k, seat in enumerate(SEATS):
-        out |= _family(SHOWN, f'flag_from_to_{seat}', r.to[k]) | _family(SHOWN, f'hdef_dots_{seat}', r.hdef[k]) | _family(SHOWN, f'vdef_dots_{seat}', r.vdef)
+        out |= (
+            _family(SHOWN, f'flag_from_to_{seat}', r.to[k])
+            | _family(SHOWN, f'hdef_dots_{seat}', r.hdef[k])
+            | _family(SHOWN, f'vdef_dots_{seat}', r.vdef)
+        )
         for gyro, cards in r.gyros.items():
             seen = turn(r.knob[k] - cards[k][:, None])
             out |= _family(SHOWN, f'relative_heading_{gyro}_deg_{seat}', seen, gps=GPS)
-            if (gyro, seat) in {('vacuum', 'pilot'), ('vacuum', 'copilot'), ('electric', 'pilot')}: out[f'{SHOWN}gps2_relative_heading_{gyro}_deg_{seat}'] = seen[:, GPS2]
+            if (gyro, seat) in {('vacuum', 'pilot'), ('vacuum', 'copilot'), ('electric', 'pilot')}:
+                out[f'{SHOWN}gps2_relative_heading_{gyro}_deg_{seat}'] = seen[:, GPS2]
     return out
+
 
 def situation(flight, r: SimpleNamespace) -> dict:
     """Give the two horizontal situation indicators (HSI): what set each shows is in `sources`."""
     out = {}
     for k, (seat, i) in enumerate(zip(SEATS, sources(flight.conditions))):
-        show = dict(bearing_deg_mag=r.bearing, relative_bearing_deg=r.relative, flag_from_to=r.to[k], hdef_dots=r.hdef[k], vdef_dots=r.vdef, has_dme=r.has_dme, dme_distance_nm=r.miles, dme_speed_kts=r.knots, dme_time_min=r.minutes,
-                    flag_glideslope=~r.slope, display_horizontal=r.heard, display_vertical=r.slope)
+        show = dict(
+            bearing_deg_mag=r.bearing,
+            relative_bearing_deg=r.relative,
+            flag_from_to=r.to[k],
+            hdef_dots=r.hdef[k],
+            vdef_dots=r.vdef,
+            has_dme=r.has_dme,
+            dme_distance_nm=r.miles,
+            dme_speed_kts=r.knots,
+            dme_time_min=r.minutes,
+            flag_glideslope=~r.slope,
+            display_horizontal=r.heard,
+            display_vertical=r.slope,
+        )
         show |= {f'relative_heading_{gyro}_deg': turn(r.knob[k] - cards[k][:, None]) for gyro, cards in r.gyros.items()}
         out |= {f'{SHOWN}hsi_{what}_{seat}': value[:, i] for what, value in show.items()}
     return out
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #ee29c6c0
 def older(r: SimpleNamespace, conditions) -> dict:
     """Give the radios under their older names."""
     run, hz, out = conditions.runway, channels(r.b)['hz'], {}
     for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS, standalone=DME).items():
-        out |= {f'{name}_dme_dist_m': r.miles[:, i], f'{name}_dme_speed_kts': r.knots[:, i], f'{name}_dme_time_secs': r.minutes[:, i]}
-    for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS, dme=DME).items(): out[f'{name}_dir_degt'] = r.relative[:, i]
+        out |= {
+            f'{name}_dme_dist_m': r.miles[:, i],
+            f'{name}_dme_speed_kts': r.knots[:, i],
+            f'{name}_dme_time_secs': r.minutes[:, i],
+        }
+    for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS, dme=DME).items():
+        out[f'{name}_dir_degt'] = r.relative[:, i]
     for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS).items():
-        out[f'{name}_slope_degt'] = ANGLE*r.slope[:, i]
-        for k, second in enumerate(('', '2')): out |= {f'{name}_hdef_dot{second}': r.hdef[k][:, i], f'{name}_vdef_dot{second}': r.vdef[:, i], f'{name}_fromto{second}': r.to[k][:, i]}
+        out[f'{name}_slope_degt'] = ANGLE * r.slope[:, i]
+        for k, second in enumerate(('', '2')):
+            out |= {
+                f'{name}_hdef_dot{second}': r.hdef[k][:, i],
+                f'{name}_vdef_dot{second}': r.vdef[:, i],
+                f'{name}_fromto{second}': r.to[k][:, i],
+            }
     for name, i in dict(nav1=NAV1, nav2=NAV2).items():
-        out |= {f'{name}_freq_hz': hz[i], f'{name}_stdby_freq_hz': hz[[NAV2, 7][i]], f'{name}_obs_degt': (r.knob[0][:, i] + run.variation) % 360, f'{name}_CDI': r.slope[:, i], f'{name}_has_dme': r.has_dme[:, i]}
-        for k, second in enumerate(('', '2')): out |= {f'{name}_obs_degm{second}': r.knob[k][:, i], f'{name}_course_degm{second}': r.course[k][:, i], f'{name}_cardinal_dir{second}': r.radial[:, i]}
-    out |= {'gps_course_degtm': r.course[0][:, GPS], 'gps_course_degtm2': r.course[1][:, GPS], 'gps_hdef_nm_per_dot': r.scale/NM/DOTS, 'gps_has_glideslope': r.slope[:, GPS]}
-    out |= {'dme_freq_hz': hz[DME], 'dme_stdby_freq_hz': hz[NAV1] + hz[NAV2] - hz[DME], 'dme5_has_dme': r.has_dme[:, DME], 'gear_audio_working': 1, 'marker_audio_working': r.power[:, NAV2]}
+        out |= {
+            f'{name}_freq_hz': hz[i],
+            f'{name}_stdby_freq_hz': hz[[NAV2, 7][i]],
+            f'{name}_obs_degt': (r.knob[0][:, i] + run.variation) % 360,
+            f'{name}_CDI': r.slope[:, i],
+            f'{name}_has_dme': r.has_dme[:, i],
+        }
+        for k, second in enumerate(('', '2')):
+            out |= {
+                f'{name}_obs_degm{second}': r.knob[k][:, i],
+                f'{name}_course_degm{second}': r.course[k][:, i],
+                f'{name}_cardinal_dir{second}': r.radial[:, i],
+            }
+    out |= {
+        'gps_course_degtm': r.course[0][:, GPS],
+        'gps_course_degtm2': r.course[1][:, GPS],
+        'gps_hdef_nm_per_dot': r.scale / NM / DOTS,
+        'gps_has_glideslope': r.slope[:, GPS],
+    }
+    out |= {
+        'dme_freq_hz': hz[DME],
+        'dme_stdby_freq_hz': hz[NAV1] + hz[NAV2] - hz[DME],
+        'dme5_has_dme': r.has_dme[:, DME],
+        'gear_audio_working': 1,
+        'marker_audio_working': r.power[:, NAV2],
+    }
     return {OLD + what: value for what, value in out.items()}
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #195943e7
 def markers(flight) -> dict[str, np.ndarray]:
     """Give whether the aeroplane is over each marker (`over_outer_marker`, ...) and whether its lamp is lit (`outer_marker_lit`, ...)."""
     out, (t, x, y, height) = {}, (flight.log[k] for k in ('t', 'x', 'y', 'height'))
-    for (name, before), (rate, on) in zip(MARKERS.items(), ((2, .75), (1.58, .6), (6, .5))):
-        over = (abs(x + before) < 60 + .8*height) & (abs(y) < 200 + height)
-        out |= {f'over_{name}_marker': over, f'{name}_marker_lit': over & (t*rate % 1 < on)}
+    for (name, before), (rate, on) in zip(MARKERS.items(), ((2, 0.75), (1.58, 0.6), (6, 0.5))):
+        over = (abs(x + before) < 60 + 0.8 * height) & (abs(y) < 200 + height)
+        out |= {f'over_{name}_marker': over, f'{name}_marker_lit': over & (t * rate % 1 < on)}
     return out
+
 
 def planned(flight) -> dict[str, np.ndarray]:
     """Give the lamp of the transponder (0 to 1) and the distances of the top of descent (nm)."""
     c, log = flight.conditions, flight.log
-    cruise = generator('cruise', c.seed).integers(28, 40)*1000*FOOT
-    top = (cruise - c.runway.elevation)/SLOPE
-    sweep = (log['t'] + generator('radar', c.seed).uniform(0, 4.8)) % 4.8 < .5
-    return {'transponder_brightness': sweep*(.25 + .75*c.daylight), 'fms_distance_to_tod_pilot': (-log['x'] - top)/NM, 'fms_tod_before_distance_pilot': np.full(len(log['x']), top/NM)}
+    cruise = generator('cruise', c.seed).integers(28, 40) * 1000 * FOOT
+    top = (cruise - c.runway.elevation) / SLOPE
+    sweep = (log['t'] + generator('radar', c.seed).uniform(0, 4.8)) % 4.8 < 0.5
+    return {
+        'transponder_brightness': sweep * (0.25 + 0.75 * c.daylight),
+        'fms_distance_to_tod_pilot': (-log['x'] - top) / NM,
+        'fms_tod_before_distance_pilot': np.full(len(log['x']), top / NM),
+    }
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #241e0d22
 def radio_columns(flight) -> dict:
     """Give the group `radios` by dataref."""
     r, plan = reception(flight), planned(flight)
     lamps = {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
-    return older(r, flight.conditions) | tuning(flight, r) | pointing(r) | situation(flight, r) | lamps | {OLD + 'transponder_brightness': plan['transponder_brightness']}
+    return (
+        older(r, flight.conditions)
+        | tuning(flight, r)
+        | pointing(r)
+        | situation(flight, r)
+        | lamps
+        | {OLD + 'transponder_brightness': plan['transponder_brightness']}
+    )
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #24998bab
 def gps_columns(flight) -> dict:
     """Give the group `gps`."""
     log, run = flight.log, flight.conditions.runway
     course = (run.magnetic + np.degrees(np.arctan2(-log['y'], -log['x']))) % 360
-    return {'sim/cockpit/gps/course': course, 'sim/cockpit/gps/destination_type': 512 if generator('GPS', flight.conditions.seed).random() < .7 else 1}
+    return {
+        'sim/cockpit/gps/course': course,
+        'sim/cockpit/gps/destination_type': 512 if generator('GPS', flight.conditions.seed).random() < 0.7 else 1,
+    }
+
 
 def traffic(conditions) -> np.ndarray:
     """Give three other aeroplanes in the frame of the runway: (3, 6), their x, y, height (m) at the start and velocities (m/s)."""
     rng, run = generator('traffic', conditions.seed), conditions.runway
-    first = [run.length + rng.uniform(0, 4000), rng.normal(0, 50), rng.uniform(100, 600), rng.uniform(75, 95), 0., rng.uniform(6, 13)]
+    first = [
+        run.length + rng.uniform(0, 4000),
+        rng.normal(0, 50),
+        rng.uniform(100, 600),
+        rng.uniform(75, 95),
+        0.0,
+        rng.uniform(6, 13),
+    ]
+
     def passing():
         x, y = _somewhere(rng, 4e3, 25e3)
         speed, track = rng.uniform(70, 180), rng.uniform(-np.pi, np.pi)
-        return [x, y, rng.uniform(600, 4000), speed*np.cos(track), speed*np.sin(track), rng.choice([0, rng.uniform(-8, 10)])]
+        return [
+            x,
+            y,
+            rng.uniform(600, 4000),
+            speed * np.cos(track),
+            speed * np.sin(track),
+            rng.choice([0, rng.uniform(-8, 10)]),
+        ]
+
     return np.array([first, passing(), passing()])
+
 
 def tcas_columns(flight) -> dict:
     """Give the group `tcas`, (T, 3) each."""
     log, run = flight.log, flight.conditions.runway
-    x, y, height = (np.maximum(p + v*log['t'][:, None], 0) if k == 2 else p + v*log['t'][:, None] for k, (p, v) in enumerate(zip(traffic(flight.conditions).T[:3], traffic(flight.conditions).T[3:])))
+    x, y, height = (
+        np.maximum(p + v * log['t'][:, None], 0) if k == 2 else p + v * log['t'][:, None]
+        for k, (p, v) in enumerate(zip(traffic(flight.conditions).T[:3], traffic(flight.conditions).T[3:]))
+    )
     dx, dy, dz = x - log['x'][:, None], y - log['y'][:, None], height - log['height'][:, None]
     bearing = turn(run.heading + np.degrees(np.arctan2(dy, dx)) - log['psi'][:, None])
-    return {f'sim/cockpit2/tcas/indicators/relative_{k}': v for k, v in dict(bearing_degs=bearing, distance_mtrs=np.sqrt(dx**2 + dy**2 + dz**2), altitude_mtrs=dz).items()}
+    return {
+        f'sim/cockpit2/tcas/indicators/relative_{k}': v
+        for k, v in dict(bearing_degs=bearing, distance_mtrs=np.sqrt(dx**2 + dy**2 + dz**2), altitude_mtrs=dz).items()
+    }
+
 
 def efis_columns(flight) -> dict:
     """Give the group `EFIS`: what is switched on is drawn from the seed."""
     rng = generator('EFIS', flight.conditions.seed)
-    mode = rng.choice([0, 1, 2, 3], p=[.2, .1, .6, .1])                                            # approach, VOR, map, plan
-    out = dict(map_mode=mode, map_mode_is_HSI=rng.random() < .3, map_range=rng.choice([0, 1, 2]), EFIS_2_selection_pilot=rng.integers(3))     # 10, 20, 40 nm; ADF, off, VOR
-    for what, share in dict(weather=.5, tcas=.9, airport=.7, fix=.4, vor=.5, ndb=.2).items(): out[f'EFIS_{what}_on'] = rng.random() < share
+    mode = rng.choice([0, 1, 2, 3], p=[0.2, 0.1, 0.6, 0.1])  # approach, VOR, map, plan
+    out = dict(
+        map_mode=mode,
+        map_mode_is_HSI=rng.random() < 0.3,
+        map_range=rng.choice([0, 1, 2]),
+        EFIS_2_selection_pilot=rng.integers(3),
+    )  # 10, 20, 40 nm; ADF, off, VOR
+    for what, share in dict(weather=0.5, tcas=0.9, airport=0.7, fix=0.4, vor=0.5, ndb=0.2).items():
+        out[f'EFIS_{what}_on'] = rng.random() < share
     return {f'sim/cockpit2/EFIS/{k}': int(v) for k, v in out.items()}
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #5d449ca8
 def engaged(flight) -> SimpleNamespace:
     """Give what the autopilot does: (T,) bool each, none of them without `on`."""
     log = flight.log
     on, loc, gs = log['ap_on'] > 0, log['loc_on'] > 0, log['gs_on'] > 0
-    return SimpleNamespace(on=on, throttle=log['at_on'] > 0, loc=on & loc, gs=on & gs, loc_armed=on & ~loc, gs_armed=on & ~gs & (log['rel_gls'] == 0),
-                           vertical=on & ~gs & (log['rel_gls'] > 0), director=log['phase'] < 2, servos=on & (log['rel_servo_ailn'] == 0) & (log['rel_servo_elev'] == 0), levers=log['rel_servo_thro'] == 0)
+    return SimpleNamespace(
+        on=on,
+        throttle=log['at_on'] > 0,
+        loc=on & loc,
+        gs=on & gs,
+        loc_armed=on & ~loc,
+        gs_armed=on & ~gs & (log['rel_gls'] == 0),
+        vertical=on & ~gs & (log['rel_gls'] > 0),
+        director=log['phase'] < 2,
+        servos=on & (log['rel_servo_ailn'] == 0) & (log['rel_servo_elev'] == 0),
+        levers=log['rel_servo_thro'] == 0,
+    )
+
 
 def _held(value, on) -> np.ndarray:
     "What `value` was when `on` began; it is followed while off"
     return value[np.maximum.accumulate(np.where(on, 0, np.arange(len(on))))]
 
+
 def _modes(m: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Lateral mode (0 roll, 2 localizer), vertical mode (3 pitch, 4 vertical speed, 8 glide slope), bits"
-    bits = m.throttle*1 + m.loc_armed*(4 + 256) + m.loc*512 + m.vertical*16 + m.gs_armed*1024 + m.gs*2048
-    return m.loc*2, np.select([m.gs, m.vertical], [8, 4], 3), bits
+    bits = m.throttle * 1 + m.loc_armed * (4 + 256) + m.loc * 512 + m.vertical * 16 + m.gs_armed * 1024 + m.gs * 2048
+    return m.loc * 2, np.select([m.gs, m.vertical], [8, 4], 3), bits
+
 
 def dials(flight) -> SimpleNamespace:
     """Give what is set on the panel: altitude (ft) and heading of the missed approach, heading of the runway (deg magnetic), vertical speed (ft/min), altitude of the glide slope (ft), whether the left side leads."""
     c, log = flight.conditions, flight.log
     rng = generator('dials', c.seed)
-    missed = 100*round(c.runway.elevation/FOOT/100 + rng.choice([20, 25, 30, 40]))
-    slope = (c.runway.elevation + np.maximum(AIM - log['x'], 0)*SLOPE)/FOOT
+    missed = 100 * round(c.runway.elevation / FOOT / 100 + rng.choice([20, 25, 30, 40]))
+    slope = (c.runway.elevation + np.maximum(AIM - log['x'], 0) * SLOPE) / FOOT
     course = round(c.runway.magnetic)
-    return SimpleNamespace(altitude=missed, heading=course % 360, missed_heading=(course + int(rng.choice([-30, -20, 0, 20, 30]))) % 360, vvi=np.round(log['climb_cmd']*60/FOOT, -1), slope=slope, left=rng.random() < .7)
+    return SimpleNamespace(
+        altitude=missed,
+        heading=course % 360,
+        missed_heading=(course + int(rng.choice([-30, -20, 0, 20, 30]))) % 360,
+        vvi=np.round(log['climb_cmd'] * 60 / FOOT, -1),
+        slope=slope,
+        left=rng.random() < 0.7,
+    )
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #71e9f380
 def autopilot_columns(flight) -> dict:
     """Give the group `autopilot`."""
     log, c, m, d = flight.log, flight.conditions, engaged(flight), dials(flight)
     lateral, vertical, bits = _modes(m)
-    pitch, roll = log['theta_cmd']*m.director, log['phi_cmd']*m.director
-    older = dict(autopilot_mode=np.where(m.on, 2, m.director), airspeed_mode=m.throttle, heading_mode=lateral, altitude_mode=vertical, backcourse_on=0, autopilot_state=bits, mode_hnav=m.loc_armed + 2*m.loc,
-                 altitude=d.altitude, current_altitude=log['altitude']/FOOT, airspeed=log['speed_cmd'], heading=(d.heading + c.runway.variation) % 360, heading_mag=d.heading, heading_mag2=d.missed_heading,
-                 flight_director_pitch=pitch, flight_director_roll=roll)
-    newer = dict(autopilot_source=0 if d.left else 1, autopilot_on=m.on, servos_on=m.servos, autothrottle_enabled=m.levers, autothrottle_on=m.throttle, heading_mode=lateral, altitude_mode=vertical,
-                 hnav_armed=m.loc_armed, glideslope_armed=m.gs_armed, altitude_hold_armed=0, backcourse_on=0,
-                 airspeed_dial_kts_mach=log['speed_cmd'], airspeed_dial_kts=log['speed_cmd'], heading_dial_deg_mag_pilot=d.heading, heading_dial_deg_mag_copilot=d.missed_heading, vvi_dial_fpm=d.vvi,
-                 altitude_dial_ft=d.altitude, altitude_hold_ft=_held(log['altitude'], m.gs | m.vertical)/FOOT, altitude_vnav_ft=d.slope, sync_hold_pitch_deg=_held(log['theta'], m.on), sync_hold_roll_deg=_held(log['phi'], m.on),
-                 flight_director_pitch_deg=pitch, flight_director_roll_deg=roll, TOGA_pitch_deg=15., roll_status=2*m.loc_armed, nav_status=m.loc_armed + 2*m.loc,
-                 heading_status=0, heading_hold_status=0, gpss_status=0, backcourse_status=0, TOGA_lateral_status=0)
-    return {f'sim/cockpit/autopilot/{k}': v for k, v in older.items()} | {f'sim/cockpit2/autopilot/{k}': v for k, v in newer.items()}
+    pitch, roll = log['theta_cmd'] * m.director, log['phi_cmd'] * m.director
+    older = dict(
+        autopilot_mode=np.where(m.on, 2, m.director),
+        airspeed_mode=m.throttle,
+        heading_mode=lateral,
+        altitude_mode=vertical,
+        backcourse_on=0,
+        autopilot_state=bits,
+        mode_hnav=m.loc_armed + 2 * m.loc,
+        altitude=d.altitude,
+        current_altitude=log['altitude'] / FOOT,
+        airspeed=log['speed_cmd'],
+        heading=(d.heading + c.runway.variation) % 360,
+        heading_mag=d.heading,
+        heading_mag2=d.missed_heading,
+        flight_director_pitch=pitch,
+        flight_director_roll=roll,
+    )
+    newer = dict(
+        autopilot_source=0 if d.left else 1,
+        autopilot_on=m.on,
+        servos_on=m.servos,
+        autothrottle_enabled=m.levers,
+        autothrottle_on=m.throttle,
+        heading_mode=lateral,
+        altitude_mode=vertical,
+        hnav_armed=m.loc_armed,
+        glideslope_armed=m.gs_armed,
+        altitude_hold_armed=0,
+        backcourse_on=0,
+        airspeed_dial_kts_mach=log['speed_cmd'],
+        airspeed_dial_kts=log['speed_cmd'],
+        heading_dial_deg_mag_pilot=d.heading,
+        heading_dial_deg_mag_copilot=d.missed_heading,
+        vvi_dial_fpm=d.vvi,
+        altitude_dial_ft=d.altitude,
+        altitude_hold_ft=_held(log['altitude'], m.gs | m.vertical) / FOOT,
+        altitude_vnav_ft=d.slope,
+        sync_hold_pitch_deg=_held(log['theta'], m.on),
+        sync_hold_roll_deg=_held(log['phi'], m.on),
+        flight_director_pitch_deg=pitch,
+        flight_director_roll_deg=roll,
+        TOGA_pitch_deg=15.0,
+        roll_status=2 * m.loc_armed,
+        nav_status=m.loc_armed + 2 * m.loc,
+        heading_status=0,
+        heading_hold_status=0,
+        gpss_status=0,
+        backcourse_status=0,
+        TOGA_lateral_status=0,
+    )
+    return {f'sim/cockpit/autopilot/{k}': v for k, v in older.items()} | {
+        f'sim/cockpit2/autopilot/{k}': v for k, v in newer.items()
+    }
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #9ce54e59
 def zulu(flight) -> np.ndarray:
     """Give the seconds since midnight at Greenwich, from 0 to 86400 at the start and counting on."""
     c = flight.conditions
-    return ((c.hour - c.runway.lon/15)*3600 % 86400) + flight.log['t']
+    return ((c.hour - c.runway.lon / 15) * 3600 % 86400) + flight.log['t']
+
 
 def hands(seconds) -> dict[str, np.ndarray]:
     """Give hours, minutes and seconds of a clock."""
     whole = np.floor(seconds).astype(int) % 86400
-    return dict(hours=whole//3600, minutes=whole//60 % 60, seconds=whole % 60)
+    return dict(hours=whole // 3600, minutes=whole // 60 % 60, seconds=whole % 60)
+
 
 def clock_columns(flight) -> dict:
     """Give the groups `clock_timer` and `time`."""
     c, now = flight.conditions, zulu(flight)
-    clocks = dict(elapsed=flight.log['t'] + generator('take-off', c.seed).uniform(2400, 32400), zulu=now, local=now + 3600*round(c.runway.lon/15))
-    return {f'sim/cockpit2/clock_timer/{name}_time_{k}': v for name, s in clocks.items() for k, v in hands(s).items()} | {'sim/time/zulu_time_sec': now}
+    clocks = dict(
+        elapsed=flight.log['t'] + generator('take-off', c.seed).uniform(2400, 32400),
+        zulu=now,
+        local=now + 3600 * round(c.runway.lon / 15),
+    )
+    return {
+        f'sim/cockpit2/clock_timer/{name}_time_{k}': v for name, s in clocks.items() for k, v in hands(s).items()
+    } | {'sim/time/zulu_time_sec': now}
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #0a9ef4af
 def hydraulics(flight) -> tuple[np.ndarray, np.ndarray]:
     """Give the share of fluid in the reservoirs of the two hydraulic systems, 0 to 1."""
     log = flight.log
-    return 1 - .03*log['gear'] - .02*log['spoiler'] - .01*log['speedbrake'], 1 - .04*log['flap']
+    return 1 - 0.03 * log['gear'] - 0.02 * log['spoiler'] - 0.01 * log['speedbrake'], 1 - 0.04 * log['flap']
+
 
 def vacuum(flight) -> np.ndarray:
     """Give the suction for the vacuum gyros as a share, 0 to 1."""
-    return np.clip(np.maximum(flight.log['n1_0'], flight.log['n1_1'])/40, 0, 1)
+    return np.clip(np.maximum(flight.log['n1_0'], flight.log['n1_1']) / 40, 0, 1)
+
 
 def other_columns(flight) -> dict:
     """Give the group `other`."""
     c, rng = flight.conditions, generator('other', flight.conditions.seed)
     first, second = hydraulics(flight)
-    out = markers(flight) | dict(barometer_setting=round(c.pressure/INHG, 2), barometer_setting2=round(c.pressure)/INHG, radio_altimeter_minimum=rng.choice([100, 150, 200]), show_path=int(rng.random() < .5),
-        vacuum=vacuum(flight), hydraulic_quantity=first, hydraulic_quantity2=second)
+    out = markers(flight) | dict(
+        barometer_setting=round(c.pressure / INHG, 2),
+        barometer_setting2=round(c.pressure) / INHG,
+        radio_altimeter_minimum=rng.choice([100, 150, 200]),
+        show_path=int(rng.random() < 0.5),
+        vacuum=vacuum(flight),
+        hydraulic_quantity=first,
+        hydraulic_quantity2=second,
+    )
     return {f'sim/cockpit/misc/{k}': v for k, v in out.items()}
 
+
 # %% ../../nbs/01_envs/11_radios.ipynb #9f56d113
-GROUPS = dict(radios=radio_columns, gps=gps_columns, tcas=tcas_columns, EFIS=efis_columns, autopilot=autopilot_columns, clocks=clock_columns, other=other_columns)
+GROUPS = dict(
+    radios=radio_columns,
+    gps=gps_columns,
+    tcas=tcas_columns,
+    EFIS=efis_columns,
+    autopilot=autopilot_columns,
+    clocks=clock_columns,
+    other=other_columns,
+)
+
 
 # %% ../../nbs/01_envs/11_radios.ipynb #525be75a
 def columns(flight) -> dict:

@@ -18,27 +18,38 @@ from tqdm.auto import tqdm
 from ..core.recordings import Recording
 from .atari import SCREEN, RawAtari, annotations
 
+
 # %% ../../nbs/01_envs/01_ram.ipynb #0107855c
 @contextmanager
 def _quiet():
     "Keep what the emulator writes to the terminal (`Illegal Instruction!`) out of it"
-    try: kept, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError: yield; return                                  # there is no terminal
-    try: os.dup2(sink, 2); yield
+    try:
+        kept, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:
+        yield
+        return  # there is no terminal
+    try:
+        os.dup2(sink, 2)
+        yield
     finally:
         os.dup2(kept, 2)
-        for fd in (kept, sink): os.close(fd)
+        for fd in (kept, sink):
+            os.close(fd)
+
 
 def _between(name: str, value, low: int, high: int, what: str) -> int:
     "The whole number `value`, or an error that says its range"
     with suppress(TypeError):
-        if not isinstance(value, (bool, np.bool_)) and low <= operator.index(value) <= high: return operator.index(value)
+        if not isinstance(value, (bool, np.bool_)) and low <= operator.index(value) <= high:
+            return operator.index(value)
     raise ValueError(f"{name} must be a whole number from {low} to {high} ({what}); got {value!r}")
 
-def _labels(game: str|None, version: str = 'fixed') -> pd.DataFrame:
+
+def _labels(game: str | None, version: str = 'fixed') -> pd.DataFrame:
     "The annotations of a game; none if it has none"
     table = annotations(version)
     return table[table['game'] == game].reset_index(drop=True)
+
 
 # %% ../../nbs/01_envs/01_ram.ipynb #a9794b7d
 class RAMLab:
@@ -57,6 +68,7 @@ class RAMLab:
 
     Every question starts from the moment and leaves it as it was; `step` and `restart` choose another.
     """
+
     def __init__(self, game: str, *, seed: int = 0, steps: int = 200, version: str = 'fixed'):
         self._raw = RawAtari(game)
         self.game, self.actions, self.labels = self._raw.game, self._raw.actions, _labels(self._raw.game, version)
@@ -64,10 +76,15 @@ class RAMLab:
 
     def restart(self, seed: int = 0, steps: int = 200) -> None:
         """Go to the moment after `steps` steps of random play."""
-        rng, raw, steps = np.random.default_rng(seed), self._raw, _between('steps', steps, 0, 1_000_000, 'of four emulator frames')
+        rng, raw, steps = (
+            np.random.default_rng(seed),
+            self._raw,
+            _between('steps', steps, 0, 1_000_000, 'of four emulator frames'),
+        )
         raw.reset()
         for t in range(steps):
-            if raw.over: raw.reset()
+            if raw.over:
+                raw.reset()
             raw.step(raw.actions.index('FIRE') if t == 0 and 'FIRE' in raw.actions else rng.integers(len(raw.actions)))
         self._stop()
 
@@ -75,7 +92,8 @@ class RAMLab:
         """Play on: hold an action (its place in `actions`) for `n` steps; give the new picture."""
         action = _between('action', action, 0, len(self.actions) - 1, ', '.join(self.actions))
         for _ in range(_between('n', n, 1, 1_000_000, 'steps of four emulator frames')):
-            if self._raw.over: self._raw.reset()
+            if self._raw.over:
+                self._raw.reset()
             self._raw.step(action)
         self._stop()
         return self.frame
@@ -88,25 +106,30 @@ class RAMLab:
     def _tick(self):
         "The picture one emulator frame later; the moment is restored"
         ale = self._raw.ale
-        ale.restoreSystemState(self._state); ale.act(0)
+        ale.restoreSystemState(self._state)
+        ale.act(0)
         picture = ale.getScreenRGB()
         ale.restoreSystemState(self._state)
         return picture
 
-    def _draw(self, frames: Sequence[int], write: tuple[int, int]|None = None, rgb: bool = True) -> np.ndarray:
+    def _draw(self, frames: Sequence[int], write: tuple[int, int] | None = None, rgb: bool = True) -> np.ndarray:
         "Pictures at some emulator frames after a byte was written: (len(frames), 210, 160, 3), or numbers of colours (len(frames), 210, 160)"
         ale, at = self._raw.ale, []
-        if write: ale.setRAM(*write)
+        if write:
+            ale.setRAM(*write)
         for f in range(1, max(frames) + 1):
             ale.act(0)
-            if f in frames: at.append(ale.getScreenRGB() if rgb else ale.getScreen().reshape(SCREEN))
-        for _ in range(8):                                         # a stopped processor leaves half a picture, which has to be completed
-            if (self._tick() == self._next).all(): break
+            if f in frames:
+                at.append(ale.getScreenRGB() if rgb else ale.getScreen().reshape(SCREEN))
+        for _ in range(8):  # a stopped processor leaves half a picture, which has to be completed
+            if (self._tick() == self._next).all():
+                break
         return np.stack(at)
 
     def unpoked(self, frames: int = 1) -> np.ndarray:
         """Draw the picture `frames` emulator frames later, with nothing touched: (210, 160, 3) uint8."""
-        with _quiet(): return self._draw([_between('frames', frames, 1, 1000, 'emulator frames')])[0]
+        with _quiet():
+            return self._draw([_between('frames', frames, 1, 1000, 'emulator frames')])[0]
 
     def poke(self, address: int, value: int, frames: int = 1) -> np.ndarray:
         """Draw the picture `frames` emulator frames after a byte was set: (210, 160, 3) uint8. The moment stays as it was.
@@ -115,8 +138,12 @@ class RAMLab:
         ------
         ValueError : if there is no such byte (0 to 127) or number (0 to 255)
         """
-        write = _between('address', address, 0, 127, 'the 128 bytes of RAM'), _between('value', value, 0, 255, 'one byte')
-        with _quiet(): return self._draw([_between('frames', frames, 1, 1000, 'emulator frames')], write)[0]
+        write = (
+            _between('address', address, 0, 127, 'the 128 bytes of RAM'),
+            _between('value', value, 0, 255, 'one byte'),
+        )
+        with _quiet():
+            return self._draw([_between('frames', frames, 1, 1000, 'emulator frames')], write)[0]
 
     def effect_map(self, address: int, value: int, frames: Sequence[int] = (1, 2, 3)) -> np.ndarray:
         """Mark the pixels (210, 160) that setting a byte changes, at the first of `frames` at which it changes any.
@@ -126,7 +153,8 @@ class RAMLab:
         differs = False
         for f in frames:
             differs = (self.poke(address, value, f) != self.unpoked(f)).any(-1)
-            if differs.any(): break
+            if differs.any():
+                break
         return differs
 
     def effects(self, delta: int = 8, frames: Sequence[int] = (1, 2, 3)) -> pd.DataFrame:
@@ -138,49 +166,65 @@ class RAMLab:
             address, variable ('' if unlabelled), n_pixels that change, x0, y0, x1, y1 : their box, ends excluded (-1 if nothing changes);
             dx, dy : how far the sprite went, in pixels; NaN if no single sprite was seen before and after
         """
-        delta, frames = _between('delta', delta, -255, 255, 'added to the byte'), tuple(sorted(_between('frames', f, 1, 60, 'emulator frames') for f in frames))
-        if (delta, frames) not in self._answers: self._answers[delta, frames] = self._effects(delta, frames)
+        delta, frames = (
+            _between('delta', delta, -255, 255, 'added to the byte'),
+            tuple(sorted(_between('frames', f, 1, 60, 'emulator frames') for f in frames)),
+        )
+        if (delta, frames) not in self._answers:
+            self._answers[delta, frames] = self._effects(delta, frames)
         return self._answers[delta, frames].copy()
 
     def _effects(self, delta, frames):
         name, rows = dict(zip(self.labels['address'], self.labels['variable'])), []
         others = [s for s in _SHIFTS if s != delta % 256]
-        with _quiet(): plain = self._draw(frames, rgb=False)
+        with _quiet():
+            plain = self._draw(frames, rgb=False)
         with tqdm(range(128), desc=f'{self.game}: 128 bytes', delay=2, leave=False) as bytes_:
             for a in bytes_:
                 with _quiet():
                     poked = self._draw(frames, (a, (int(self.ram[a]) + delta) % 256), rgb=False)
-                    differs = poked != plain                       # (frames, 210, 160)
-                    f = int(np.argmax(differs.any((1, 2))))        # the first at which anything does
+                    differs = poked != plain  # (frames, 210, 160)
+                    f = int(np.argmax(differs.any((1, 2))))  # the first at which anything does
                     moved = (np.nan, np.nan)
                     if differs[f].any():
-                        at = [self._draw(frames[f:f+1], (a, (int(self.ram[a]) + s) % 256), rgb=False)[0] for s in others]
+                        at = [
+                            self._draw(frames[f : f + 1], (a, (int(self.ram[a]) + s) % 256), rgb=False)[0]
+                            for s in others
+                        ]
                         moved = _shift(plain[f], poked[f], at)
                 rows.append((a, name.get(a, ''), int(differs[f].sum()), *_box(differs[f]), *moved))
         return pd.DataFrame(rows, columns=['address', 'variable', 'n_pixels', 'x0', 'y0', 'x1', 'y1', 'dx', 'dy'])
 
-_SHIFTS = [s % 256 for n in (11, 17, 23, 31, 41, 53, 67) for s in (n, -n)]                 # added to a byte to see the screen without the sprite
+
+_SHIFTS = [
+    s % 256 for n in (11, 17, 23, 31, 41, 53, 67) for s in (n, -n)
+]  # added to a byte to see the screen without the sprite
+
 
 def _box(mask):
     "x0, y0, x1, y1 of what is marked; -1 if nothing is"
     y, x = np.nonzero(mask)
-    return (x.min(), y.min(), x.max() + 1, y.max() + 1) if len(x) else (-1,)*4
+    return (x.min(), y.min(), x.max() + 1, y.max() + 1) if len(x) else (-1,) * 4
+
 
 def _shift(before, after, others):
     """dx, dy between two pictures of one sprite: the pixels of each that most other values of the byte do not show
 
     A difference of boxes; NaN where the two boxes are not of one size (the sprite is cut off, hidden, or is not the only thing that changed)
     """
-    pictures = np.stack([before, after, *others])                  # (n, 210, 160)
+    pictures = np.stack([before, after, *others])  # (n, 210, 160)
     rows, columns = [slice(v.min(), v.max() + 1) for v in np.nonzero((pictures != pictures[0]).any(0))]
     pictures = pictures[:, rows, columns]
-    boxes = [np.array(_box((pictures != p).sum(0) > len(pictures)/2)) for p in pictures[:2]]
+    boxes = [np.array(_box((pictures != p).sum(0) > len(pictures) / 2)) for p in pictures[:2]]
     (x0, y0, x1, y1), (u0, v0, u1, v1) = boxes
-    if (x0, u0).count(-1) or (x1 - x0, y1 - y0) != (u1 - u0, v1 - v0): return np.nan, np.nan
+    if (x0, u0).count(-1) or (x1 - x0, y1 - y0) != (u1 - u0, v1 - v0):
+        return np.nan, np.nan
     return float(u0 - x0), float(v0 - y0)
+
 
 # %% ../../nbs/01_envs/01_ram.ipynb #1e7b9b5c
 _PIECE, _STEPS, _CELLS = 100, 6000, 20
+
 
 def predict_region(recording: Recording, box: Sequence[int], *, seed: int = 0) -> pd.DataFrame:
     """Rank the bytes by how well each tells what a region of the screen shows.
@@ -198,52 +242,80 @@ def predict_region(recording: Recording, box: Sequence[int], *, seed: int = 0) -
     """
     x, ram, half = _region(recording, box, np.random.default_rng(seed))
     here, there = (half == 0), (half == 1)
-    total = ((x[there] - (mean := x[here].mean(0)))**2).sum()
-    if not total > 0: raise ValueError(f"nothing changes in the region {tuple(box)} over the {len(x)} steps looked at; draw it where something moves")
-    scores = [1 - ((x[there] - _means(x[here], ram[here, a], mean)[ram[there, a]])**2).sum()/total for a in range(ram.shape[1])]
+    total = ((x[there] - (mean := x[here].mean(0))) ** 2).sum()
+    if not total > 0:
+        raise ValueError(
+            f"nothing changes in the region {tuple(box)} over the {len(x)} steps looked at; draw it where something moves"
+        )
+    scores = [
+        1 - ((x[there] - _means(x[here], ram[here, a], mean)[ram[there, a]]) ** 2).sum() / total
+        for a in range(ram.shape[1])
+    ]
     meta = recording.meta or {}
     labels = _labels(meta.get('game'), meta.get('version', 'fixed'))
     name = dict(zip(labels['address'], labels['variable']))
-    table = pd.DataFrame({'address': range(len(scores)), 'variable': [name.get(a, '') for a in range(len(scores))], 'r2': np.float64(scores)})
+    table = pd.DataFrame(
+        {
+            'address': range(len(scores)),
+            'variable': [name.get(a, '') for a in range(len(scores))],
+            'r2': np.float64(scores),
+        }
+    )
     return table.sort_values('r2', ascending=False, kind='stable', ignore_index=True)
+
 
 def _means(x: np.ndarray, values: np.ndarray, empty: np.ndarray) -> np.ndarray:
     "Mean of the rows for each of 256 values; `empty` for those that do not occur"
     order = np.argsort(values, kind='stable')
     seen, first, n = np.unique(values[order], return_index=True, return_counts=True)
-    means = np.repeat(empty[None], 256, 0)                         # (256, pixels)
-    means[seen] = np.add.reduceat(x[order], first, 0)/n[:, None]
+    means = np.repeat(empty[None], 256, 0)  # (256, pixels)
+    means[seen] = np.add.reduceat(x[order], first, 0) / n[:, None]
     return means
+
 
 # %% ../../nbs/01_envs/01_ram.ipynb #1b82d295
 def _region(recording, box, rng):
     "Region (n, cells) float32, ram (n, 128) and half (n,) of steps in pieces"
     for need in ('frame', 'ram'):
-        if not len(recording) or need not in recording[0].obs: raise ValueError(f"predict_region needs a recording of a game with obs 'frame' and 'ram'; this one has no {need!r}")
+        if not len(recording) or need not in recording[0].obs:
+            raise ValueError(
+                f"predict_region needs a recording of a game with obs 'frame' and 'ram'; this one has no {need!r}"
+            )
     x0, y0, x1, y1 = _whole_box(box, recording[0].obs['frame'].shape[1:3])
     pieces = [(e, a) for e, n in enumerate(recording.lengths) for a in range(0, n, _PIECE)]
-    if len(pieces) < 2: raise ValueError(f"predict_region needs more than {_PIECE} steps, to learn from one half and look at the other; this recording has {recording.n_steps}")
-    chosen = sorted(pieces[i] for i in rng.permutation(len(pieces))[:_STEPS//_PIECE])
+    if len(pieces) < 2:
+        raise ValueError(
+            f"predict_region needs more than {_PIECE} steps, to learn from one half and look at the other; this recording has {recording.n_steps}"
+        )
+    chosen = sorted(pieces[i] for i in rng.permutation(len(pieces))[: _STEPS // _PIECE])
     halves, xs, rams, of = rng.permutation(len(chosen)) % 2, [], [], []
     for (e, a), half in zip(chosen, halves):
-        frames = np.asarray(recording[e].obs['frame'][a:a+_PIECE])[:, y0:y1, x0:x1].astype(np.float32)
+        frames = np.asarray(recording[e].obs['frame'][a : a + _PIECE])[:, y0:y1, x0:x1].astype(np.float32)
         xs.append(_cells(_cells(frames, 1), 2).reshape(len(frames), -1))
-        rams.append(np.asarray(recording[e].obs['ram'][a:a+_PIECE])); of.append(np.full(len(frames), half))
+        rams.append(np.asarray(recording[e].obs['ram'][a : a + _PIECE]))
+        of.append(np.full(len(frames), half))
     return np.concatenate(xs), np.concatenate(rams), np.concatenate(of)
+
 
 def _cells(frames, axis):
     "Average neighbours along an axis until at most 20 cells are left"
     n = frames.shape[axis]
-    if n <= _CELLS: return frames
+    if n <= _CELLS:
+        return frames
     edges = np.linspace(0, n, _CELLS + 1).astype(int)
     widths = np.diff(edges).reshape([-1 if i == axis else 1 for i in range(frames.ndim)])
-    return np.add.reduceat(frames, edges[:-1], axis)/widths
+    return np.add.reduceat(frames, edges[:-1], axis) / widths
+
 
 def _whole_box(box, screen):
     "x0, y0, x1, y1 as whole numbers within the screen, or an error"
     height, width = screen
-    try: x0, y0, x1, y1 = (operator.index(v) for v in box)
-    except (TypeError, ValueError): raise ValueError(f"a region is four whole numbers x0, y0, x1, y1 in pixels; got {box!r}") from None
+    try:
+        x0, y0, x1, y1 = (operator.index(v) for v in box)
+    except (TypeError, ValueError):
+        raise ValueError(f"a region is four whole numbers x0, y0, x1, y1 in pixels; got {box!r}") from None
     if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
-        raise ValueError(f"a region must have x0 < x1 and y0 < y1 and lie within {width} x {height} pixels (ends excluded); got x {x0} to {x1}, y {y0} to {y1}")
+        raise ValueError(
+            f"a region must have x0 < x1 and y0 < y1 and lie within {width} x {height} pixels (ends excluded); got x {x0} to {x1}, y {y0} to {y1}"
+        )
     return x0, y0, x1, y1

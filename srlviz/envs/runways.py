@@ -17,12 +17,14 @@ import pandas as pd
 
 from ..core.scores import real_number, table_rows, table_text
 
+
 # %% ../../nbs/01_envs/09_runways.ipynb #0d89bbbc
 def radii(lat: float) -> tuple[float, float]:
     """Give the radii of curvature of the Earth at a latitude in degrees, in m: along the meridian, and of the circle of latitude."""
-    a, e2, s = 6378137., 6.69437999014e-3, math.sin(math.radians(lat))
-    w = math.sqrt(1 - e2*s*s)
-    return a*(1 - e2)/w**3, a*math.cos(math.radians(lat))/w
+    a, e2, s = 6378137.0, 6.69437999014e-3, math.sin(math.radians(lat))
+    w = math.sqrt(1 - e2 * s * s)
+    return a * (1 - e2) / w**3, a * math.cos(math.radians(lat)) / w
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #b40868a7
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Runway:
     heading : degrees true, of the landing;  length, width : m, the length from the landing threshold on
     variation : magnetic variation, degrees east;  ils_khz : localizer, kHz, 108100 to 111950;  ident : of the ILS, four letters
     """
+
     airport: str
     airport_name: str
     country: str
@@ -52,9 +55,20 @@ class Runway:
     ident: str
 
     def __post_init__(self):
-        for name, low, high in (('lat', -89, 89), ('lon', -180, 180), ('elevation', -500, 6000), ('heading', 0, 360), ('length', 500, 10000), ('width', 5, 200), ('variation', -180, 180), ('ils_khz', 108100, 111950)):
-            if not isinstance(value := getattr(self, name), numbers.Real) or not low <= value <= high: raise ValueError(f"{name} of runway {self.key} must be a number from {low} to {high}, got {value!r}")
-        if not re.fullmatch(r'(0?[1-9]|[12][0-9]|3[0-6])[LCR]?', str(self.name)): raise ValueError(f"a runway of {self.airport} is named like '16' or '16L', got {self.name!r}")
+        for name, low, high in (
+            ('lat', -89, 89),
+            ('lon', -180, 180),
+            ('elevation', -500, 6000),
+            ('heading', 0, 360),
+            ('length', 500, 10000),
+            ('width', 5, 200),
+            ('variation', -180, 180),
+            ('ils_khz', 108100, 111950),
+        ):
+            if not isinstance(value := getattr(self, name), numbers.Real) or not low <= value <= high:
+                raise ValueError(f"{name} of runway {self.key} must be a number from {low} to {high}, got {value!r}")
+        if not re.fullmatch(r'(0?[1-9]|[12][0-9]|3[0-6])[LCR]?', str(self.name)):
+            raise ValueError(f"a runway of {self.airport} is named like '16' or '16L', got {self.name!r}")
 
     key = property(lambda self: f'{self.airport}/{self.name}')
     magnetic = property(lambda self: (self.heading - self.variation) % 360, doc="Heading, degrees magnetic.")
@@ -62,46 +76,76 @@ class Runway:
     def geodetic(self, x, y):
         """Give latitude and longitude, degrees, of points `x` m past the threshold and `y` m to the right."""
         c, s, (m, n) = math.cos(math.radians(self.heading)), math.sin(math.radians(self.heading)), radii(self.lat)
-        lat, lon = self.lat + np.degrees((x*c - y*s)/m), self.lon + np.degrees((x*s + y*c)/n)
+        lat, lon = self.lat + np.degrees((x * c - y * s) / m), self.lon + np.degrees((x * s + y * c) / n)
         return lat, (lon + 180) % 360 - 180
 
     def local(self, lat, lon):
         """Give `x`, `y` in m of points in degrees: the inverse of `geodetic`."""
         c, s, (m, n) = math.cos(math.radians(self.heading)), math.sin(math.radians(self.heading)), radii(self.lat)
-        north, east = np.radians(np.asarray(lat, float) - self.lat)*m, np.radians((np.asarray(lon, float) - self.lon + 180) % 360 - 180)*n
-        return north*c + east*s, east*c - north*s
+        north, east = (
+            np.radians(np.asarray(lat, float) - self.lat) * m,
+            np.radians((np.asarray(lon, float) - self.lon + 180) % 360 - 180) * n,
+        )
+        return north * c + east * s, east * c - north * s
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #3a684810
 POLE = 80.8, -72.8
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #02e8517d
 def variation(lat: float, lon: float) -> float:
     """Give the magnetic variation of a dipole field, degrees east: the bearing of the geomagnetic pole."""
     a, p, d = math.radians(lat), math.radians(POLE[0]), math.radians(POLE[1] - lon)
-    return math.degrees(math.atan2(math.sin(d)*math.cos(p), math.cos(a)*math.sin(p) - math.sin(a)*math.cos(p)*math.cos(d)))
+    return math.degrees(
+        math.atan2(math.sin(d) * math.cos(p), math.cos(a) * math.sin(p) - math.sin(a) * math.cos(p) * math.cos(d))
+    )
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #4a99df7d
 class Runways(Sequence):
     """A list of runways: `runways()['KSEA/12L']` is one, `runways()['KSEA']` those of an airport, `runways()[:10]` the first ten."""
+
     def __init__(self, runways: Sequence[Runway]):
         self._all = tuple(runways)
-        if odd := [r for r in self._all if not isinstance(r, Runway)]: raise ValueError(f"Runways holds nothing but Runway, got {odd[0]!r}")
+        if odd := [r for r in self._all if not isinstance(r, Runway)]:
+            raise ValueError(f"Runways holds nothing but Runway, got {odd[0]!r}")
         self._by_key, self._by_airport = {r.key: r for r in self._all}, {}
-        for r in self._all: self._by_airport.setdefault(r.airport, []).append(r)
-        if twice := [k for k, n in Counter(r.key for r in self._all).items() if n > 1]: raise ValueError(f"runway {twice[0]} is there twice")
+        for r in self._all:
+            self._by_airport.setdefault(r.airport, []).append(r)
+        if twice := [k for k, n in Counter(r.key for r in self._all).items() if n > 1]:
+            raise ValueError(f"runway {twice[0]} is there twice")
 
-    def __len__(self): return len(self._all)
-    def __eq__(self, other): return isinstance(other, Runways) and self._all == other._all
-    def __hash__(self): return hash(self._all)
-    def __repr__(self): return f"Runways: {len(self)} at {len(self.airports)} airports in {len({r.country for r in self})} countries"
+    def __len__(self):
+        return len(self._all)
+
+    def __eq__(self, other):
+        return isinstance(other, Runways) and self._all == other._all
+
+    def __hash__(self):
+        return hash(self._all)
+
+    def __repr__(self):
+        return f"Runways: {len(self)} at {len(self.airports)} airports in {len({r.country for r in self})} countries"
 
     def __getitem__(self, i):
-        if isinstance(i, slice): return Runways(self._all[i])
-        if not isinstance(i, str): return self._all[i]
-        if i in self._by_key: return self._by_key[i]
-        if i in self._by_airport: return Runways(self._by_airport[i])
+        if isinstance(i, slice):
+            return Runways(self._all[i])
+        if not isinstance(i, str):
+            return self._all[i]
+        if i in self._by_key:
+            return self._by_key[i]
+        if i in self._by_airport:
+            return Runways(self._by_airport[i])
         near = [r.key for r in self._by_airport.get(i.partition('/')[0], ())]
-        raise KeyError(f"no runway or airport {i!r}; " + (f"there are {', '.join(near)}" if near else f"there are {len(self.airports)} airports: {', '.join(self.airports[:5])}..., see .airports"))
+        raise KeyError(
+            f"no runway or airport {i!r}; "
+            + (
+                f"there are {', '.join(near)}"
+                if near
+                else f"there are {len(self.airports)} airports: {', '.join(self.airports[:5])}..., see .airports"
+            )
+        )
 
     airports = property(lambda self: tuple(self._by_airport), doc="ICAO codes, each once.")
 
@@ -109,8 +153,10 @@ class Runways(Sequence):
         """Give the runways as a table, one row each; columns as in `Runway`."""
         return pd.DataFrame([asdict(r) for r in self._all], columns=list(Runway.__dataclass_fields__))
 
+
 # %% ../../nbs/01_envs/09_runways.ipynb #9ee2a851
-FRACTIONS = {'fit': .45, 'valid': .15, 'probe': .264, 'test': .136}
+FRACTIONS = {'fit': 0.45, 'valid': 0.15, 'probe': 0.264, 'test': 0.136}
+
 
 def split(self: Runways, seed: int = 0) -> dict[str, str]:
     """Give each airport a split, so that 45% of the runways are 'fit', 15% 'valid', 26.4% 'probe' and 13.6% 'test', as near as whole airports allow.
@@ -119,59 +165,95 @@ def split(self: Runways, seed: int = 0) -> dict[str, str]:
     """
     counts = Counter(r.airport for r in self)
     order = [self.airports[i] for i in np.random.default_rng(seed).permutation(len(counts))]
-    lacking, out = {s: f*len(self) for s, f in FRACTIONS.items()}, {}
+    lacking, out = {s: f * len(self) for s, f in FRACTIONS.items()}, {}
     for airport in sorted(order, key=lambda a: -counts[a]):
         out[airport] = max(lacking, key=lacking.get)
         lacking[out[airport]] -= counts[airport]
     return {a: out[a] for a in self.airports}
 
+
 Runways.split = split
 
 # %% ../../nbs/01_envs/09_runways.ipynb #aff29365
-AIRPORTS = tuple("""
+AIRPORTS = tuple(
+    """
 KSEA KJFK KDEN KMIA CYVR CYYZ CYYC MMMX MMUN MPTO MROC MDPC MUHA MKJP SBGR SBBR SAEZ SCEL SPJC SKBO
 EGLL EGPH EIDW LFPG LFML LEMD LEMG LPPT LIMC LIRF EDDM EDDF LSZH LOWW EHAM EBBR EKCH ENGM ENTC ESSA EFHK EFRO BIKF EPWA LKPR LHBP LROP LBSF LGAV LTFM
 HECA GMMN DTTA DNMM DGAA HKJK HAAB FAOR FACT HTDA LLBG OERK OMDB OTHH VIDP VABB VCBI VNKT
-VTBS VVNB WMKK WSSS WIII RPLL VHHH RCTP ZBAA RKSI RJTT RJCC UAAA UGTB ZMCK YSSY YPPH NZAA NZCH NFFN""".split())
+VTBS VVNB WMKK WSSS WIII RPLL VHHH RCTP ZBAA RKSI RJTT RJCC UAAA UGTB ZMCK YSSY YPPH NZAA NZCH NFFN""".split()
+)
+
 
 @functools.cache
 def _known() -> dict:
     "What the package airportsdata knows of the world's airports, by ICAO code."
-    try: import airportsdata
-    except ImportError as e: raise ImportError("the landing world takes its airports from the package airportsdata: pip install airportsdata") from e
+    try:
+        import airportsdata
+    except ImportError as e:
+        raise ImportError(
+            "the landing world takes its airports from the package airportsdata: pip install airportsdata"
+        ) from e
     return airportsdata.load('ICAO')
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #36db6260
 def draws(code: str) -> np.ndarray:
     """Give eight numbers in [0, 1) that belong to a code, the same everywhere and for ever."""
-    return np.frombuffer(hashlib.sha256(code.encode()).digest(), '>u4')/2**32
+    return np.frombuffer(hashlib.sha256(code.encode()).digest(), '>u4') / 2**32
 
-CHANNELS = [108100 + 200*(i//2) + 50*(i % 2) for i in range(40)]                           # of localizers, kHz
+
+CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of localizers, kHz
+
 
 def _radio(airport: str, code: str, k: int) -> dict:
     "Localizer and ident of end `k` of an airport: no channel is used twice at one, up to 40."
-    return dict(ils_khz=CHANNELS[(int(draws(airport)[7]*40) + 7*k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}')
+    return dict(ils_khz=CHANNELS[(int(draws(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}')
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #3bc60929
 def _lay_out(icao: str) -> list[Runway]:
     "The invented runways of a real airport."
-    if icao not in _known(): raise ValueError(f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; install another version of airportsdata, or use Runways.from_ourairports")
+    if icao not in _known():
+        raise ValueError(
+            f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; install another version of airportsdata, or use Runways.from_ourairports"
+        )
     a, u = _known()[icao], draws(icao)
-    elevation, heading = round(.3048*a['elevation'], 1), round(180*u[0], 2)
-    length = round(min(4500., (2200 + 1100*u[1])*(1 + .07*max(elevation, 0)/300)), 1)
-    aside, width = (400 + 600*u[4]) if u[3] < .4 else 0., 60. if u[2] < 1/3 else 45.
-    middle = dict(airport=icao, airport_name=a['name'], country=a['country'], elevation=elevation, length=length, width=width, variation=round(variation(a['lat'], a['lon']), 2))
+    elevation, heading = round(0.3048 * a['elevation'], 1), round(180 * u[0], 2)
+    length = round(min(4500.0, (2200 + 1100 * u[1]) * (1 + 0.07 * max(elevation, 0) / 300)), 1)
+    aside, width = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0, 60.0 if u[2] < 1 / 3 else 45.0
+    middle = dict(
+        airport=icao,
+        airport_name=a['name'],
+        country=a['country'],
+        elevation=elevation,
+        length=length,
+        width=width,
+        variation=round(variation(a['lat'], a['lon']), 2),
+    )
     out = []
     for turn in (0, 180):
-        from_middle = Runway(**middle, lat=a['lat'], lon=a['lon'], heading=(heading + turn) % 360, name='36', ils_khz=108100, ident='')
+        from_middle = Runway(
+            **middle, lat=a['lat'], lon=a['lon'], heading=(heading + turn) % 360, name='36', ils_khz=108100, ident=''
+        )
         for side, letter in ((-1, 'L'), (1, 'R')) if aside else ((0, ''),):
-            lat, lon = from_middle.geodetic(-length/2, side*aside)
-            out += [Runway(**middle, lat=round(float(lat), 7), lon=round(float(lon), 7), heading=from_middle.heading, name=_number(from_middle.magnetic) + letter, **_radio(icao, a['iata'] or icao[1:], len(out)))]
+            lat, lon = from_middle.geodetic(-length / 2, side * aside)
+            out += [
+                Runway(
+                    **middle,
+                    lat=round(float(lat), 7),
+                    lon=round(float(lon), 7),
+                    heading=from_middle.heading,
+                    name=_number(from_middle.magnetic) + letter,
+                    **_radio(icao, a['iata'] or icao[1:], len(out)),
+                )
+            ]
     return out
+
 
 def _number(magnetic: float) -> str:
     "The number of a runway from its magnetic heading: 01 to 36."
-    return f'{(round(magnetic/10) - 1) % 36 + 1:02}'
+    return f'{(round(magnetic / 10) - 1) % 36 + 1:02}'
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #bfc9fe03
 @functools.cache
@@ -183,6 +265,7 @@ def runways() -> Runways:
     ImportError : without the package airportsdata;  ValueError : if it no longer has one of our airports
     """
     return Runways([r for icao in AIRPORTS for r in _lay_out(icao)])
+
 
 # %% ../../nbs/01_envs/09_runways.ipynb #ebfbb676
 COLUMNS = (
@@ -234,45 +317,89 @@ def _value(path, line: int, row: dict, column: str, otherwise: float = math.nan)
 
 _CODE = re.compile('[A-Za-z0-9_.-]{1,20}')  # of an airport
 
+
 # %% ../../nbs/01_envs/09_runways.ipynb #4ee886b9
-def _ends(path, line: int, row: dict, n: int) -> list[Runway]|str:
+def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
     "Both ends of the strip in a row, or why there are none; `n` ends of the airport came before."
     number = functools.partial(_value, path, line, row)
-    if number('closed', 0): return 'closed'
-    if not number('lighted', 0): return 'not lighted'
+    if number('closed', 0):
+        return 'closed'
+    if not number('lighted', 0):
+        return 'not lighted'
     surface = row['surface']
-    if not HARD.search(surface) or SOFT.search(surface): return 'not of a hard surface'
+    if not HARD.search(surface) or SOFT.search(surface):
+        return 'not of a hard surface'
     at = [(number(f'{e}_latitude_deg'), number(f'{e}_longitude_deg')) for e in ('le', 'he')]
     names = [row[f'{e}_ident'].strip() for e in ('le', 'he')]
-    if not _CODE.fullmatch(row['airport_ident']): return 'without the code of an airport'
-    length, width = number('length_ft')*.3048, number('width_ft', 150)*.3048
+    if not _CODE.fullmatch(row['airport_ident']):
+        return 'without the code of an airport'
+    length, width = number('length_ft') * 0.3048, number('width_ft', 150) * 0.3048
     plain = all(re.fullmatch('[0-9]{1,2}[LCR]?', name) for name in names)
-    if not plain or not length > 0 or not np.isfinite(at).all(): return 'without position, length or name'
-    if not .9 < _way(*at)[1]/length < 1.1: return 'with ends that do not fit their length'
+    if not plain or not length > 0 or not np.isfinite(at).all():
+        return 'without position, length or name'
+    if not 0.9 < _way(*at)[1] / length < 1.1:
+        return 'with ends that do not fit their length'
     known = _known().get(row['airport_ident'], {})
     up = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
-    up = next((x for x in (up[0], up[1]) if not math.isnan(x)), known.get('elevation', math.nan)) if np.isnan(up).any() else sum(up)/2
-    if math.isnan(up): return 'without elevation'
-    first = dict(airport=row['airport_ident'], airport_name=known.get('name', row['airport_ident']), country=known.get('country', ''), elevation=round(.3048*up, 1), width=width if 5 <= width <= 200 else 45.)
-    displaced = [.3048*number(f'{e}_displaced_threshold_ft', 0) for e in ('le', 'he')]
-    try: return [_end(first, names[i], at[i], at[1 - i], length, displaced[i], n + i, known.get('iata') or row['airport_ident'][-3:]) for i in (0, 1)]
-    except ValueError: return 'with values that no runway has'
+    up = (
+        next((x for x in (up[0], up[1]) if not math.isnan(x)), known.get('elevation', math.nan))
+        if np.isnan(up).any()
+        else sum(up) / 2
+    )
+    if math.isnan(up):
+        return 'without elevation'
+    first = dict(
+        airport=row['airport_ident'],
+        airport_name=known.get('name', row['airport_ident']),
+        country=known.get('country', ''),
+        elevation=round(0.3048 * up, 1),
+        width=width if 5 <= width <= 200 else 45.0,
+    )
+    displaced = [0.3048 * number(f'{e}_displaced_threshold_ft', 0) for e in ('le', 'he')]
+    try:
+        return [
+            _end(
+                first,
+                names[i],
+                at[i],
+                at[1 - i],
+                length,
+                displaced[i],
+                n + i,
+                known.get('iata') or row['airport_ident'][-3:],
+            )
+            for i in (0, 1)
+        ]
+    except ValueError:
+        return 'with values that no runway has'
+
 
 def _end(first: dict, name: str, at, to, length: float, displaced: float, k: int, code: str) -> Runway:
     "One end, at `at`, of a strip that goes `to` there."
     (east, north), distance = _way(at, to)
-    end = Runway(**first, name=name, lat=at[0], lon=at[1], heading=math.degrees(math.atan2(east, north)) % 360, length=length, variation=variation(*at), **_radio(first['airport'], code, k))
+    end = Runway(
+        **first,
+        name=name,
+        lat=at[0],
+        lon=at[1],
+        heading=math.degrees(math.atan2(east, north)) % 360,
+        length=length,
+        variation=variation(*at),
+        **_radio(first['airport'], code, k),
+    )
     lat, lon = end.geodetic(displaced, 0)
     return replace(end, lat=float(lat), lon=float(lon), length=length - displaced)
+
 
 def _way(at, to) -> tuple[tuple[float, float], float]:
     "East, north and distance, m, from one position to another."
     m, n = radii(at[0])
-    east, north = math.radians((to[1] - at[1] + 180) % 360 - 180)*n, math.radians(to[0] - at[0])*m
+    east, north = math.radians((to[1] - at[1] + 180) % 360 - 180) * n, math.radians(to[0] - at[0]) * m
     return (east, north), math.hypot(east, north)
 
+
 # %% ../../nbs/01_envs/09_runways.ipynb #6275816a
-def from_ourairports(path: str|Path, min_length: float = 2200.) -> Runways:
+def from_ourairports(path: str | Path, min_length: float = 2200.0) -> Runways:
     """Read the runways of OurAirports' `runways.csv`: open, lighted, of a hard surface; both ends.
 
     Parameters
@@ -290,12 +417,19 @@ def from_ourairports(path: str|Path, min_length: float = 2200.) -> Runways:
     out, why, n = {}, Counter(), Counter()
     for line, row in _rows(path):
         ends = _ends(path, line, row, n[row['airport_ident']])
-        if isinstance(ends, str): why[ends] += 1; continue
+        if isinstance(ends, str):
+            why[ends] += 1
+            continue
         long = [e for e in ends if e.length >= min_length and e.key not in out]
         n[row['airport_ident']] += len(ends)
         why['too short'] += not long
         out |= {e.key: e for e in long}
-    if not out: raise ValueError(f"{path} has no runway for airliners in {sum(why.values())} rows: " + (', '.join(f'{k} {w}' for w, k in why.most_common() if k) or 'it is empty'))
+    if not out:
+        raise ValueError(
+            f"{path} has no runway for airliners in {sum(why.values())} rows: "
+            + (', '.join(f'{k} {w}' for w, k in why.most_common() if k) or 'it is empty')
+        )
     return Runways(out.values())
+
 
 Runways.from_ourairports = staticmethod(from_ourairports)

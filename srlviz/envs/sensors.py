@@ -17,10 +17,14 @@ from ..core.files import sample_path
 from . import radios
 from .approach import AIM, FOOT, HZ, INHG, KNOT, TIME_LIMIT, Flight, lag
 
+
 # %% ../../nbs/01_envs/12_sensors.ipynb #f457c6ee
 @functools.cache
 def _table() -> pd.DataFrame:
-    return pd.read_csv(sample_path('landing_sensors.csv'), dtype={'index': 'Int64'}, keep_default_na=False, na_values={'index': ['']})
+    return pd.read_csv(
+        sample_path('landing_sensors.csv'), dtype={'index': 'Int64'}, keep_default_na=False, na_values={'index': ['']}
+    )
+
 
 def sensor_table() -> pd.DataFrame:
     """List the 1090 sensors, one row a column of `sensors(flight)`, in the same order.
@@ -34,161 +38,322 @@ def sensor_table() -> pd.DataFrame:
     """
     return _table().copy()
 
+
 # %% ../../nbs/01_envs/12_sensors.ipynb #57d0eca0
-LONGEST = int(TIME_LIMIT*HZ)                                                            # rows of the longest flight
-KNOTS, FEET, PSI, IN_HG = 1/KNOT, 1/FOOT, .01450377, 1/INHG                      # knots in m/s, feet in m, psi and inches of mercury in hPa
+LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
+KNOTS, FEET, PSI, IN_HG = (
+    1 / KNOT,
+    1 / FOOT,
+    0.01450377,
+    1 / INHG,
+)  # knots in m/s, feet in m, psi and inches of mercury in hPa
+
 
 def after(on: np.ndarray, seconds: float) -> np.ndarray:
     """Tell where a condition (T,) or (T, k) holds and has held `seconds` earlier."""
-    n, on = min(round(seconds*HZ), len(on)), np.asarray(on, bool)
-    return on & np.concatenate([np.zeros((n, *on.shape[1:]), bool), on[:len(on) - n]])
+    n, on = min(round(seconds * HZ), len(on)), np.asarray(on, bool)
+    return on & np.concatenate([np.zeros((n, *on.shape[1:]), bool), on[: len(on) - n]])
+
 
 def rate(x: np.ndarray) -> np.ndarray:
     """Change per second of (T,) or (T, k) rows, 0 in the first."""
-    return np.diff(x, axis=0, prepend=x[:1])*HZ
+    return np.diff(x, axis=0, prepend=x[:1]) * HZ
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #8dfe689a
-def _rng(flight: Flight, what: str) -> np.random.Generator: return np.random.default_rng([flight.conditions.seed, zlib.crc32(what.encode())])
-def _pair(flight: Flight, name: str) -> np.ndarray: return np.stack([flight.log[f'{name}_0'], flight.log[f'{name}_1']], 1)     # (T, 2), left and right
-def _named(prefix: str, values: Mapping) -> dict: return {f'sim/{prefix}/{k}': v for k, v in values.items()}
+def _rng(flight: Flight, what: str) -> np.random.Generator:
+    return np.random.default_rng([flight.conditions.seed, zlib.crc32(what.encode())])
+
+
+def _pair(flight: Flight, name: str) -> np.ndarray:
+    return np.stack([flight.log[f'{name}_0'], flight.log[f'{name}_1']], 1)  # (T, 2), left and right
+
+
+def _named(prefix: str, values: Mapping) -> dict:
+    return {f'sim/{prefix}/{k}': v for k, v in values.items()}
+
 
 def _noise(rng, T: int, size, k: int = 1) -> np.ndarray:
     "(T, k) noise of standard deviation `size`, drawn for the longest flight, so that how long a flight takes changes nothing before"
     return rng.normal(0, size, (LONGEST, k))[:T]
 
+
 def _wander(rng, T: int, k: int, size: float, seconds: float) -> np.ndarray:
     "(T, k) slow noise of standard deviation `size` and that correlation time"
     from scipy.signal import lfilter
-    a = np.exp(-1/(HZ*seconds))
-    white = _noise(rng, T, size, k); white[1:] *= np.sqrt(1 - a*a)
+
+    a = np.exp(-1 / (HZ * seconds))
+    white = _noise(rng, T, size, k)
+    white[1:] *= np.sqrt(1 - a * a)
     return lfilter([1], [1, -a], white, axis=0)
 
-def _pressure_at(altitude): return 1013.25*np.maximum(1 - np.asarray(altitude)/44330.77, .05)**5.25588      # hPa in the standard atmosphere at metres
-def _altitude_at(pressure): return 44330.77*(1 - (np.asarray(pressure)/1013.25)**.190263)                   # and back
+
+def _pressure_at(altitude):
+    return (
+        1013.25 * np.maximum(1 - np.asarray(altitude) / 44330.77, 0.05) ** 5.25588
+    )  # hPa in the standard atmosphere at metres
+
+
+def _altitude_at(pressure):
+    return 44330.77 * (1 - (np.asarray(pressure) / 1013.25) ** 0.190263)  # and back
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #fef97239
-_SUITES = dict(lag=(.4, .15, .05), offset=(.3, .1, .02), lean=(.08, .02, 0), noise=(.08, .03, .01))     # vacuum, electric, AHRS; s, deg, share of the false vertical, deg
+_SUITES = dict(
+    lag=(0.4, 0.15, 0.05), offset=(0.3, 0.1, 0.02), lean=(0.08, 0.02, 0), noise=(0.08, 0.03, 0.01)
+)  # vacuum, electric, AHRS; s, deg, share of the false vertical, deg
+
 
 def gyroscopes(flight: Flight) -> SimpleNamespace:
     """Pitch, roll and magnetic heading (deg) of the six gyro suites: (T, 6) each, vacuum pilot and copilot, electric both, AHRS both; and their drift (T, 6)."""
     L, rng, k = flight.log, _rng(flight, 'gyroscopes'), {n: np.repeat(v, 2) for n, v in _SUITES.items()}
     T = len(L['t'])
-    follow = lambda x: np.repeat(np.stack([lag(x, s) for s in _SUITES['lag']], 1), 2, axis=1)                               # (T, 6)
-    noise = lambda: _noise(rng, T, k['noise'], 6) + k['offset']*rng.normal(size=6)
-    cards = np.concatenate([radios.gyros(flight)[suite] for suite in ('vacuum', 'electric', 'AHARS')])                     # (6, T)
+    follow = lambda x: np.repeat(np.stack([lag(x, s) for s in _SUITES['lag']], 1), 2, axis=1)  # (T, 6)
+    noise = lambda: _noise(rng, T, k['noise'], 6) + k['offset'] * rng.normal(size=6)
+    cards = np.concatenate([radios.gyros(flight)[suite] for suite in ('vacuum', 'electric', 'AHARS')])  # (6, T)
     drift = np.round(((cards - L['psi'] + flight.conditions.runway.variation + 180) % 360 - 180).T, 9)
-    lean = np.degrees(np.arctan(lag(rate(L['true_airspeed'])/KNOTS/9.80665, 8.)))[:, None]*k['lean']
+    lean = np.degrees(np.arctan(lag(rate(L['true_airspeed']) / KNOTS / 9.80665, 8.0)))[:, None] * k['lean']
     heading = follow(np.degrees(np.unwrap(np.radians(L['psi'] - flight.conditions.runway.variation))))
-    return SimpleNamespace(pitch=follow(L['theta']) + lean + noise(), roll=follow(L['phi']) + noise(), heading=(heading + drift + _noise(rng, T, k['noise'], 6)) % 360, drift=drift)
+    return SimpleNamespace(
+        pitch=follow(L['theta']) + lean + noise(),
+        roll=follow(L['phi']) + noise(),
+        heading=(heading + drift + _noise(rng, T, k['noise'], 6)) % 360,
+        drift=drift,
+    )
+
 
 def gyros(flight: Flight) -> dict:
     """Attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
     g, L, P = gyroscopes(flight), flight.log, power(flight)
-    seats = lambda head, x, tail: {f'{head}_{s}_{seat}{tail}': x[:, i] for i, (s, seat) in enumerate((s, seat) for s in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot'))}
+    seats = lambda head, x, tail: {
+        f'{head}_{s}_{seat}{tail}': x[:, i]
+        for i, (s, seat) in enumerate((s, seat) for s in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot'))
+    }
     d = seats('the_ind', g.pitch, '_deg') | seats('phi_ind', g.roll, '_deg') | seats('psi_ind', g.heading, '_degm')
-    d |= {'the_vac_ind_deg': g.pitch[:, 0], 'the_ele_ind_deg': g.pitch[:, 2], 'phi_vac_ind_deg': g.roll[:, 0], 'phi_ele_ind_deg': g.roll[:, 2]}
-    d |= {n: g.heading[:, i] for i, n in enumerate(('psi_vac_ind_degm', 'psi_ind_degm3', 'psi_ele_ind_degm', 'psi_ind_degm4'))}
+    d |= {
+        'the_vac_ind_deg': g.pitch[:, 0],
+        'the_ele_ind_deg': g.pitch[:, 2],
+        'phi_vac_ind_deg': g.roll[:, 0],
+        'phi_ele_ind_deg': g.roll[:, 2],
+    }
+    d |= {
+        n: g.heading[:, i]
+        for i, n in enumerate(('psi_vac_ind_degm', 'psi_ind_degm3', 'psi_ele_ind_degm', 'psi_ind_degm4'))
+    }
     d |= {f'dg_drift_{n}_deg': g.drift[:, i] for i, n in enumerate(('vac', 'vac2', 'ele', 'ele2', 'ahars', 'ahars2'))}
-    spin = lag(np.stack([P.suction[:, 0], P.suction[:, 1], *[P.volts[:, b] > 18 for b in (0, 1, 3, 3)]], 1), 20.)               # rotors run on for a while
-    turning = np.sqrt(L['p']**2 + L['q']**2 + L['r']**2)[:, None]
-    return _named('cockpit/gyros', d | {'gyr_force': spin*turning, 'gyr_spin': spin[:, 1:3], 'gyr_flag': spin < .5, 'gyr_cage_ratio': np.zeros(6)})
+    spin = lag(
+        np.stack([P.suction[:, 0], P.suction[:, 1], *[P.volts[:, b] > 18 for b in (0, 1, 3, 3)]], 1), 20.0
+    )  # rotors run on for a while
+    turning = np.sqrt(L['p'] ** 2 + L['q'] ** 2 + L['r'] ** 2)[:, None]
+    return _named(
+        'cockpit/gyros',
+        d
+        | {
+            'gyr_force': spin * turning,
+            'gyr_spin': spin[:, 1:3],
+            'gyr_flag': spin < 0.5,
+            'gyr_cage_ratio': np.zeros(6),
+        },
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #c1aee34f
 def _airspeeds(flight: Flight) -> np.ndarray:
     "(T, 2) indicated airspeed in knots, pilot and copilot: lag, noise, ice in the tube"
     ice = np.stack([flight.log['frm_ice'], flight.log['frm_ice2']], 1)
-    return lag(flight.log['airspeed'], .4)[:, None]*(1 - .08*lag(ice, 5.)) + _noise(_rng(flight, 'pitot'), len(ice), (.15, .2), 2)
+    return lag(flight.log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(ice, 5.0)) + _noise(
+        _rng(flight, 'pitot'), len(ice), (0.15, 0.2), 2
+    )
+
 
 def gauges(flight: Flight) -> dict:
     """What the dials and displays of both pilots show: speed, height, rates, attitude, wind, suction, energy."""
     L, c, rng, g, P = flight.log, flight.conditions, _rng(flight, 'gauges'), gyroscopes(flight), power(flight)
-    T, v, misc = len(L['t']), _airspeeds(flight), {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()}
-    set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])                                       # inches of mercury
-    altitude = (_altitude_at(lag(L['pressure'], .3))[:, None] - _altitude_at(set_to/IN_HG))*FEET + _noise(rng, T, (2, 3), 2) + [0, rng.normal(0, 15)]
-    turn, track = lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), .5), np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation
-    height = np.minimum(L['radio_height']*FEET, 2500)[:, None] + _noise(rng, T, .5, 2)
-    both = {'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], .4)), 1.)[:, None] + _noise(rng, T, .05, 2), 'airspeed_kts': v, 'altitude_ft': altitude,
-            'vvi_fpm': lag(L['climb'], 1.5)[:, None]*FEET*60 + _noise(rng, T, (5, 8), 2), 'true_airspeed_kts': v*(L['true_airspeed']/np.maximum(L['airspeed'], 1))[:, None], 'mach': v*(L['mach']/np.maximum(L['airspeed'], 1))[:, None],
-            'turn_rate_roll_deg': (turn + .3*lag(L['p'], .3))[:, None] + _noise(rng, T, .05, 2), 'turn_rate_heading_deg': turn[:, None] + _noise(rng, T, .05, 2),
-            'radio_altimeter_height_ft': height, 'radio_altimeter_dh_lit': height < misc['radio_altimeter_minimum'], 'ground_track_mag': (track[:, None] + _noise(rng, T, .1, 2)) % 360}
+    T, v, misc = (
+        len(L['t']),
+        _airspeeds(flight),
+        {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()},
+    )
+    set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])  # inches of mercury
+    altitude = (
+        (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / IN_HG)) * FEET
+        + _noise(rng, T, (2, 3), 2)
+        + [0, rng.normal(0, 15)]
+    )
+    turn, track = (
+        lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5),
+        np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation,
+    )
+    height = np.minimum(L['radio_height'] * FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
+    both = {
+        'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + _noise(rng, T, 0.05, 2),
+        'airspeed_kts': v,
+        'altitude_ft': altitude,
+        'vvi_fpm': lag(L['climb'], 1.5)[:, None] * FEET * 60 + _noise(rng, T, (5, 8), 2),
+        'true_airspeed_kts': v * (L['true_airspeed'] / np.maximum(L['airspeed'], 1))[:, None],
+        'mach': v * (L['mach'] / np.maximum(L['airspeed'], 1))[:, None],
+        'turn_rate_roll_deg': (turn + 0.3 * lag(L['p'], 0.3))[:, None] + _noise(rng, T, 0.05, 2),
+        'turn_rate_heading_deg': turn[:, None] + _noise(rng, T, 0.05, 2),
+        'radio_altimeter_height_ft': height,
+        'radio_altimeter_dh_lit': height < misc['radio_altimeter_minimum'],
+        'ground_track_mag': (track[:, None] + _noise(rng, T, 0.1, 2)) % 360,
+    }
     for name, x in (('heading_{}_deg_mag', g.heading), ('pitch_{}_deg', g.pitch), ('roll_{}_deg', g.roll)):
-        both |= {name.format(suite): x[:, i:i + 2] for i, suite in zip((0, 2, 4), ('vacuum', 'electric', 'AHARS'))}
-    d = {f'indicators/{name}_{seat}': x[:, i] for name, x in both.items() for i, seat in enumerate(('pilot', 'copilot'))}
-    return _named('cockpit2/gauges', d | _single_gauges(flight, rng, g, P) | {'actuators/barometer_setting_in_hg_pilot': set_to[0], 'actuators/barometer_setting_in_hg_copilot': set_to[1], 'actuators/airspeed_bug_deg': .8*(c.airspeed - 40)})
+        both |= {name.format(suite): x[:, i : i + 2] for i, suite in zip((0, 2, 4), ('vacuum', 'electric', 'AHARS'))}
+    d = {
+        f'indicators/{name}_{seat}': x[:, i] for name, x in both.items() for i, seat in enumerate(('pilot', 'copilot'))
+    }
+    return _named(
+        'cockpit2/gauges',
+        d
+        | _single_gauges(flight, rng, g, P)
+        | {
+            'actuators/barometer_setting_in_hg_pilot': set_to[0],
+            'actuators/barometer_setting_in_hg_copilot': set_to[1],
+            'actuators/airspeed_bug_deg': 0.8 * (c.airspeed - 40),
+        },
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #70509d76
 def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
     "The gauges that are there once"
     L, T = flight.log, len(flight.log['t'])
-    wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.).T
-    impact = L['pressure']*((1 + .2*.82**2)**3.5 - 1)                                              # hPa in the pitot tube at Mach 0.82
-    d = {'slip_deg': lag(np.degrees(np.arctan2(-L['ny'], np.maximum(L['nz'], .2))), .5), 'sideslip_degrees': lag(L['beta'], .3) + _noise(rng, T, .1)[:, 0],
-         'compass_heading_deg_mag': (g.heading[:, 4] - g.drift[:, 4] + 1.5*np.sin(np.radians(g.heading[:, 4])) - .15*lag(L['phi'], 2.) + _wander(rng, T, 1, .5, 5.)[:, 0]) % 360,
-         'wind_heading_deg_mag': (np.degrees(np.arctan2(-wind_e, -wind_n)) - flight.conditions.runway.variation) % 360, 'wind_speed_kts': np.hypot(wind_n, wind_e)*KNOTS,
-         'suction_1_ratio': P.suction[:, 0], 'suction_2_ratio': P.suction[:, 1], 'total_energy_fpm': lag(L['climb'] + L['true_airspeed']/KNOTS**2*rate(lag(L['true_airspeed'], .4))/9.80665, 1.5)*FEET*60,
-         'CG_indicator': 22 + 30*(L['fuel_2'] - .3*(L['fuel_0'] + L['fuel_1']))/L['mass'], 'max_mach_number_in_kias': 661.47*np.sqrt(5*((impact/1013.25 + 1)**(2/7) - 1))}
+    wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.0).T
+    impact = L['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
+    d = {
+        'slip_deg': lag(np.degrees(np.arctan2(-L['ny'], np.maximum(L['nz'], 0.2))), 0.5),
+        'sideslip_degrees': lag(L['beta'], 0.3) + _noise(rng, T, 0.1)[:, 0],
+        'compass_heading_deg_mag': (
+            g.heading[:, 4]
+            - g.drift[:, 4]
+            + 1.5 * np.sin(np.radians(g.heading[:, 4]))
+            - 0.15 * lag(L['phi'], 2.0)
+            + _wander(rng, T, 1, 0.5, 5.0)[:, 0]
+        )
+        % 360,
+        'wind_heading_deg_mag': (np.degrees(np.arctan2(-wind_e, -wind_n)) - flight.conditions.runway.variation) % 360,
+        'wind_speed_kts': np.hypot(wind_n, wind_e) * KNOTS,
+        'suction_1_ratio': P.suction[:, 0],
+        'suction_2_ratio': P.suction[:, 1],
+        'total_energy_fpm': lag(
+            L['climb'] + L['true_airspeed'] / KNOTS**2 * rate(lag(L['true_airspeed'], 0.4)) / 9.80665, 1.5
+        )
+        * FEET
+        * 60,
+        'CG_indicator': 22 + 30 * (L['fuel_2'] - 0.3 * (L['fuel_0'] + L['fuel_1'])) / L['mass'],
+        'max_mach_number_in_kias': 661.47 * np.sqrt(5 * ((impact / 1013.25 + 1) ** (2 / 7) - 1)),
+    }
     return {f'indicators/{k}': v for k, v in d.items()}
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
     """What hangs on the engines: generators on line (T, 2), APU speed (%) and amps, volts and loads of six buses (T, 6), amps of generators (T, 2), suction, hydraulic pressure (psi) and bleed air (T, 2)."""
     L, c, rng = flight.log, flight.conditions, _rng(flight, 'power')
-    T, n2, early = len(L['t']), _pair(flight, 'n2'), rng.random() < .25
+    T, n2, early = len(L['t']), _pair(flight, 'n2'), rng.random() < 0.25
     online = n2 > 50
     left, right = online.T
     apu_on = after(~(left & right), 20) | early
-    apu_n1 = 100*lag(apu_on, 8.)
+    apu_n1 = 100 * lag(apu_on, 8.0)
     apu, none = apu_n1 > 95, ~(left | right)
-    passing = ~online & ~after(~online, .6)                                                        # half a second until another source is switched to a bus
+    passing = ~online & ~after(~online, 0.6)  # half a second until another source is switched to a bus
     fed = ~passing & ~(none & ~apu)[:, None]
     battery = ~fed[:, 0] & ~fed[:, 1]
     moving, heat = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake'])), crew_ice(flight)
     flat = lambda x: np.full(T, x)
-    use = np.stack([70 + 40*landing_lights(flight) + 25*heat.any + 15*moving, 65 + 12*(1 - c.daylight) + 25*heat.any + 15*moving, flat(8.), flat(14.), flat(38.), flat(6.)], 1)
+    use = np.stack(
+        [
+            70 + 40 * landing_lights(flight) + 25 * heat.any + 15 * moving,
+            65 + 12 * (1 - c.daylight) + 25 * heat.any + 15 * moving,
+            flat(8.0),
+            flat(14.0),
+            flat(38.0),
+            flat(6.0),
+        ],
+        1,
+    )
     galley = (left + 0 + right + apu) >= 2
     powered = np.stack([fed[:, 0], fed[:, 1], flat(1), flat(1), galley, apu], 1)
-    amps = np.maximum(use*rng.normal(1, .04, 6) + _wander(rng, T, 6, .8, 4.), 0)*powered
-    shared = (amps[:, 2] + amps[:, 3] + amps[:, 4])*~battery
-    helps = apu & ~(left & right)                                                                  # the APU takes the side that has no generator
+    amps = np.maximum(use * rng.normal(1, 0.04, 6) + _wander(rng, T, 6, 0.8, 4.0), 0) * powered
+    shared = (amps[:, 2] + amps[:, 3] + amps[:, 4]) * ~battery
+    helps = apu & ~(left & right)  # the APU takes the side that has no generator
     sources = np.maximum(left + 0 + right + helps, 1)
-    generator = np.stack([own*(amps[:, i] + amps[:, 1 - i]*~(other | helps) + shared/sources) for i, own, other in ((0, left, right), (1, right, left))], 1)
-    apu_amps = apu*amps[:, 5] + helps*(amps[:, 0]*~left + amps[:, 1]*~right + shared/sources)
-    hours = np.cumsum(battery)/HZ/3600
-    cells = np.where(battery, -.03*amps[:, 3] - 20*hours, 0)
-    feed = np.stack([28.6 - .004*(generator[:, 0] + amps[:, 0]), 28.5 - .004*(generator[:, 1] + amps[:, 1]), np.where(battery, 24.8, 28) + cells, np.where(battery, 24.5, 27.8) + cells, 28.2 - .004*amps[:, 4], 28.3 - .004*amps[:, 5]], 1)
-    pump = np.clip(n2/45, 0, 1)
-    return SimpleNamespace(online=online, apu=apu_n1, apu_amps=apu_amps, volts=powered*(feed + _noise(rng, T, .03, 6)), amps=amps, generator=generator, battery=battery, hours=hours, bleed=n2 > 45, heat=heat,
-                           suction=np.clip(lag(_pair(flight, 'n1').max(1), 2.)[:, None]/40, 0, 1)*[.98, .97] - abs(_noise(rng, T, .004, 2)), moving=moving, pump=pump, fed=fed)
+    generator = np.stack(
+        [
+            own * (amps[:, i] + amps[:, 1 - i] * ~(other | helps) + shared / sources)
+            for i, own, other in ((0, left, right), (1, right, left))
+        ],
+        1,
+    )
+    apu_amps = apu * amps[:, 5] + helps * (amps[:, 0] * ~left + amps[:, 1] * ~right + shared / sources)
+    hours = np.cumsum(battery) / HZ / 3600
+    cells = np.where(battery, -0.03 * amps[:, 3] - 20 * hours, 0)
+    feed = np.stack(
+        [
+            28.6 - 0.004 * (generator[:, 0] + amps[:, 0]),
+            28.5 - 0.004 * (generator[:, 1] + amps[:, 1]),
+            np.where(battery, 24.8, 28) + cells,
+            np.where(battery, 24.5, 27.8) + cells,
+            28.2 - 0.004 * amps[:, 4],
+            28.3 - 0.004 * amps[:, 5],
+        ],
+        1,
+    )
+    pump = np.clip(n2 / 45, 0, 1)
+    return SimpleNamespace(
+        online=online,
+        apu=apu_n1,
+        apu_amps=apu_amps,
+        volts=powered * (feed + _noise(rng, T, 0.03, 6)),
+        amps=amps,
+        generator=generator,
+        battery=battery,
+        hours=hours,
+        bleed=n2 > 45,
+        heat=heat,
+        suction=np.clip(lag(_pair(flight, 'n1').max(1), 2.0)[:, None] / 40, 0, 1) * [0.98, 0.97]
+        - abs(_noise(rng, T, 0.004, 2)),
+        moving=moving,
+        pump=pump,
+        fed=fed,
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #0d5fec70
 def landing_lights(flight: Flight) -> np.ndarray:
     """(T,) landing lights: on for the approach, in thick weather only on the runway."""
     c = flight.conditions
     glare = c.visibility < 1500 or c.precipitation == 'snow'
-    return np.where(flight.log['phase'] == 2, 1., float(not glare))
+    return np.where(flight.log['phase'] == 2, 1.0, float(not glare))
+
 
 def crew_ice(flight: Flight) -> SimpleNamespace:
     """(T,) ice seen, engine anti-ice on, wing anti-ice on, and either."""
     L, c = flight.log, flight.conditions
     ice = np.maximum(L['frm_ice'], L['frm_ice2'])
-    moist = (c.precipitation != 'none') | ((L['height'] > c.cloud_base) & (c.cloud_cover > .4))
-    seen = ice > .02
+    moist = (c.precipitation != 'none') | ((L['height'] > c.cloud_base) & (c.cloud_cover > 0.4))
+    seen = ice > 0.02
     engine = after(seen, 5) | (moist & (L['temperature'] <= 10))
     return SimpleNamespace(ice=ice, seen=seen, engine=engine, wing=after(seen, 5), any=engine | after(seen, 5))
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #3552a168
 def struck(flight: Flight) -> np.ndarray:
     """(T, 2) severity of a bird strike for the engine that met the bird: the one that stopped in the ten seconds after it, else the one that the seed says."""
     hit, running = flight.log['rel_bird_strike'], _pair(flight, 'running') > 0
-    if not hit.any(): return np.zeros(running.shape)
+    if not hit.any():
+        return np.zeros(running.shape)
     since = (hit > 0) & ~after(hit > 0, 10)
     stopped = (since[:, None] & ~running & np.r_[running[:1], running[:-1]]).any(0)
     side = stopped if stopped.any() else np.arange(2) == flight.conditions.seed % 2
-    return hit[:, None]*side
+    return hit[:, None] * side
+
 
 def burning(flight: Flight) -> np.ndarray:
     """(T, 2) how far a fire has heated its engine, 0 to its severity, with a time constant of 8 s."""
-    return lag(np.stack([flight.log['rel_engfir0'], flight.log['rel_engfir1']], 1), 8.)
+    return lag(np.stack([flight.log['rel_engfir0'], flight.log['rel_engfir1']], 1), 8.0)
+
 
 def igniters(flight: Flight) -> np.ndarray:
     """(T, 2) whether the igniters burn: in precipitation, ice or rough air, and when an engine that is not burning has run down."""
@@ -196,127 +361,286 @@ def igniters(flight: Flight) -> np.ndarray:
     always = crew_ice(flight).engine | (c.precipitation != 'none') | (L['turbulence'] >= 5)
     return always[:, None] | ((_pair(flight, 'running') == 0) & (_pair(flight, 'fire') == 0))
 
+
 # %% ../../nbs/01_envs/12_sensors.ipynb #dcdd2958
 def engine(flight: Flight) -> dict:
     """Levers, igniters and extinguishers; speeds, temperatures, pressures, fuel and oil of the two engines."""
     L, rng = flight.log, _rng(flight, 'engine')
     T, lever, reverse, n2 = len(L['t']), _pair(flight, 'throttle'), _pair(flight, 'reverser'), _pair(flight, 'n2')
     hot, noise = burning(flight), lambda size: _noise(rng, T, size, 2)
-    n1 = np.maximum(_pair(flight, 'n1') + noise(.05) + noise(1.)*struck(flight)*(_pair(flight, 'n1') > 5), 0)
-    eight = lambda x: np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)                      # (T, 8)
-    beta, asked = np.where(reverse > .5, -lever, lever), (22 + 78*lever)*5175/100*2*np.pi/60                      # the fan speed that a lever asks for, rad/s
-    high, on = np.repeat((~after(L['wow_1'] > 0, 5))[:, None], 2, axis=1), igniters(flight)                       # approach idle until 5 s after touchdown
-    egt, inlet = np.maximum(_pair(flight, 'egt') + noise(1.), L['temperature'][:, None]), L['pressure']*IN_HG*(1 + .2*L['mach']**2)**3.5
-    thrust, omega = _pair(flight, 'thrust'), np.maximum(n1*5175/100*2*np.pi/60, 20)
-    watts = np.maximum(thrust, 0)*(L['true_airspeed']/KNOTS)[:, None]
-    oil = np.clip(rng.uniform(.8, 1, 2) - .001*(n2 - 70) - .002*np.cumsum(hot + .3*struck(flight), 0)/HZ, 0, 1)
-    d = {'actuators/throttle_ratio': eight(lever), 'actuators/throttle_beta_rev_ratio': eight(beta), 'actuators/throttle_ratio_all': lever.mean(1), 'actuators/throttle_beta_rev_ratio_all': beta.mean(1),
-         'actuators/prop_rotation_speed_rad_sec': eight(asked), 'actuators/prop_rotation_speed_rad_sec_all': asked.mean(1), 'actuators/igniter_on': on, 'actuators/auto_ignite_on': np.ones(2),
-         'actuators/ignition_on': 3*on, 'actuators/ignition_key': 4,
-         'actuators/idle_speed': high, 'actuators/idle_speed_ratio': high, 'actuators/prop_mode': np.where(reverse > .5, 3, 1), 'actuators/prop_pitch_deg': np.zeros(2), 'actuators/fire_extinguisher_on': after(_pair(flight, 'fire') > 0, 12),
-         'indicators/N1_percent': n1, 'indicators/N2_percent': np.maximum(n2 + noise(.05), 0), 'indicators/MPR_in_hg': inlet[:, None] + noise(.01),
-         'indicators/EPR_ratio': _pair(flight, 'epr') + noise(.002), 'indicators/torque_n_mtr': watts/omega,
-         'indicators/fuel_flow_kg_sec': np.maximum(_pair(flight, 'fuel_flow') + noise(.002), 0), 'indicators/ITT_deg_C': lag(egt, .5)*1.12, 'indicators/EGT_deg_C': egt, 'indicators/CHT_deg_C': lag(.45*egt + 90*hot, 30.),
-         'indicators/fuel_pressure_psi': 38*np.clip(n2/60, 0, 1)*(_pair(flight, 'fuel_flow') > .002) + abs(noise(.3)),
-         'indicators/oil_pressure_psi': np.maximum(_pair(flight, 'oil_pressure')*np.clip(oil*4, 0, 1) + noise(.3), 0), 'indicators/oil_temperature_deg_C': _pair(flight, 'oil_temperature') + noise(.2),
-         'indicators/oil_quantity_ratio': oil, 'indicators/power_watts': watts, 'indicators/thrust_n': thrust, 'indicators/engine_speed_rpm': np.maximum(n2 + noise(.05), 0)*144.60}
-    return _named('cockpit2/engine', d) | _named('cockpit/engine', {'idle_speed': high, 'ignition_on': 3*on, 'igniters_on': on, 'starter_duration': np.zeros(2), 'APU_N1': power(flight).apu})
+    n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(1.0) * struck(flight) * (_pair(flight, 'n1') > 5), 0)
+    eight = lambda x: np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)  # (T, 8)
+    beta, asked = (
+        np.where(reverse > 0.5, -lever, lever),
+        (22 + 78 * lever) * 5175 / 100 * 2 * np.pi / 60,
+    )  # the fan speed that a lever asks for, rad/s
+    high, on = (
+        np.repeat((~after(L['wow_1'] > 0, 5))[:, None], 2, axis=1),
+        igniters(flight),
+    )  # approach idle until 5 s after touchdown
+    egt, inlet = (
+        np.maximum(_pair(flight, 'egt') + noise(1.0), L['temperature'][:, None]),
+        L['pressure'] * IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5,
+    )
+    thrust, omega = _pair(flight, 'thrust'), np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
+    watts = np.maximum(thrust, 0) * (L['true_airspeed'] / KNOTS)[:, None]
+    oil = np.clip(
+        rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - 0.002 * np.cumsum(hot + 0.3 * struck(flight), 0) / HZ, 0, 1
+    )
+    d = {
+        'actuators/throttle_ratio': eight(lever),
+        'actuators/throttle_beta_rev_ratio': eight(beta),
+        'actuators/throttle_ratio_all': lever.mean(1),
+        'actuators/throttle_beta_rev_ratio_all': beta.mean(1),
+        'actuators/prop_rotation_speed_rad_sec': eight(asked),
+        'actuators/prop_rotation_speed_rad_sec_all': asked.mean(1),
+        'actuators/igniter_on': on,
+        'actuators/auto_ignite_on': np.ones(2),
+        'actuators/ignition_on': 3 * on,
+        'actuators/ignition_key': 4,
+        'actuators/idle_speed': high,
+        'actuators/idle_speed_ratio': high,
+        'actuators/prop_mode': np.where(reverse > 0.5, 3, 1),
+        'actuators/prop_pitch_deg': np.zeros(2),
+        'actuators/fire_extinguisher_on': after(_pair(flight, 'fire') > 0, 12),
+        'indicators/N1_percent': n1,
+        'indicators/N2_percent': np.maximum(n2 + noise(0.05), 0),
+        'indicators/MPR_in_hg': inlet[:, None] + noise(0.01),
+        'indicators/EPR_ratio': _pair(flight, 'epr') + noise(0.002),
+        'indicators/torque_n_mtr': watts / omega,
+        'indicators/fuel_flow_kg_sec': np.maximum(_pair(flight, 'fuel_flow') + noise(0.002), 0),
+        'indicators/ITT_deg_C': lag(egt, 0.5) * 1.12,
+        'indicators/EGT_deg_C': egt,
+        'indicators/CHT_deg_C': lag(0.45 * egt + 90 * hot, 30.0),
+        'indicators/fuel_pressure_psi': 38 * np.clip(n2 / 60, 0, 1) * (_pair(flight, 'fuel_flow') > 0.002)
+        + abs(noise(0.3)),
+        'indicators/oil_pressure_psi': np.maximum(
+            _pair(flight, 'oil_pressure') * np.clip(oil * 4, 0, 1) + noise(0.3), 0
+        ),
+        'indicators/oil_temperature_deg_C': _pair(flight, 'oil_temperature') + noise(0.2),
+        'indicators/oil_quantity_ratio': oil,
+        'indicators/power_watts': watts,
+        'indicators/thrust_n': thrust,
+        'indicators/engine_speed_rpm': np.maximum(n2 + noise(0.05), 0) * 144.60,
+    }
+    return _named('cockpit2/engine', d) | _named(
+        'cockpit/engine',
+        {
+            'idle_speed': high,
+            'ignition_on': 3 * on,
+            'igniters_on': on,
+            'starter_duration': np.zeros(2),
+            'APU_N1': power(flight).apu,
+        },
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #35b6fc2b
 def brightness(flight: Flight) -> SimpleNamespace:
     """(32,) hand settings, (32,) advice of the photocell, (4,) panel flood lights; from 0 to 1, by the light of day."""
     c, rng = flight.conditions, _rng(flight, 'brightness')
-    outside = c.daylight*(1 - .4*c.cloud_cover)
-    return SimpleNamespace(manual=np.clip(.3 + .6*c.daylight + rng.normal(0, .06, 32), .05, 1), auto=np.clip(.25 + .75*outside + rng.normal(0, .02, 32), .05, 1), panel=np.clip(.7*(1 - c.daylight) + rng.normal(0, .05, 4), 0, 1))
+    outside = c.daylight * (1 - 0.4 * c.cloud_cover)
+    return SimpleNamespace(
+        manual=np.clip(0.3 + 0.6 * c.daylight + rng.normal(0, 0.06, 32), 0.05, 1),
+        auto=np.clip(0.25 + 0.75 * outside + rng.normal(0, 0.02, 32), 0.05, 1),
+        panel=np.clip(0.7 * (1 - c.daylight) + rng.normal(0, 0.05, 4), 0, 1),
+    )
+
 
 def electrical(flight: Flight) -> dict:
     """Batteries, generators, APU, six buses and the dimmers."""
     P, b, rng = power(flight), brightness(flight), _rng(flight, 'electrical')
-    T, alive = len(P.volts), np.clip(P.volts[:, :2]/28, 0, 1)
-    shown = (b.manual*(.7 + .3*b.auto))*np.repeat(alive, 16, axis=1)                                            # (T, 32)
-    charge = 900*rng.uniform(.85, 1, 2) + np.where(P.battery, -170., 6.)[:, None].cumsum(0)/HZ/3600
-    current = np.where(P.battery[:, None], -P.amps[:, 3:4]/2 - 3, 2.5*np.exp(-P.hours)[:, None]) + _noise(rng, T, .1, 2)
-    cells = P.volts[:, 2:3] + [0, -.1] + _noise(rng, T, .02, 2)
-    switched = 1 - after(~P.online, 15)                                                                         # the crew takes a dead generator off
-    d = {'battery_on': np.ones(2), 'battery_amps': current, 'battery_voltage_actual_volts': cells, 'battery_voltage_indicated_volts': np.round(cells, 1), 'generator_on': switched,
-         'generator_amps': P.generator, 'APU_generator_amps': P.apu_amps, 'APU_N1_percent': P.apu,
-         'dc_voltmeter_selection': 0, 'dc_voltmeter_value': np.round(cells[:, 0], 1), 'bus_volts': P.volts, 'bus_load_amps': P.amps, 'plugin_bus_load_amps': np.zeros(6), 'panel_brightness_ratio': b.panel[[0, 3]]*alive,
-         'instrument_brightness_ratio': shown, 'instrument_brightness_ratio_auto': b.auto, 'instrument_brightness_ratio_manual': b.manual}
-    old = {'battery_array_on': np.ones(2), 'generator_on': switched, 'generator_apu_amps': P.apu_amps, 'gpu_amps': 0, 'instrument_brightness': shown.mean(1), 'battery_charge_watt_hr': charge}
+    T, alive = len(P.volts), np.clip(P.volts[:, :2] / 28, 0, 1)
+    shown = (b.manual * (0.7 + 0.3 * b.auto)) * np.repeat(alive, 16, axis=1)  # (T, 32)
+    charge = 900 * rng.uniform(0.85, 1, 2) + np.where(P.battery, -170.0, 6.0)[:, None].cumsum(0) / HZ / 3600
+    current = np.where(P.battery[:, None], -P.amps[:, 3:4] / 2 - 3, 2.5 * np.exp(-P.hours)[:, None]) + _noise(
+        rng, T, 0.1, 2
+    )
+    cells = P.volts[:, 2:3] + [0, -0.1] + _noise(rng, T, 0.02, 2)
+    switched = 1 - after(~P.online, 15)  # the crew takes a dead generator off
+    d = {
+        'battery_on': np.ones(2),
+        'battery_amps': current,
+        'battery_voltage_actual_volts': cells,
+        'battery_voltage_indicated_volts': np.round(cells, 1),
+        'generator_on': switched,
+        'generator_amps': P.generator,
+        'APU_generator_amps': P.apu_amps,
+        'APU_N1_percent': P.apu,
+        'dc_voltmeter_selection': 0,
+        'dc_voltmeter_value': np.round(cells[:, 0], 1),
+        'bus_volts': P.volts,
+        'bus_load_amps': P.amps,
+        'plugin_bus_load_amps': np.zeros(6),
+        'panel_brightness_ratio': b.panel[[0, 3]] * alive,
+        'instrument_brightness_ratio': shown,
+        'instrument_brightness_ratio_auto': b.auto,
+        'instrument_brightness_ratio_manual': b.manual,
+    }
+    old = {
+        'battery_array_on': np.ones(2),
+        'generator_on': switched,
+        'generator_apu_amps': P.apu_amps,
+        'gpu_amps': 0,
+        'instrument_brightness': shown.mean(1),
+        'battery_charge_watt_hr': charge,
+    }
     return _named('cockpit2/electrical', d) | _named('cockpit/electrical', old)
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #32e7a7c1
 def ground_proximity(flight: Flight) -> np.ndarray:
     """(T,) whether the ground proximity warning sounds: too fast a sink, or too far below the glide path."""
     L = flight.log
-    height, sink = L['radio_height']*FEET, -L['climb']*FEET*60
-    path = np.degrees(np.arctan2(L['height'], np.maximum(AIM - L['x'], 1)))                                      # seen from the aiming point
+    height, sink = L['radio_height'] * FEET, -L['climb'] * FEET * 60
+    path = np.degrees(np.arctan2(L['height'], np.maximum(AIM - L['x'], 1)))  # seen from the aiming point
     airborne = L['wow_1'] + L['wow_2'] == 0
-    return airborne & (((height > 10) & (height < 2500) & (sink > 1000 + height)) | ((height > 100) & (height < 1000) & (path < radios.ANGLE - .46)))
+    return airborne & (
+        ((height > 10) & (height < 2500) & (sink > 1000 + height))
+        | ((height > 100) & (height < 1000) & (path < radios.ANGLE - 0.46))
+    )
+
 
 def stall_ratio(flight: Flight) -> np.ndarray:
     """(T,) angle of attack in parts of the one at which the stick shakes: 15 degrees, 3 less with full ice; 0 on the ground."""
     L = flight.log
-    return np.clip(L['alpha']/(15 - 3*np.maximum(L['frm_ice'], L['frm_ice2'])), 0, 1)*(L['wow_1'] + L['wow_2'] == 0)
+    return np.clip(L['alpha'] / (15 - 3 * np.maximum(L['frm_ice'], L['frm_ice2'])), 0, 1) * (
+        L['wow_1'] + L['wow_2'] == 0
+    )
+
 
 def released(flight: Flight) -> np.ndarray:
     """(T,) the row in which the autopilot went off."""
     return np.diff(flight.log['ap_on'], prepend=flight.log['ap_on'][:1]) < 0
 
+
 # %% ../../nbs/01_envs/12_sensors.ipynb #7c81b27e
 def engine_lamps(flight: Flight) -> dict:
     """The lamps of each engine: (T, 2)."""
-    E, P, fire, reverser = engine(flight), power(flight), _pair(flight, 'fire') > 0, lag(_pair(flight, 'reverser'), .5)
+    E, P, fire, reverser = engine(flight), power(flight), _pair(flight, 'fire') > 0, lag(_pair(flight, 'reverser'), 0.5)
     show = lambda name: E[f'sim/cockpit2/engine/indicators/{name}']
-    return {'fuel_pressure_low': show('fuel_pressure_psi') < 12, 'oil_pressure_low': show('oil_pressure_psi') < 20, 'oil_temperature_high': show('oil_temperature_deg_C') > 105, 'generator_off': ~P.online,
-            'chip_detected': after(struck(flight) >= .3, 3) | after(fire, 20), 'engine_fires': fire, 'igniter_on': igniters(flight), 'reverser_on': reverser > .95, 'reverser_not_ready': abs(reverser - .5) < .45,
-            'N1_low': show('N1_percent') < 18, 'N1_high': show('N1_percent') > 102, 'bleed_air_off': ~P.bleed}
+    return {
+        'fuel_pressure_low': show('fuel_pressure_psi') < 12,
+        'oil_pressure_low': show('oil_pressure_psi') < 20,
+        'oil_temperature_high': show('oil_temperature_deg_C') > 105,
+        'generator_off': ~P.online,
+        'chip_detected': after(struck(flight) >= 0.3, 3) | after(fire, 20),
+        'engine_fires': fire,
+        'igniter_on': igniters(flight),
+        'reverser_on': reverser > 0.95,
+        'reverser_not_ready': abs(reverser - 0.5) < 0.45,
+        'N1_low': show('N1_percent') < 18,
+        'N1_high': show('N1_percent') > 102,
+        'bleed_air_off': ~P.bleed,
+    }
+
 
 def autopilot_lamps(flight: Flight) -> dict:
     """The lamps of the autopilot: (T,)."""
-    L, held = flight.log, lag(flight.log['elevator_cmd'], 2.)
-    on, held = L['ap_on'] > 0, held - held[0]                                                                    # positive is nose down
+    L, held = flight.log, lag(flight.log['elevator_cmd'], 2.0)
+    on, held = L['ap_on'] > 0, held - held[0]  # positive is nose down
     servo = after(L['rel_servo_elev'] > 0, 1) | after(L['rel_servo_ailn'] > 0, 1)
-    return {'autopilot': on, 'autopilot_trim_fail': on & servo, 'autopilot_trim_down': on & (held > .1), 'autopilot_trim_up': on & (held < -.1), 'autopilot_bank_limit': on & (abs(L['phi_cmd']) > 20),
-            'autopilot_soft_ride': L['turbulence'] >= 5}
+    return {
+        'autopilot': on,
+        'autopilot_trim_fail': on & servo,
+        'autopilot_trim_down': on & (held > 0.1),
+        'autopilot_trim_up': on & (held < -0.1),
+        'autopilot_bank_limit': on & (abs(L['phi_cmd']) > 20),
+        'autopilot_soft_ride': L['turbulence'] >= 5,
+    }
+
 
 def lamps(flight: Flight) -> dict:
     """Every lamp that both panels have, by name."""
-    L, volts, E, A, seen = flight.log, power(flight).volts, engine_lamps(flight), autopilot_lamps(flight), crew_ice(flight).seen
+    L, volts, E, A, seen = (
+        flight.log,
+        power(flight).volts,
+        engine_lamps(flight),
+        autopilot_lamps(flight),
+        crew_ice(flight).seen,
+    )
     lost = (L['ap_on'] > 0) & ((L['gs_on'] == 0) | after(L['rel_servo_thro'] > 0, 1))
-    cautions = [*(x for k in ('generator_off', 'oil_pressure_low', 'bleed_air_off', 'chip_detected') for x in E[k].T), seen, A['autopilot_trim_fail'], lost, *(volts[:, :2] < 22).T]
+    cautions = [
+        *(x for k in ('generator_off', 'oil_pressure_low', 'bleed_air_off', 'chip_detected') for x in E[k].T),
+        seen,
+        A['autopilot_trim_fail'],
+        lost,
+        *(volts[:, :2] < 22).T,
+    ]
     caution, accept = master(cautions, _rng(flight, 'caution'))
-    warning, too = master([*E['engine_fires'].T, stall_ratio(flight) > .9, released(flight)], _rng(flight, 'warning'))
-    return E | A | {'master_caution': caution, 'master_warning': warning, 'master_accept': accept | too, 'speedbrake': L['speedbrake'] > .02, 'GPWS': ground_proximity(flight), 'ice': seen,
-                    'slats': L['flap'] > .01, 'cabin_altitude_12500': 0,
-                    'gear_unsafe': abs(L['gear'] - .5) < .49, **{new: E[old] @ [1, 2] for new, old in (('oil_pressure', 'oil_pressure_low'), ('oil_temperature', 'oil_temperature_high'), ('engine_fire', 'engine_fires'))}}
+    warning, too = master([*E['engine_fires'].T, stall_ratio(flight) > 0.9, released(flight)], _rng(flight, 'warning'))
+    return (
+        E
+        | A
+        | {
+            'master_caution': caution,
+            'master_warning': warning,
+            'master_accept': accept | too,
+            'speedbrake': L['speedbrake'] > 0.02,
+            'GPWS': ground_proximity(flight),
+            'ice': seen,
+            'slats': L['flap'] > 0.01,
+            'cabin_altitude_12500': 0,
+            'gear_unsafe': abs(L['gear'] - 0.5) < 0.49,
+            **{
+                new: E[old] @ [1, 2]
+                for new, old in (
+                    ('oil_pressure', 'oil_pressure_low'),
+                    ('oil_temperature', 'oil_temperature_high'),
+                    ('engine_fire', 'engine_fires'),
+                )
+            },
+        }
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #9c417132
 def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Light a master lamp at the onset of any cause until the crew presses it 2 to 5 s later: (T,) lamp, (T,) the half second of pressing."""
-    causes = np.stack(causes, 1).astype(bool)                                                                    # (T, causes)
+    causes = np.stack(causes, 1).astype(bool)  # (T, causes)
     lit, pressed = np.zeros((2, len(causes)), bool)
     for t in np.flatnonzero((causes[1:] & ~causes[:-1]).any(1)) + 1:
-        if lit[t]: continue
-        n = t + int(HZ*rng.uniform(2, 5))
-        lit[t:n], pressed[n:n + 3] = True, True
+        if lit[t]:
+            continue
+        n = t + int(HZ * rng.uniform(2, 5))
+        lit[t:n], pressed[n : n + 3] = True, True
     return lit, pressed
+
 
 def annunciators(flight: Flight) -> dict:
     """The new panel of lamps."""
     L, d, dead, stall = flight.log, lamps(flight), power(flight).volts[:, :2], stall_ratio(flight)
-    only = {'autopilot_disconnect': np.convolve(released(flight), np.ones(15))[:len(stall)] > 0, 'low_voltage': (dead < 22).any(1), 'hydraulic_pressure': (hydraulic_pressure(flight) < 1500).any(1), 'pitot_heat': (dead < 18).any(1),
-            'reverser_deployed': d['reverser_on'] @ [1, 2], 'inverter': (dead < 18) @ [1, 2], 'stall_warning': stall > .9, 'stall_warning_ratio': stall, 'gear_warning': (L['gear'] < .99) & (L['radio_height'] < 150)}
+    only = {
+        'autopilot_disconnect': np.convolve(released(flight), np.ones(15))[: len(stall)] > 0,
+        'low_voltage': (dead < 22).any(1),
+        'hydraulic_pressure': (hydraulic_pressure(flight) < 1500).any(1),
+        'pitot_heat': (dead < 18).any(1),
+        'reverser_deployed': d['reverser_on'] @ [1, 2],
+        'inverter': (dead < 18) @ [1, 2],
+        'stall_warning': stall > 0.9,
+        'stall_warning_ratio': stall,
+        'gear_warning': (L['gear'] < 0.99) & (L['radio_height'] < 150),
+    }
     return _named('cockpit2/annunciators', d | only)
+
 
 def warnings(flight: Flight) -> dict:
     """The old panel of lamps, and the master lamps with the seconds that one has been lit."""
     d, dead = lamps(flight), power(flight).volts[:, :2]
     lit = d['master_caution'] | d['master_warning']
     count = np.cumsum(lit)
-    since = (count - np.maximum.accumulate(np.where(lit, 0, count)))/HZ
-    only = {'pitot_heat_off': (dead < 18).any(1), 'auto_ignition': d['igniter_on'] @ [1, 2], 'reverse': d['reverser_on'] @ [1, 2]}
-    return _named('cockpit/warnings/annunciators', d | only) | _named('cockpit/warnings', {'master_caution_timeout': since} | {f'{k}_on': d[k] for k in ('master_caution', 'master_warning', 'master_accept')})
+    since = (count - np.maximum.accumulate(np.where(lit, 0, count))) / HZ
+    only = {
+        'pitot_heat_off': (dead < 18).any(1),
+        'auto_ignition': d['igniter_on'] @ [1, 2],
+        'reverse': d['reverser_on'] @ [1, 2],
+    }
+    return _named('cockpit/warnings/annunciators', d | only) | _named(
+        'cockpit/warnings',
+        {'master_caution_timeout': since}
+        | {f'{k}_on': d[k] for k in ('master_caution', 'master_warning', 'master_accept')},
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #0c7b1ca0
 def fuel(flight: Flight) -> dict:
@@ -324,90 +648,224 @@ def fuel(flight: Flight) -> dict:
     L = flight.log
     tanks = np.stack([L['fuel_0'], L['fuel_1'], L['fuel_2']], 1)
     total = tanks.sum(1)
-    return _named('cockpit2/fuel', {'fuel_quantity': np.pad(tanks, ((0, 0), (0, 6))), 'fuel_totalizer_init_kg': total[0], 'fuel_totalizer_sum_kg': total[0] - total})
+    return _named(
+        'cockpit2/fuel',
+        {
+            'fuel_quantity': np.pad(tanks, ((0, 0), (0, 6))),
+            'fuel_totalizer_init_kg': total[0],
+            'fuel_totalizer_sum_kg': total[0] - total,
+        },
+    )
+
 
 def controls(flight: Flight) -> dict:
     """What the hands and feet of the crew hold."""
     L = flight.log
-    return _named('cockpit2/controls', {'yoke_heading_ratio': L['rudder_cmd'], 'speedbrake_ratio': L['speedbrake'], 'flap_ratio': L['flap'], 'left_brake_ratio': L['brake_left'],
-                                        'right_brake_ratio': L['brake_right'], 'gear_handle_down': 1, 'tailwheel_lock_ratio': 0,
-                                        'aileron_trim': 0, 'elevator_trim': L['elevator_trim'], 'rudder_trim': 0, 'flap_handle_deploy_ratio': flight.conditions.flaps})
+    return _named(
+        'cockpit2/controls',
+        {
+            'yoke_heading_ratio': L['rudder_cmd'],
+            'speedbrake_ratio': L['speedbrake'],
+            'flap_ratio': L['flap'],
+            'left_brake_ratio': L['brake_left'],
+            'right_brake_ratio': L['brake_right'],
+            'gear_handle_down': 1,
+            'tailwheel_lock_ratio': 0,
+            'aileron_trim': 0,
+            'elevator_trim': L['elevator_trim'],
+            'rudder_trim': 0,
+            'flap_handle_deploy_ratio': flight.conditions.flaps,
+        },
+    )
+
 
 def switches(flight: Flight) -> dict:
     """Selectors, ice protection, autobrake, outside lights, pumps, doors and panel lights."""
     c, P, L, b, rng = flight.conditions, power(flight), flight.log, brightness(flight), _rng(flight, 'switches')
-    wet, dark = c.precipitation != 'none', c.daylight < .5
-    brake = 1 + (c.runway.length < 3200) + (c.runway.length < 2600) + wet                                         # 1 to 4
-    choice = lambda: int(rng.random() < .3)                                                                       # where crews differ
-    old = {n: choice() for n in ('DME_radio_selector', 'DME_distance_or_time', 'RMI_selector', 'RMI_selector2', 'EFIS_dme_1_selector', 'EFIS_dme_2_selector')}
-    old |= {'HSI_selector': 0, 'HSI_selector2': (radios.NAV1, radios.NAV2, radios.GPS).index(radios.sources(c)[1]), 'marker_panel_out': 1, 'audio_panel_out': choice(), 'anti_ice_on': P.heat.any,
-            'anti_ice_inlet_heat': P.heat.engine, 'anti_ice_inlet_heat_per_enigne': np.repeat(P.heat.engine[:, None], 2, axis=1), 'auto_brake_settings': brake, 'gear_handle_status': 1}
-    new = {'avionics_power_on': 1, 'navigation_lights_on': 1, 'beacon_on': 1, 'strobe_lights_on': int(c.visibility > 800), 'landing_lights_on': landing_lights(flight) > 0,
-           'taxi_light_on': (L['phase'] == 2) & dark, 'spot_light_on': int(dark and choice()), 'jet_sync_mode': 0,
-           'electric_hydraulic_pump_on': 1, 'ram_air_turbine_on': after(~(P.online[:, 0] | P.online[:, 1]), 3), 'yaw_damper_on': P.volts[:, 0] > 18, 'artificial_stability_on': 0,
-           'artificial_stability_pitch_on': 0, 'artificial_stability_roll_on': 0, 'door_open': np.zeros(10), 'total_energy_audio': 0,
-           'HSI_is_arc': choice(), 'auto_brake_level': brake + 1, 'alternate_static_air_ratio': 0, 'panel_brightness_ratio': b.panel}
+    wet, dark = c.precipitation != 'none', c.daylight < 0.5
+    brake = 1 + (c.runway.length < 3200) + (c.runway.length < 2600) + wet  # 1 to 4
+    choice = lambda: int(rng.random() < 0.3)  # where crews differ
+    old = {
+        n: choice()
+        for n in (
+            'DME_radio_selector',
+            'DME_distance_or_time',
+            'RMI_selector',
+            'RMI_selector2',
+            'EFIS_dme_1_selector',
+            'EFIS_dme_2_selector',
+        )
+    }
+    old |= {
+        'HSI_selector': 0,
+        'HSI_selector2': (radios.NAV1, radios.NAV2, radios.GPS).index(radios.sources(c)[1]),
+        'marker_panel_out': 1,
+        'audio_panel_out': choice(),
+        'anti_ice_on': P.heat.any,
+        'anti_ice_inlet_heat': P.heat.engine,
+        'anti_ice_inlet_heat_per_enigne': np.repeat(P.heat.engine[:, None], 2, axis=1),
+        'auto_brake_settings': brake,
+        'gear_handle_status': 1,
+    }
+    new = {
+        'avionics_power_on': 1,
+        'navigation_lights_on': 1,
+        'beacon_on': 1,
+        'strobe_lights_on': int(c.visibility > 800),
+        'landing_lights_on': landing_lights(flight) > 0,
+        'taxi_light_on': (L['phase'] == 2) & dark,
+        'spot_light_on': int(dark and choice()),
+        'jet_sync_mode': 0,
+        'electric_hydraulic_pump_on': 1,
+        'ram_air_turbine_on': after(~(P.online[:, 0] | P.online[:, 1]), 3),
+        'yaw_damper_on': P.volts[:, 0] > 18,
+        'artificial_stability_on': 0,
+        'artificial_stability_pitch_on': 0,
+        'artificial_stability_roll_on': 0,
+        'door_open': np.zeros(10),
+        'total_energy_audio': 0,
+        'HSI_is_arc': choice(),
+        'auto_brake_level': brake + 1,
+        'alternate_static_air_ratio': 0,
+        'panel_brightness_ratio': b.panel,
+    }
     return _named('cockpit/switches', old) | _named('cockpit2/switches', new)
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #5ef5935e
 def ice(flight: Flight) -> dict:
     """Switches of ice protection. Window and pitot heat are always on."""
     heat = crew_ice(flight)
-    return _named('cockpit2/ice', {'ice_all_on': heat.wing, 'ice_inlet_heat_on': heat.engine, 'ice_window_heat_on': 1, 'ice_pitot_heat_on_pilot': 1, 'ice_pitot_heat_on_copilot': 1})
+    return _named(
+        'cockpit2/ice',
+        {
+            'ice_all_on': heat.wing,
+            'ice_inlet_heat_on': heat.engine,
+            'ice_window_heat_on': 1,
+            'ice_pitot_heat_on_pilot': 1,
+            'ice_pitot_heat_on_copilot': 1,
+        },
+    )
+
 
 def pressure(flight: Flight) -> dict:
     """Cabin pressure: what is set, the cabin's altitude and its rate, the difference to the outside."""
     L, rng, ground = flight.log, _rng(flight, 'pressure'), flight.conditions.runway.elevation
-    start, target, allowed = rng.uniform(0, 100), 10*np.round(ground/10), 300/FEET/60                            # m above the runway, m, m/s
-    sealed = np.maximum(ground - 60 + start - allowed*L['t'], ground - 60) + 60*lag(L['wow_1'] > 0, 10.)
+    start, target, allowed = (
+        rng.uniform(0, 100),
+        10 * np.round(ground / 10),
+        300 / FEET / 60,
+    )  # m above the runway, m, m/s
+    sealed = np.maximum(ground - 60 + start - allowed * L['t'], ground - 60) + 60 * lag(L['wow_1'] > 0, 10.0)
     bleed = power(flight).bleed
-    lost = lag(~(bleed[:, 0] | bleed[:, 1]), 40.)
-    cabin = sealed + lost*(L['altitude'] - sealed) + _noise(rng, len(lost), .3)[:, 0]
-    climb, difference = lag(rate(lag(cabin, 1.)), 2.), (_pressure_at(cabin) - _pressure_at(L['altitude']))*PSI
-    highest = _altitude_at(max(_pressure_at(target) - 7.8/PSI, 150.))                                             # at which the cabin can still be held at the set altitude
-    old = {'bleed_air_mode': 2, 'cabin_altitude_set_m_msl': target, 'cabin_vvi_set_m_msec': allowed, 'cabin_pressure_differential_psi': difference, 'cabin_altitude_actual_m_msl': cabin,
-           'cabin_vvi_actual_m_msec': climb, 'max_allowable_altitude': highest}
-    new = {'actuators/cabin_altitude_ft': target*FEET, 'actuators/cabin_vvi_fpm': allowed*FEET*60, 'actuators/max_allowable_altitude_ft': highest*FEET, 'indicators/cabin_altitude_ft': cabin*FEET,
-           'indicators/cabin_vvi_fpm': climb*FEET*60, 'indicators/pressure_diffential_psi': difference}
+    lost = lag(~(bleed[:, 0] | bleed[:, 1]), 40.0)
+    cabin = sealed + lost * (L['altitude'] - sealed) + _noise(rng, len(lost), 0.3)[:, 0]
+    climb, difference = lag(rate(lag(cabin, 1.0)), 2.0), (_pressure_at(cabin) - _pressure_at(L['altitude'])) * PSI
+    highest = _altitude_at(
+        max(_pressure_at(target) - 7.8 / PSI, 150.0)
+    )  # at which the cabin can still be held at the set altitude
+    old = {
+        'bleed_air_mode': 2,
+        'cabin_altitude_set_m_msl': target,
+        'cabin_vvi_set_m_msec': allowed,
+        'cabin_pressure_differential_psi': difference,
+        'cabin_altitude_actual_m_msl': cabin,
+        'cabin_vvi_actual_m_msec': climb,
+        'max_allowable_altitude': highest,
+    }
+    new = {
+        'actuators/cabin_altitude_ft': target * FEET,
+        'actuators/cabin_vvi_fpm': allowed * FEET * 60,
+        'actuators/max_allowable_altitude_ft': highest * FEET,
+        'indicators/cabin_altitude_ft': cabin * FEET,
+        'indicators/cabin_vvi_fpm': climb * FEET * 60,
+        'indicators/pressure_diffential_psi': difference,
+    }
     return _named('cockpit/pressure', old) | _named('cockpit2/pressurization', new)
+
 
 def temperature(flight: Flight) -> dict:
     """Air temperature outside, and that of the air brought to rest at a leading edge."""
     L, rng = flight.log, _rng(flight, 'temperature')
-    air = lag(L['temperature'], 3.) + _noise(rng, len(L['t']), .05)[:, 0]
-    edge = (air + 273.15)*(1 + .2*.95*L['mach']**2) - 273.15
-    return _named('cockpit2/temperature', {f'outside_air_{n}temp_deg{u}': x*k + o for n, x in (('', air), ('LE_', edge)) for u, k, o in (('', 1, 0), ('c', 1, 0), ('f', 1.8, 32))})
+    air = lag(L['temperature'], 3.0) + _noise(rng, len(L['t']), 0.05)[:, 0]
+    edge = (air + 273.15) * (1 + 0.2 * 0.95 * L['mach'] ** 2) - 273.15
+    return _named(
+        'cockpit2/temperature',
+        {
+            f'outside_air_{n}temp_deg{u}': x * k + o
+            for n, x in (('', air), ('LE_', edge))
+            for u, k, o in (('', 1, 0), ('c', 1, 0), ('f', 1.8, 32))
+        },
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #2efe6008
 def hydraulic_pressure(flight: Flight) -> np.ndarray:
     """(T, 2) pressure of the left and right hydraulic system, psi."""
     P, rng = power(flight), _rng(flight, 'hydraulics')
-    pumps = np.maximum(3000*P.pump, 2750*P.fed)
-    return np.maximum(lag(pumps, 1.) - 900*lag(np.minimum(P.moving, 1), .5)[:, None] + _noise(rng, len(pumps), 8, pumps.shape[1]), 0)
+    pumps = np.maximum(3000 * P.pump, 2750 * P.fed)
+    return np.maximum(
+        lag(pumps, 1.0) - 900 * lag(np.minimum(P.moving, 1), 0.5)[:, None] + _noise(rng, len(pumps), 8, pumps.shape[1]),
+        0,
+    )
+
 
 def hydraulics(flight: Flight) -> dict:
     """Pressure and fluid of the two hydraulic systems."""
     x, fluid = hydraulic_pressure(flight), radios.hydraulics(flight)
-    return _named('cockpit2/hydraulics/indicators', {'hydraulic_pressure_1': x[:, 0], 'hydraulic_pressure_2': x[:, 1], 'hydraulic_fluid_ratio_1': fluid[0], 'hydraulic_fluid_ratio_2': fluid[1]})
+    return _named(
+        'cockpit2/hydraulics/indicators',
+        {
+            'hydraulic_pressure_1': x[:, 0],
+            'hydraulic_pressure_2': x[:, 1],
+            'hydraulic_fluid_ratio_1': fluid[0],
+            'hydraulic_fluid_ratio_2': fluid[1],
+        },
+    )
+
 
 def transmissions(flight: Flight) -> dict:
     """Oil of the left engine's accessory gearbox: temperature (deg C) and pressure (psi)."""
     n2, rng = flight.log['n2_0'], _rng(flight, 'transmissions')
-    return _named('cockpit2/transmissions/indicators', {'oil_temperature': lag(45 + .6*n2 + 60*burning(flight)[:, 0], 25.) + _noise(rng, len(n2), .2)[:, 0], 'oil_pressure': np.maximum(.65*n2 + _noise(rng, len(n2), .4)[:, 0], 0)})
+    return _named(
+        'cockpit2/transmissions/indicators',
+        {
+            'oil_temperature': lag(45 + 0.6 * n2 + 60 * burning(flight)[:, 0], 25.0) + _noise(rng, len(n2), 0.2)[:, 0],
+            'oil_pressure': np.maximum(0.65 * n2 + _noise(rng, len(n2), 0.4)[:, 0], 0),
+        },
+    )
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #688819c2
-GROUPS = dict(gyros=gyros, gauges=gauges, engine=engine, electrical=electrical, annunciators=annunciators, warnings=warnings, fuel=fuel, controls=controls, switches=switches,
-              ice=ice, pressure=pressure, temperature=temperature, transmissions=transmissions, hydraulics=hydraulics)
+GROUPS = dict(
+    gyros=gyros,
+    gauges=gauges,
+    engine=engine,
+    electrical=electrical,
+    annunciators=annunciators,
+    warnings=warnings,
+    fuel=fuel,
+    controls=controls,
+    switches=switches,
+    ice=ice,
+    pressure=pressure,
+    temperature=temperature,
+    transmissions=transmissions,
+    hydraulics=hydraulics,
+)
+
 
 def columns(flight: Flight) -> dict[str, np.ndarray]:
     """Work out the groups of this page for a flight: dataref -> (T,), (T, k), (k,) or a number."""
     return {k: v for group in GROUPS.values() for k, v in group(flight).items()}
+
 
 @functools.cache
 def _places() -> dict[str, slice]:
     "Where each dataref stands among the columns"
     first = _table().groupby('dataref', sort=False)['column'].agg(['min', 'max'])
     return {name: slice(int(a), int(b) + 1) for name, a, b in first.itertuples()}
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #793e0fc5
 def assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
@@ -418,16 +876,25 @@ def assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
     ValueError : if a dataref of the table is missing, is not in the table, has the wrong number of columns or rows, or is not finite
     """
     places = _places()
-    for problem, names in (('is missing', places.keys() - parts.keys()), ('is not in the table', parts.keys() - places.keys())):
-        if names: raise ValueError(f"{min(names)} {problem} (and {len(names) - 1} more)")
+    for problem, names in (
+        ('is missing', places.keys() - parts.keys()),
+        ('is not in the table', parts.keys() - places.keys()),
+    ):
+        if names:
+            raise ValueError(f"{min(names)} {problem} (and {len(names) - 1} more)")
     X = np.empty((len(_table()), T), np.float32)
     for name, place in places.items():
         x, k = np.asarray(parts[name]), place.stop - place.start
         fits = {0: k == 1, 1: x.shape == (T,) if k == 1 else x.shape == (k,), 2: x.shape == (T, k)}.get(x.ndim, False)
-        if not fits: raise ValueError(f"{name} has {k} column{'s'*(k > 1)} and {T} rows in the table; got shape {x.shape}")
+        if not fits:
+            raise ValueError(f"{name} has {k} column{'s' * (k > 1)} and {T} rows in the table; got shape {x.shape}")
         X[place] = x.T if x.ndim == 2 else x[:, None] if k > 1 else x
-    if not (good := np.isfinite(X).all(1)).all(): raise ValueError(f"{_table()['name'][int(np.argmin(good))]} is not finite in row {int(np.argmin(np.isfinite(X[np.argmin(good)])))} (and {(~good).sum() - 1} more columns)")
+    if not (good := np.isfinite(X).all(1)).all():
+        raise ValueError(
+            f"{_table()['name'][int(np.argmin(good))]} is not finite in row {int(np.argmin(np.isfinite(X[np.argmin(good)])))} (and {(~good).sum() - 1} more columns)"
+        )
     return np.ascontiguousarray(X.T)
+
 
 @functools.cache
 def _kept() -> dict[str, list]:
@@ -435,12 +902,15 @@ def _kept() -> dict[str, list]:
     t = _table()[_table()['dataref'].str.contains('/radios/') & _table()['index'].notna()]
     return {name: list(map(int, i)) for name, i in t.groupby('dataref')['index'] if len(i) < len(radios.SETS)}
 
+
 def all_columns(flight: Flight) -> dict[str, np.ndarray]:
     """Work out every dataref of the table for a flight: the groups of this page and those of the radios."""
     received = radios.columns(flight)
     for name, i in _kept().items():
-        if np.ndim(received.get(name)) == 2 and received[name].shape[1] == len(radios.SETS): received[name] = received[name][:, i]
+        if np.ndim(received.get(name)) == 2 and received[name].shape[1] == len(radios.SETS):
+            received[name] = received[name][:, i]
     return columns(flight) | received
+
 
 # %% ../../nbs/01_envs/12_sensors.ipynb #a387ef8a
 def sensors(flight: Flight) -> np.ndarray:

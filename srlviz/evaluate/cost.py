@@ -18,14 +18,17 @@ from torch import nn
 from ..core.scores import check_scores
 from ..core.training import pick_device, seeded
 
+
 # %% ../../nbs/06_evaluate/04_cost.ipynb #3e5e5620
 def mean_interval(values) -> tuple[float, float, float]:
     """Give the mean of measurements and its 95% interval by Student's t: (mean, low, high); for one value all three are the same."""
     from scipy.stats import t
+
     values = np.asarray(values, float)
     mean, n = values.mean(), len(values)
-    half = t.ppf(.975, n - 1)*values.std(ddof=1)/np.sqrt(n) if n > 1 else 0.
+    half = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
     return float(mean), float(mean - half), float(mean + half)
+
 
 def _seconds(action: Callable, runs: int, device: torch.device, times: int = 1) -> list[float]:
     "How long an action takes, `runs` times, each the mean of `times`; one run before is not counted."
@@ -33,41 +36,73 @@ def _seconds(action: Callable, runs: int, device: torch.device, times: int = 1) 
     for _ in range(runs + 1):
         wait()
         begin = time.perf_counter()
-        for _ in range(times): action()
+        for _ in range(times):
+            action()
         wait()
-        found.append((time.perf_counter() - begin)/times)
+        found.append((time.perf_counter() - begin) / times)
     return found[1:]
+
 
 # %% ../../nbs/06_evaluate/04_cost.ipynb #7850fead
 def _resident(field: str) -> int:
     "A field of this process's memory, in bytes: VmRSS (now) or VmHWM (the peak)."
-    with open('/proc/self/status') as f: return next(int(line.split()[1])*1024 for line in f if line.startswith(field))
+    with open('/proc/self/status') as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(field))
 
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1                                  # of mallopt in glibc
+
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt in glibc
+
 
 def peak_memory(action: Callable, device: torch.device) -> float:
     """Measure how many bytes an action needs at its peak, above what was held before; NaN where this cannot be known."""
     if device.type == 'cuda':
-        torch.cuda.synchronize(device); torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         action()
         torch.cuda.synchronize(device)
         return float(torch.cuda.max_memory_allocated(device) - before)
     try:
         libc = ctypes.CDLL(None)
-        libc.mallopt(_MMAP_THRESHOLD, 128*2**10)                           # a tensor goes back to the system when it is freed
-        libc.malloc_trim(0)                                                # and so does what was freed before, or it would be used again unseen
-        with open('/proc/self/clear_refs', 'w') as f: f.write('5')         # the peak begins anew
+        libc.mallopt(_MMAP_THRESHOLD, 128 * 2**10)  # a tensor goes back to the system when it is freed
+        libc.malloc_trim(0)  # and so does what was freed before, or it would be used again unseen
+        with open('/proc/self/clear_refs', 'w') as f:
+            f.write('5')  # the peak begins anew
         before = _resident('VmRSS')
-    except (OSError, AttributeError, TypeError): return np.nan
-    try: action()
-    finally: libc.mallopt(_MMAP_THRESHOLD, 32*2**20), libc.mallopt(_TRIM_THRESHOLD, 64*2**20)      # where glibc itself arrives with tensors of this size
+    except (OSError, AttributeError, TypeError):
+        return np.nan
+    try:
+        action()
+    finally:
+        (
+            libc.mallopt(_MMAP_THRESHOLD, 32 * 2**20),
+            libc.mallopt(_TRIM_THRESHOLD, 64 * 2**20),
+        )  # where glibc itself arrives with tensors of this size
     return float(max(_resident('VmHWM') - before, 0))
 
-# %% ../../nbs/06_evaluate/04_cost.ipynb #4df75e34
-COSTS = ('parameters', 'state floats', 'training time (ms)', 'training memory (MB)', 'step at batch 1 (us)', 'step at batch 64 (us)')
 
-def profile_memory(memory: nn.Module, batch: int = 64, length: int = 1024, *, runs: int = 10, device: str = 'cpu', dtype: torch.dtype = torch.float32, seed: int = 0, name: str = '') -> pd.DataFrame:
+# %% ../../nbs/06_evaluate/04_cost.ipynb #4df75e34
+COSTS = (
+    'parameters',
+    'state floats',
+    'training time (ms)',
+    'training memory (MB)',
+    'step at batch 1 (us)',
+    'step at batch 64 (us)',
+)
+
+
+def profile_memory(
+    memory: nn.Module,
+    batch: int = 64,
+    length: int = 1024,
+    *,
+    runs: int = 10,
+    device: str = 'cpu',
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    name: str = '',
+) -> pd.DataFrame:
     """Measure what a memory costs.
 
     Parameters
@@ -90,41 +125,59 @@ def profile_memory(memory: nn.Module, batch: int = 64, length: int = 1024, *, ru
 
     Source: Morad et al. (2023), Figure 2; there recurrent models were timed as loops of Python over their cells.
     """
-    if min(batch, length, runs) < 1: raise ValueError(f"batch, length and runs are at least 1, got {batch}, {length} and {runs}")
+    if min(batch, length, runs) < 1:
+        raise ValueError(f"batch, length and runs are at least 1, got {batch}, {length} and {runs}")
     device, name = pick_device(device), name or type(memory).__name__
     memory = deepcopy(memory).to(device=device, dtype=dtype).train()
-    x = torch.randn(batch, length, memory.n_in, generator=torch.Generator().manual_seed(seed)).to(device=device, dtype=dtype)
+    x = torch.randn(batch, length, memory.n_in, generator=torch.Generator().manual_seed(seed)).to(
+        device=device, dtype=dtype
+    )
     train = _training_step(memory, x)
     with seeded(seed, device=device):
-        if not bool(memory(x[:, :8])[0].isfinite().all()): raise ValueError(f"the output of {name} is not finite in {dtype}")
+        if not bool(memory(x[:, :8])[0].isfinite().all()):
+            raise ValueError(f"the output of {name} is not finite in {dtype}")
         times = _seconds(train, runs, device)
         memory.zero_grad(set_to_none=True)
         peak = peak_memory(train, device)
         memory.eval()
         steps = [_seconds(_acting_step(memory, x, B), runs, device, times=20) for B in (1, 64)]
     counts = [sum(p.numel() for p in memory.parameters() if p.requires_grad), memory.n_state]
-    found = [*((c, c, c) for c in counts), mean_interval(np.array(times)*1e3), (peak/2**20,)*3, *(mean_interval(np.array(s)*1e6) for s in steps)]
-    table = pd.DataFrame([dict(model=name, metric=m, value=float(v), low=float(a), high=float(b)) for m, (v, a, b) in zip(COSTS, found)])
+    found = [
+        *((c, c, c) for c in counts),
+        mean_interval(np.array(times) * 1e3),
+        (peak / 2**20,) * 3,
+        *(mean_interval(np.array(s) * 1e6) for s in steps),
+    ]
+    table = pd.DataFrame(
+        [dict(model=name, metric=m, value=float(v), low=float(a), high=float(b)) for m, (v, a, b) in zip(COSTS, found)]
+    )
     return table.dropna(ignore_index=True)
+
 
 def _training_step(memory, x):
     "One batch of training, as a function; the first call makes Adam's moments."
     optimizer = torch.optim.Adam([p for p in memory.parameters() if p.requires_grad], lr=1e-6)
+
     def train():
         optimizer.zero_grad(set_to_none=True)
         memory(x)[0].mean().backward()
         optimizer.step()
+
     return train
+
 
 def _acting_step(memory, x, batch):
     "One step of acting for a batch, as a function."
     now, starts = x[:1, :1].expand(batch, 1, -1).contiguous(), torch.zeros(batch, 1, dtype=torch.bool, device=x.device)
     state = memory.initial_state(batch)
+
     @torch.no_grad()
     def act():
         nonlocal state
         state = memory(now, state, starts)[1]
+
     return act
+
 
 # %% ../../nbs/06_evaluate/04_cost.ipynb #9732ec6b
 def cost_table(costs: pd.DataFrame, setup: str, seed: int = 0) -> pd.DataFrame:
@@ -140,6 +193,20 @@ def cost_table(costs: pd.DataFrame, setup: str, seed: int = 0) -> pd.DataFrame:
     -------
     Score rows: task `cost`, metric as in COSTS, target 'mean', and 'low' and 'high' where they differ from it
     """
-    rows = [dict(study='popgym', source='srlviz', task='cost', method=r.model, seed=seed, target=target, group=setup, metric=r.metric, value=value)
-            for r in costs.itertuples() for target, value in (('mean', r.value), ('low', r.low), ('high', r.high)) if target == 'mean' or value != r.value]
+    rows = [
+        dict(
+            study='popgym',
+            source='srlviz',
+            task='cost',
+            method=r.model,
+            seed=seed,
+            target=target,
+            group=setup,
+            metric=r.metric,
+            value=value,
+        )
+        for r in costs.itertuples()
+        for target, value in (('mean', r.value), ('low', r.low), ('high', r.high))
+        if target == 'mean' or value != r.value
+    ]
     return check_scores(pd.DataFrame(rows))

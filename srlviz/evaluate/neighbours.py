@@ -16,6 +16,7 @@ from ..core.protocols import unknown
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
 METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
 
+
 class Neighbours:
     """The nearest frames of a frame, in code space.
 
@@ -31,16 +32,25 @@ class Neighbours:
 
     `neighbours.of(episode, t, k=6)` is a table; `len(neighbours)` the number of frames.
     """
+
     def __init__(self, codes: Sequence[np.ndarray], *, norm: str = 'none', metric: str = 'euclidean'):
-        if norm not in NORMS: raise unknown('norm', norm, NORMS)
-        if metric not in METRICS: raise unknown('metric', metric, METRICS)
+        if norm not in NORMS:
+            raise unknown('norm', norm, NORMS)
+        if metric not in METRICS:
+            raise unknown('metric', metric, METRICS)
         self.norm, self.metric, self.lengths = norm, metric, np.array(_lengths(codes))
-        self._episode, self._t = np.repeat(np.arange(len(self.lengths)), self.lengths), np.concatenate([np.arange(n) for n in self.lengths])
+        self._episode, self._t = (
+            np.repeat(np.arange(len(self.lengths)), self.lengths),
+            np.concatenate([np.arange(n) for n in self.lengths]),
+        )
         self._points = _laid_out(codes, norm, metric)
         self._square = np.einsum('ij,ij->i', self._points, self._points)
 
-    def __len__(self): return len(self._points)
-    def __repr__(self): return f"Neighbours of {len(self):,} frames in {len(self.lengths)} episodes, {self._points.shape[1]} codes, norm={self.norm!r}, metric={self.metric!r}"
+    def __len__(self):
+        return len(self._points)
+
+    def __repr__(self):
+        return f"Neighbours of {len(self):,} frames in {len(self.lengths)} episodes, {self._points.shape[1]} codes, norm={self.norm!r}, metric={self.metric!r}"
 
     def of(self, episode: int, t: int, k: int = 6, apart: int = 30) -> pd.DataFrame:
         """Find the k nearest frames of a frame.
@@ -55,8 +65,12 @@ class Neighbours:
         -------
         DataFrame(episode, t, distance) of k rows, the nearest first; of equally near ones, the earlier
         """
-        if not 0 <= episode < len(self.lengths): raise ValueError(f"episode {episode} of {len(self.lengths)}; they count from 0")
-        if not 0 <= t < self.lengths[episode]: raise ValueError(f"t={t} lies outside episode {episode}, of {self.lengths[episode]} steps; they count from 0")
+        if not 0 <= episode < len(self.lengths):
+            raise ValueError(f"episode {episode} of {len(self.lengths)}; they count from 0")
+        if not 0 <= t < self.lengths[episode]:
+            raise ValueError(
+                f"t={t} lies outside episode {episode}, of {self.lengths[episode]} steps; they count from 0"
+            )
         rows, distances = self._nearest(np.array([self.lengths[:episode].sum() + t]), k, apart)
         return pd.DataFrame(dict(episode=self._episode[rows[0]], t=self._t[rows[0]], distance=distances[0]))
 
@@ -69,13 +83,16 @@ class Neighbours:
         "Rows (Q, k) of the nearest frames of each row, and their distances"
         self._check(k, apart)
         rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
-        for a in range(0, len(queries), at_once):                                # at most 64 x N numbers in memory
-            block = queries[a:a + at_once]
+        for a in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
+            block = queries[a : a + at_once]
             scores = self._points[block] @ self._points.T
-            np.subtract(self._square, 2*scores, out=scores)                      # |z_q|^2 is the same for all
+            np.subtract(self._square, 2 * scores, out=scores)  # |z_q|^2 is the same for all
             for i, (q, score) in enumerate(zip(block, scores), a):
                 first, last = self._window(q, apart)
-                if (left := len(self) - (last - first)) < k: raise ValueError(f"{left} frames are left for the neighbours of episode {self._episode[q]}, t={self._t[q]} with apart={apart}; asked for k={k}. Lower k or apart")
+                if (left := len(self) - (last - first)) < k:
+                    raise ValueError(
+                        f"{left} frames are left for the neighbours of episode {self._episode[q]}, t={self._t[q]} with apart={apart}; asked for k={k}. Lower k or apart"
+                    )
                 score[first:last] = np.inf
                 rows[i], distances[i] = self._exact(q, score, k, left)
         return rows, distances
@@ -85,25 +102,38 @@ class Neighbours:
         many = min(k + 16, left)
         last = np.partition(score, many - 1)[many - 1]
         near = np.flatnonzero(score < last)
-        near = np.concatenate([near, np.flatnonzero(score == last)[:many - len(near)]])      # of equally near ones, the earlier
+        near = np.concatenate(
+            [near, np.flatnonzero(score == last)[: many - len(near)]]
+        )  # of equally near ones, the earlier
         difference = self._points[near] - self._points[query]
         square = np.einsum('ij,ij->i', difference, difference)
         best = np.lexsort((near, square))[:k]
-        return near[best], np.sqrt(square[best]) if self.metric == 'euclidean' else square[best]/2
+        return near[best], np.sqrt(square[best]) if self.metric == 'euclidean' else square[best] / 2
 
     def _check(self, k, apart):
         for name, value in dict(k=k, apart=apart).items():
-            if not isinstance(value, (int, np.integer)) or value < 1: raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #b053c61c
 def _lengths(codes):
     "Steps of each episode; a ValueError says what is wrong with the codes"
-    if isinstance(codes, np.ndarray) or not len(codes): raise ValueError(f"codes are a list with one array (T, n_codes) an episode; got {f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'}")
+    if isinstance(codes, np.ndarray) or not len(codes):
+        raise ValueError(
+            f"codes are a list with one array (T, n_codes) an episode; got {f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'}"
+        )
     for i, c in enumerate(codes):
-        if np.ndim(c) != 2: raise ValueError(f"codes of episode {i} have shape {np.shape(c)}; neighbours are sought among frames, so it takes (T, n_codes)")
-        if c.shape[1] != codes[0].shape[1]: raise ValueError(f"codes of episode {i} are {c.shape[1]} wide, those of episode 0 {codes[0].shape[1]}")
-        if not np.isfinite(c).all(): raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
+        if np.ndim(c) != 2:
+            raise ValueError(
+                f"codes of episode {i} have shape {np.shape(c)}; neighbours are sought among frames, so it takes (T, n_codes)"
+            )
+        if c.shape[1] != codes[0].shape[1]:
+            raise ValueError(f"codes of episode {i} are {c.shape[1]} wide, those of episode 0 {codes[0].shape[1]}")
+        if not np.isfinite(c).all():
+            raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
     return [len(c) for c in codes]
+
 
 def _laid_out(codes, norm, metric) -> np.ndarray:
     "One float32 array (N, n_codes), scaled as asked, about its mean"
@@ -114,13 +144,21 @@ def _laid_out(codes, norm, metric) -> np.ndarray:
         points /= np.where(std > 0, std, 1).astype(np.float32)
     if metric == 'cosine':
         length = np.sqrt(np.einsum('ij,ij->i', points, points))
-        if (zero := np.flatnonzero(length == 0)).size: raise ValueError(f"{zero.size} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'")
+        if (zero := np.flatnonzero(length == 0)).size:
+            raise ValueError(
+                f"{zero.size} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'"
+            )
         points /= length[:, None]
-    points -= points.mean(0, dtype=np.float64).astype(np.float32)                # distances stay, and are no longer differences of large numbers
+    points -= points.mean(0, dtype=np.float64).astype(
+        np.float32
+    )  # distances stay, and are no longer differences of large numbers
     return points
 
+
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #e531225f
-def neighbour_agreement(neighbours: Neighbours, factors: pd.DataFrame, *, k: int = 6, apart: int = 30, n_queries: int = 1000, seed: int = 0) -> pd.DataFrame:
+def neighbour_agreement(
+    neighbours: Neighbours, factors: pd.DataFrame, *, k: int = 6, apart: int = 30, n_queries: int = 1000, seed: int = 0
+) -> pd.DataFrame:
     """Measure how far the nearest neighbours of random frames share each factor, beside random frames.
 
     Parameters
@@ -139,24 +177,42 @@ def neighbour_agreement(neighbours: Neighbours, factors: pd.DataFrame, *, k: int
         above_chance, closer : both on a scale from 0 (random frames) to 1 (equal); NaN for a factor that never changes
     """
     table = factors.drop(columns=[c for c in ('episode', 't') if c in factors])
-    if len(table) != len(neighbours): raise ValueError(f"factors of {len(table)} steps for codes of {len(neighbours)} frames; both must be of the same recording, such as recording.steps()")
-    if n_queries < 1: raise ValueError(f"n_queries must be at least 1; got {n_queries}")
-    if not len(table.columns): raise ValueError("there is no factor to agree in; factors has no columns but episode and t")
-    if wrong := [c for c in table if not pd.api.types.is_numeric_dtype(table[c])]: raise ValueError(f"factor {wrong[0]!r} has values of {table[wrong[0]].dtype}; agreement is measured on numbers")
+    if len(table) != len(neighbours):
+        raise ValueError(
+            f"factors of {len(table)} steps for codes of {len(neighbours)} frames; both must be of the same recording, such as recording.steps()"
+        )
+    if n_queries < 1:
+        raise ValueError(f"n_queries must be at least 1; got {n_queries}")
+    if not len(table.columns):
+        raise ValueError("there is no factor to agree in; factors has no columns but episode and t")
+    if wrong := [c for c in table if not pd.api.types.is_numeric_dtype(table[c])]:
+        raise ValueError(f"factor {wrong[0]!r} has values of {table[wrong[0]].dtype}; agreement is measured on numbers")
     rng = np.random.default_rng(seed)
     queries = np.sort(rng.permutation(len(neighbours))[:n_queries])
     near, other = neighbours._nearest(queries, k, apart)[0], _others(neighbours, queries, k, apart, rng)
     return pd.DataFrame([_agreement(name, table[name].to_numpy(np.float64), queries, near, other) for name in table])
+
 
 def _others(neighbours, queries, k, apart, rng):
     "Random rows (Q, k), none too close to its query in time"
     windows = np.array([neighbours._window(q, apart) for q in queries])
     first, width = windows[:, :1], windows[:, 1:] - windows[:, :1]
     rows = rng.integers(0, len(neighbours) - width, (len(queries), k))
-    return np.where(rows >= first, rows + width, rows)                           # step over the window
+    return np.where(rows >= first, rows + width, rows)  # step over the window
+
 
 def _agreement(name, values, queries, near, other):
-    same, gap = lambda rows: float((values[rows] == values[queries][:, None]).mean()), lambda rows: float(np.abs(values[rows] - values[queries][:, None]).mean())
+    same, gap = (
+        lambda rows: float((values[rows] == values[queries][:, None]).mean()),
+        lambda rows: float(np.abs(values[rows] - values[queries][:, None]).mean()),
+    )
     agreement, chance, off, chance_off = same(near), same(other), gap(near), gap(other)
-    return dict(factor=name, agreement=agreement, chance=chance, above_chance=(agreement - chance)/(1 - chance) if chance < 1 else np.nan,
-                gap=off, chance_gap=chance_off, closer=1 - off/chance_off if chance_off else np.nan)
+    return dict(
+        factor=name,
+        agreement=agreement,
+        chance=chance,
+        above_chance=(agreement - chance) / (1 - chance) if chance < 1 else np.nan,
+        gap=off,
+        chance_gap=chance_off,
+        closer=1 - off / chance_off if chance_off else np.nan,
+    )

@@ -17,23 +17,36 @@ from .probe import ProbeResult, linear_probe
 # %% ../../nbs/06_evaluate/02_sampling.ipynb #165c5d87
 METRICS = ('f1', 'accuracy', 'f1_macro')
 
+
 def _episode_counts(result: ProbeResult, variable: str) -> tuple[np.ndarray, ...]:
     "Right, true and said rows of each class (E, K), by test episode"
     true, said = result.truth[variable].to_numpy(np.int64), result.predictions[variable].to_numpy(np.int64)
     episode = np.unique(result.truth.index.get_level_values('episode'), return_inverse=True)[1]
     values = np.unique([true, said])
     tables = tuple(np.zeros((episode.max() + 1, len(values))) for _ in range(3))
-    for table, rows, column in zip(tables, (true == said, slice(None), slice(None)), (true, true, said)): np.add.at(table, (episode[rows], np.searchsorted(values, column[rows])), 1)
+    for table, rows, column in zip(tables, (true == said, slice(None), slice(None)), (true, true, said)):
+        np.add.at(table, (episode[rows], np.searchsorted(values, column[rows])), 1)
     return tables
+
 
 def _metric(right, true, said, metric: str) -> np.ndarray:
     "The score of each draw (R,) from its class counts (R, K)"
-    if metric == 'accuracy': return right.sum(1)/true.sum(1)
-    f1 = 2*right/np.maximum(true + said, 1)
-    return (f1*true).sum(1)/true.sum(1) if metric == 'f1' else f1.sum(1)/(true + said > 0).sum(1)
+    if metric == 'accuracy':
+        return right.sum(1) / true.sum(1)
+    f1 = 2 * right / np.maximum(true + said, 1)
+    return (f1 * true).sum(1) / true.sum(1) if metric == 'f1' else f1.sum(1) / (true + said > 0).sum(1)
+
 
 # %% ../../nbs/06_evaluate/02_sampling.ipynb #ad8e5d55
-def probe_interval(results: ProbeResult|Sequence[ProbeResult], groups: Mapping[str, str]|None = None, *, metric: str = 'f1', level: float = .95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+def probe_interval(
+    results: ProbeResult | Sequence[ProbeResult],
+    groups: Mapping[str, str] | None = None,
+    *,
+    metric: str = 'f1',
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
     """Bound the scores of a probe by a percentile bootstrap: over seeds where there are several results, over test episodes where there is one.
 
     Parameters
@@ -58,21 +71,41 @@ def probe_interval(results: ProbeResult|Sequence[ProbeResult], groups: Mapping[s
     results = [results] if isinstance(results, ProbeResult) else list(results)
     _check_interval(results, metric, level, n_resamples)
     names, many = list(results[0].truth), len(results) > 1
-    scores = np.stack([r.scores.set_index('variable').loc[names, metric] for r in results])                                     # (S, V)
+    scores = np.stack([r.scores.set_index('variable').loc[names, metric] for r in results])  # (S, V)
     n = len(results) if many else results[0].truth.index.get_level_values('episode').nunique()
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1/n), n_resamples).astype(float)                              # (R, n)
-    draws = drawn @ scores/n if many else np.stack([_metric(*(drawn @ table for table in _episode_counts(results[0], v)), metric) for v in names], 1)       # (R, V)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), n_resamples).astype(float)  # (R, n)
+    draws = (
+        drawn @ scores / n
+        if many
+        else np.stack([_metric(*(drawn @ table for table in _episode_counts(results[0], v)), metric) for v in names], 1)
+    )  # (R, V)
     targets, weights = _means(names, groups)
-    low, high = np.quantile(draws @ weights.T, [(1 - level)/2, (1 + level)/2], axis=0) if n > 1 else np.full((2, len(targets)), np.nan)
-    return targets.assign(value=scores.mean(0) @ weights.T, low=low, high=high, over='seeds' if many else 'test episodes', n=n)
+    low, high = (
+        np.quantile(draws @ weights.T, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        if n > 1
+        else np.full((2, len(targets)), np.nan)
+    )
+    return targets.assign(
+        value=scores.mean(0) @ weights.T, low=low, high=high, over='seeds' if many else 'test episodes', n=n
+    )
+
 
 def _check_interval(results, metric, level, n_resamples):
-    if not results: raise ValueError("an interval needs at least one result of a probe; got none")
-    if metric not in METRICS: raise unknown('metric', metric, METRICS)
-    if not 0 < level < 1: raise ValueError(f"level must be in (0, 1), got {level}")
-    if n_resamples < 1: raise ValueError(f"n_resamples must be >= 1, got {n_resamples}")
-    if other := next((r for r in results if list(r.truth) != list(results[0].truth)), None): raise ValueError(f"results of different variables: {', '.join(results[0].truth)}; and {', '.join(other.truth)}")
-    if 'episode' not in results[0].truth.index.names: raise ValueError("the test rows name no episodes, and rows of one episode are not independent; index the factors by (episode, t), as align does")
+    if not results:
+        raise ValueError("an interval needs at least one result of a probe; got none")
+    if metric not in METRICS:
+        raise unknown('metric', metric, METRICS)
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level}")
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples must be >= 1, got {n_resamples}")
+    if other := next((r for r in results if list(r.truth) != list(results[0].truth)), None):
+        raise ValueError(f"results of different variables: {', '.join(results[0].truth)}; and {', '.join(other.truth)}")
+    if 'episode' not in results[0].truth.index.names:
+        raise ValueError(
+            "the test rows name no episodes, and rows of one episode are not independent; index the factors by (episode, t), as align does"
+        )
+
 
 def _means(names, groups):
     "Targets and the matrix (targets, V) that gives them from the variables: each alone, category means, mean of these"
@@ -81,14 +114,28 @@ def _means(names, groups):
     member = np.array([[c in g.split('|') for _, g in targets] for c in categories], float).reshape(-1, len(names))
     if len(categories):
         member /= member.sum(1, keepdims=True)
-        targets, weights = targets + [('mean', c) for c in categories] + [('mean', 'all')], weights + [*member, member.mean(0)]
+        targets, weights = (
+            targets + [('mean', c) for c in categories] + [('mean', 'all')],
+            weights + [*member, member.mean(0)],
+        )
     return pd.DataFrame(targets, columns=['target', 'group']), np.array(weights)
+
 
 # %% ../../nbs/06_evaluate/02_sampling.ipynb #105f9104
 ORDERS = ('episodes', 'frames')
 
-def learning_curve(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame], sizes: Sequence[int], *, seeds: Sequence[int] = (0,), order: str = 'episodes', groups: Mapping[str, str]|None = None,
-                   probing: Mapping|None = None, progress: bool = True) -> pd.DataFrame:
+
+def learning_curve(
+    codes: Mapping[str, np.ndarray],
+    factors: Mapping[str, pd.DataFrame],
+    sizes: Sequence[int],
+    *,
+    seeds: Sequence[int] = (0,),
+    order: str = 'episodes',
+    groups: Mapping[str, str] | None = None,
+    probing: Mapping | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
     """Probe with ever more frames to learn from.
 
     Parameters
@@ -109,30 +156,52 @@ def learning_curve(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.Dat
     ValueError : no size or seed, or a size that is not in 1 to the rows of 'probe'
     """
     from tqdm.auto import tqdm
+
     sizes, seeds, n = sorted(set(sizes)), list(seeds), len(factors.get('probe', ()))
-    if not sizes or not seeds: raise ValueError(f"name at least one size and one seed; got sizes={sizes}, seeds={seeds}")
-    if sizes[0] < 1 or sizes[-1] > n: raise ValueError(f"sizes must be of 1 to {n} rows of the split 'probe'; got {', '.join(map(str, sizes))}")
-    if order not in ORDERS: raise unknown('order', order, ORDERS)
+    if not sizes or not seeds:
+        raise ValueError(f"name at least one size and one seed; got sizes={sizes}, seeds={seeds}")
+    if sizes[0] < 1 or sizes[-1] > n:
+        raise ValueError(f"sizes must be of 1 to {n} rows of the split 'probe'; got {', '.join(map(str, sizes))}")
+    if order not in ORDERS:
+        raise unknown('order', order, ORDERS)
     tables = []
-    with tqdm(total=len(sizes)*len(seeds), desc='learning curve', unit='probe', disable=not progress) as bar:
+    with tqdm(total=len(sizes) * len(seeds), desc='learning curve', unit='probe', disable=not progress) as bar:
         for seed in seeds:
             rows = _order(factors['probe'].index, order, seed)
             for size in sizes:
-                some = [{**table, 'probe': pick(table['probe'], np.sort(rows[:size]))} for table, pick in ((codes, lambda a, i: a[i]), (factors, lambda a, i: a.iloc[i]))]
-                tables.append(_curve_rows(linear_probe(*some, **{**(probing or {}), 'seed': seed, 'progress': False}), groups).assign(n_frames=size, seed=seed))
+                some = [
+                    {**table, 'probe': pick(table['probe'], np.sort(rows[:size]))}
+                    for table, pick in ((codes, lambda a, i: a[i]), (factors, lambda a, i: a.iloc[i]))
+                ]
+                tables.append(
+                    _curve_rows(
+                        linear_probe(*some, **{**(probing or {}), 'seed': seed, 'progress': False}), groups
+                    ).assign(n_frames=size, seed=seed)
+                )
                 bar.update()
-    return pd.concat(tables, ignore_index=True)[['n_frames', 'seed', 'variable', 'group', 'metric', 'value', 'n_unseen']]
+    return pd.concat(tables, ignore_index=True)[
+        ['n_frames', 'seed', 'variable', 'group', 'metric', 'value', 'n_unseen']
+    ]
+
 
 def _order(index, order: str, seed: int) -> np.ndarray:
     "All rows, shuffled: one by one, or by episode"
     generator = np.random.default_rng(seed)
-    if order == 'frames': return generator.permutation(len(index))
-    if 'episode' not in index.names: raise ValueError("the rows of 'probe' name no episodes; use order='frames', or index the factors by (episode, t), as align does")
+    if order == 'frames':
+        return generator.permutation(len(index))
+    if 'episode' not in index.names:
+        raise ValueError(
+            "the rows of 'probe' name no episodes; use order='frames', or index the factors by (episode, t), as align does"
+        )
     episode = np.unique(index.get_level_values('episode'), return_inverse=True)[1]
     return np.argsort(generator.permutation(episode.max() + 1)[episode], kind='stable')
 
+
 def _curve_rows(result, groups):
     rows = result.table(study='atari', task='', method='', groups=groups).rename(columns={'target': 'variable'})
-    if not groups: rows = rows[rows['variable'] != 'mean']
+    if not groups:
+        rows = rows[rows['variable'] != 'mean']
     unseen = result.scores.set_index('variable')['n_unseen']
-    return rows.assign(n_unseen=rows['variable'].map(unseen).fillna(0).astype(int))[['variable', 'group', 'metric', 'value', 'n_unseen']]
+    return rows.assign(n_unseen=rows['variable'].map(unseen).fillna(0).astype(int))[
+        ['variable', 'group', 'metric', 'value', 'n_unseen']
+    ]

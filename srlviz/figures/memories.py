@@ -17,21 +17,37 @@ from ..core.protocols import unknown
 from .style import INK, MUTED, SEQUENTIAL, method_color, style
 
 # %% ../../nbs/07_figures/06_memories.ipynb #21c4461f
-_TITLES = {'first': 'first: the first token', 'copy': 'copy: the token of k steps ago', 'selective': 'selective: the token marked k marks ago', 'count': 'count: how many marks so far'}
-_DELAYS = {'first': 'steps since then', 'copy': 'delay k (steps)', 'selective': 'delay k (marks)', 'count': 'steps counted'}
+_TITLES = {
+    'first': 'first: the first token',
+    'copy': 'copy: the token of k steps ago',
+    'selective': 'selective: the token marked k marks ago',
+    'count': 'count: how many marks so far',
+}
+_DELAYS = {
+    'first': 'steps since then',
+    'copy': 'delay k (steps)',
+    'selective': 'delay k (marks)',
+    'count': 'steps counted',
+}
 _SYMBOLS = ('circle', 'square', 'diamond', 'triangle-up', 'x', 'star', 'triangle-down', 'cross')
+
 
 def _check_columns(table, columns, of):
     lost = [c for c in columns if c not in table]
-    if lost: raise ValueError(f"not a table of {of}, missing columns: {', '.join(lost)}")
-    if not len(table): raise ValueError(f"the table of {of} has no rows")
+    if lost:
+        raise ValueError(f"not a table of {of}, missing columns: {', '.join(lost)}")
+    if not len(table):
+        raise ValueError(f"the table of {of} has no rows")
+
 
 def _choose(kind, chosen, known):
     "The chosen ones, all if None; a name that is not known is refused."
     known = list(dict.fromkeys(known))
     for c in chosen or ():
-        if c not in known: raise unknown(kind, c, known)
+        if c not in known:
+            raise unknown(kind, c, known)
     return known if chosen is None else list(chosen)
+
 
 def _recall_rows(table, models, tasks):
     "The rows asked for, tasks in order, models from the best on."
@@ -40,7 +56,16 @@ def _recall_rows(table, models, tasks):
     rows = table[table['task'].isin(tasks) & table['model'].isin(models)]
     return rows, tasks, list(rows.groupby('model')['accuracy'].mean().sort_values(ascending=False, kind='stable').index)
 
-def plot_recall(table: pd.DataFrame, *, models: Sequence[str] | None = None, tasks: Sequence[str] | None = None, highlight: str | None = None, title: str = '', dark: bool | None = None) -> go.Figure:
+
+def plot_recall(
+    table: pd.DataFrame,
+    *,
+    models: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    highlight: str | None = None,
+    title: str = '',
+    dark: bool | None = None,
+) -> go.Figure:
     """Draw accuracy against delay.
 
     Parameters
@@ -54,30 +79,77 @@ def plot_recall(table: pd.DataFrame, *, models: Sequence[str] | None = None, tas
     ValueError : for a table that is none, or names that are not in it
     """
     rows, tasks, models = _recall_rows(table, models, tasks)
-    if highlight is not None: _choose('model', [highlight], models)
+    if highlight is not None:
+        _choose('model', [highlight], models)
     across = min(len(tasks), 2)
-    down = -(-len(tasks)//across)
-    fig = make_subplots(down, across, subplot_titles=[_TITLES.get(t, t) for t in tasks], shared_yaxes=True, horizontal_spacing=.06, vertical_spacing=.2/down + .04)
+    down = -(-len(tasks) // across)
+    fig = make_subplots(
+        down,
+        across,
+        subplot_titles=[_TITLES.get(t, t) for t in tasks],
+        shared_yaxes=True,
+        horizontal_spacing=0.06,
+        vertical_spacing=0.2 / down + 0.04,
+    )
     for i, task in enumerate(tasks):
-        at, part = dict(row=i//across + 1, col=i%across + 1), rows[rows['task'] == task]
+        at, part = dict(row=i // across + 1, col=i % across + 1), rows[rows['task'] == task]
         chance = part.drop_duplicates('delay').sort_values('delay')
         delays = list(chance['delay'].astype(str))
-        fig.add_trace(go.Scatter(x=delays, y=chance['chance'], mode='lines', name='chance', legendgroup='chance', showlegend=not i, line=dict(color=MUTED, dash='dot', width=1.5), hovertemplate='chance %{y:.0%}<extra></extra>'), **at)
-        for m in models: fig.add_trace(_curve(part[part['model'] == m].sort_values('delay'), m, models.index(m), not i, highlight), **at)
-        fig.update_xaxes(type='category', categoryorder='array', categoryarray=delays, title=_DELAYS.get(task, 'delay'), **at)
-    fig.update_yaxes(range=[-.03, 1.05], tickformat='.0%', dtick=.25)
+        fig.add_trace(
+            go.Scatter(
+                x=delays,
+                y=chance['chance'],
+                mode='lines',
+                name='chance',
+                legendgroup='chance',
+                showlegend=not i,
+                line=dict(color=MUTED, dash='dot', width=1.5),
+                hovertemplate='chance %{y:.0%}<extra></extra>',
+            ),
+            **at,
+        )
+        for m in models:
+            fig.add_trace(
+                _curve(part[part['model'] == m].sort_values('delay'), m, models.index(m), not i, highlight), **at
+            )
+        fig.update_xaxes(
+            type='category', categoryorder='array', categoryarray=delays, title=_DELAYS.get(task, 'delay'), **at
+        )
+    fig.update_yaxes(range=[-0.03, 1.05], tickformat='.0%', dtick=0.25)
     fig.update_yaxes(title='right answers', col=1)
-    for a in fig.layout.annotations: a.update(font=dict(size=13), xanchor='left', x=a.x - .47/across)
-    fig = style(fig.update_layout(height=70 + 270*down, title=title), dark=dark)
-    return fig.update_layout(margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0))
+    for a in fig.layout.annotations:
+        a.update(font=dict(size=13), xanchor='left', x=a.x - 0.47 / across)
+    fig = style(fig.update_layout(height=70 + 270 * down, title=title), dark=dark)
+    return fig.update_layout(
+        margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
+    )
+
 
 def _curve(rows, model, i, legend, highlight):
     pale = highlight is not None and model != highlight
-    return go.Scatter(x=rows['delay'].astype(str), y=rows['accuracy'], mode='lines+markers', name=model, legendgroup=model, showlegend=legend, opacity=.35 if pale else 1, line=dict(color=method_color(model), width=1 if pale else 4 if highlight else 2),
-                      marker=dict(symbol=_SYMBOLS[i % len(_SYMBOLS)], size=5 if pale else 8), hovertemplate=f'<b>{model}</b><br>delay %{{x}}: %{{y:.1%}} right<extra></extra>')
+    return go.Scatter(
+        x=rows['delay'].astype(str),
+        y=rows['accuracy'],
+        mode='lines+markers',
+        name=model,
+        legendgroup=model,
+        showlegend=legend,
+        opacity=0.35 if pale else 1,
+        line=dict(color=method_color(model), width=1 if pale else 4 if highlight else 2),
+        marker=dict(symbol=_SYMBOLS[i % len(_SYMBOLS)], size=5 if pale else 8),
+        hovertemplate=f'<b>{model}</b><br>delay %{{x}}: %{{y:.1%}} right<extra></extra>',
+    )
+
 
 # %% ../../nbs/07_figures/06_memories.ipynb #ba40b7e0
-def plot_recall_map(table: pd.DataFrame, *, models: Sequence[str] | None = None, tasks: Sequence[str] | None = None, title: str = '', dark: bool | None = None) -> go.Figure:
+def plot_recall_map(
+    table: pd.DataFrame,
+    *,
+    models: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    title: str = '',
+    dark: bool | None = None,
+) -> go.Figure:
     """Draw accuracy as a map of models x delays, one panel a task.
 
     Parameters
@@ -85,19 +157,51 @@ def plot_recall_map(table: pd.DataFrame, *, models: Sequence[str] | None = None,
     table, models, tasks : as in `plot_recall`; the best mean accuracy stands on top
     """
     rows, tasks, models = _recall_rows(table, models, tasks)
-    fig = make_subplots(1, len(tasks), subplot_titles=tasks, shared_yaxes=True, horizontal_spacing=.02)
+    fig = make_subplots(1, len(tasks), subplot_titles=tasks, shared_yaxes=True, horizontal_spacing=0.02)
     for i, task in enumerate(tasks, 1):
         z = rows[rows['task'] == task].pivot_table(index='model', columns='delay', values='accuracy').reindex(models)
-        text = z.map(lambda v: '' if np.isnan(v) else f'{100*v:.0f}')
-        fig.add_trace(go.Heatmap(z=z, x=z.columns.astype(str), y=models, text=text, texttemplate='%{text}', coloraxis='coloraxis', xgap=1, ygap=1, hovertemplate=f'<b>%{{y}}</b><br>{task}, delay %{{x}}: %{{z:.1%}} right<extra></extra>'), row=1, col=i)
+        text = z.map(lambda v: '' if np.isnan(v) else f'{100 * v:.0f}')
+        fig.add_trace(
+            go.Heatmap(
+                z=z,
+                x=z.columns.astype(str),
+                y=models,
+                text=text,
+                texttemplate='%{text}',
+                coloraxis='coloraxis',
+                xgap=1,
+                ygap=1,
+                hovertemplate=f'<b>%{{y}}</b><br>{task}, delay %{{x}}: %{{z:.1%}} right<extra></extra>',
+            ),
+            row=1,
+            col=i,
+        )
         fig.update_xaxes(type='category', title=_DELAYS.get(task, 'delay'), showgrid=False, row=1, col=i)
     fig.update_yaxes(autorange='reversed', showgrid=False, dtick=1)
     fig.update_annotations(font_size=13)
-    fig.update_layout(height=110 + 25*len(models) + 30*bool(title), title=title, coloraxis=dict(colorscale=SEQUENTIAL, cmin=0, cmax=1, colorbar=dict(title=dict(text='right', font_size=13), tickformat='.0%', thickness=12)))
+    fig.update_layout(
+        height=110 + 25 * len(models) + 30 * bool(title),
+        title=title,
+        coloraxis=dict(
+            colorscale=SEQUENTIAL,
+            cmin=0,
+            cmax=1,
+            colorbar=dict(title=dict(text='right', font_size=13), tickformat='.0%', thickness=12),
+        ),
+    )
     return style(fig, dark=dark).update_layout(margin=dict(t=66 if title else 32))
 
+
 # %% ../../nbs/07_figures/06_memories.ipynb #3e1057c9
-def plot_cost(table: pd.DataFrame, *, models: Sequence[str] | None = None, metrics: Sequence[str] | None = None, highlight: str | None = None, title: str = '', dark: bool | None = None) -> go.Figure:
+def plot_cost(
+    table: pd.DataFrame,
+    *,
+    models: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    highlight: str | None = None,
+    title: str = '',
+    dark: bool | None = None,
+) -> go.Figure:
     """Draw what models cost, on logarithmic axes.
 
     Parameters
@@ -112,47 +216,113 @@ def plot_cost(table: pd.DataFrame, *, models: Sequence[str] | None = None, metri
     """
     _check_columns(table, ('model', 'metric', 'value', 'low', 'high'), 'costs')
     metrics, models = _choose('metric', metrics, table['metric']), _choose('model', models, table['model'])
-    if highlight is not None: _choose('model', [highlight], models)
+    if highlight is not None:
+        _choose('model', [highlight], models)
     by = next((m for m in metrics if m.startswith('training time')), metrics[0])
     rows = table[table['metric'].isin(metrics) & table['model'].isin(models)]
-    models = list(rows[rows['metric'] == by].set_index('model')['value'].reindex(models).sort_values(kind='stable').index)
+    models = list(
+        rows[rows['metric'] == by].set_index('model')['value'].reindex(models).sort_values(kind='stable').index
+    )
     across = min(3, len(metrics))
-    down = -(-len(metrics)//across)
-    fig = make_subplots(down, across, subplot_titles=metrics, shared_yaxes=True, horizontal_spacing=.03, vertical_spacing=70/(down*(70 + 20*len(models))))
-    for i, metric in enumerate(metrics): _cost_panel(fig, rows[rows['metric'] == metric].set_index('model').reindex(models), highlight, row=i//across + 1, col=i%across + 1)
+    down = -(-len(metrics) // across)
+    fig = make_subplots(
+        down,
+        across,
+        subplot_titles=metrics,
+        shared_yaxes=True,
+        horizontal_spacing=0.03,
+        vertical_spacing=70 / (down * (70 + 20 * len(models))),
+    )
+    for i, metric in enumerate(metrics):
+        _cost_panel(
+            fig,
+            rows[rows['metric'] == metric].set_index('model').reindex(models),
+            highlight,
+            row=i // across + 1,
+            col=i % across + 1,
+        )
     fig.update_yaxes(type='category', categoryorder='array', categoryarray=models, autorange='reversed', dtick=1)
     fig.update_annotations(font_size=13)
-    return style(fig.update_layout(height=60 + down*(70 + 20*len(models)) + 30*bool(title), showlegend=False, title=title), dark=dark).update_layout(margin=dict(t=70 if title else 36, l=90))
+    return style(
+        fig.update_layout(height=60 + down * (70 + 20 * len(models)) + 30 * bool(title), showlegend=False, title=title),
+        dark=dark,
+    ).update_layout(margin=dict(t=70 if title else 36, l=90))
+
 
 def _cost_panel(fig, rows, highlight, **at):
     value, zero = rows['value'], list(rows.index[rows['value'] == 0])
     floor = value[value > 0].min()
-    low = rows['low'].clip(lower=value/10)                                         # an interval may reach below zero
-    fig.add_trace(go.Scatter(x=value.where(value > 0), y=rows.index, mode='markers', marker=dict(color=[method_color(m) for m in rows.index], size=[15 if m == highlight else 10 for m in rows.index]),
-        error_x=dict(type='data', array=(rows['high'] - value).fillna(0), arrayminus=(value - low).fillna(0), color=INK, thickness=1.2, width=3, visible=bool((rows['high'] > value).any())), customdata=rows[['low', 'high']], hovertemplate='<b>%{y}</b><br>%{x:,.4~g}<br>95%% interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}<extra></extra>'.replace('%%', '%')), **at)
-    if zero: fig.add_trace(go.Scatter(x=[(floor if floor > 0 else 1)/1.6]*len(zero), y=zero, mode='text', text=['0']*len(zero), textfont=dict(color=INK), hovertemplate='<b>%{y}</b><br>0<extra></extra>'), **at)
+    low = rows['low'].clip(lower=value / 10)  # an interval may reach below zero
+    fig.add_trace(
+        go.Scatter(
+            x=value.where(value > 0),
+            y=rows.index,
+            mode='markers',
+            marker=dict(
+                color=[method_color(m) for m in rows.index], size=[15 if m == highlight else 10 for m in rows.index]
+            ),
+            error_x=dict(
+                type='data',
+                array=(rows['high'] - value).fillna(0),
+                arrayminus=(value - low).fillna(0),
+                color=INK,
+                thickness=1.2,
+                width=3,
+                visible=bool((rows['high'] > value).any()),
+            ),
+            customdata=rows[['low', 'high']],
+            hovertemplate='<b>%{y}</b><br>%{x:,.4~g}<br>95%% interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}<extra></extra>'.replace(
+                '%%', '%'
+            ),
+        ),
+        **at,
+    )
+    if zero:
+        fig.add_trace(
+            go.Scatter(
+                x=[(floor if floor > 0 else 1) / 1.6] * len(zero),
+                y=zero,
+                mode='text',
+                text=['0'] * len(zero),
+                textfont=dict(color=INK),
+                hovertemplate='<b>%{y}</b><br>0<extra></extra>',
+            ),
+            **at,
+        )
     ticks = _log_ticks(low.where(value > 0).min(), rows['high'].where(value > 0).max())
     fig.update_xaxes(type='log', tickvals=list(ticks), ticktext=list(ticks.values()), **at)
 
+
 def _log_ticks(low, high):
     "Ticks of a logarithmic axis and their texts: powers of ten, or 1, 2 and 5 where there would be few."
-    if not low > 0: return {}
-    steps = (1, 2, 5) if np.log10(high/low) < 1.6 else (1,)
-    ticks = [float(s*10.**e) for e in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1) for s in steps]
-    return {v: f'{v/10**6:g}M' if v >= 10**6 else f'{v/10**3:g}k' if v >= 10**3 else f'{v:g}' for v in ticks}
+    if not low > 0:
+        return {}
+    steps = (1, 2, 5) if np.log10(high / low) < 1.6 else (1,)
+    ticks = [
+        float(s * 10.0**e) for e in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1) for s in steps
+    ]
+    return {v: f'{v / 10**6:g}M' if v >= 10**6 else f'{v / 10**3:g}k' if v >= 10**3 else f'{v:g}' for v in ticks}
+
 
 # %% ../../nbs/07_figures/06_memories.ipynb #e6f15e93
 def _mark_starts(fig, starts, T, both=False):
     "Dashed lines where episodes begin, but for the first step."
     for s in np.flatnonzero(np.asarray(starts, bool).reshape(-1)) if starts is not None else ():
-        if s == 0: continue
-        fig.add_vline(x=s - .5, line=dict(color=INK, dash='dash', width=1.5))
-        if both: fig.add_hline(y=s - .5, line=dict(color=INK, dash='dash', width=1.5))
+        if s == 0:
+            continue
+        fig.add_vline(x=s - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+        if both:
+            fig.add_hline(y=s - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+
 
 def _check_starts(starts, T):
-    if starts is not None and np.asarray(starts).size != T: raise ValueError(f"starts are one flag a step: {T}, got {np.shape(starts)}")
+    if starts is not None and np.asarray(starts).size != T:
+        raise ValueError(f"starts are one flag a step: {T}, got {np.shape(starts)}")
 
-def plot_state(states, starts=None, *, t: int | None = None, most: int = 64, title: str = '', dark: bool | None = None) -> go.Figure:
+
+def plot_state(
+    states, starts=None, *, t: int | None = None, most: int = 64, title: str = '', dark: bool | None = None
+) -> go.Figure:
     """Draw the state of a memory over time.
 
     Parameters
@@ -163,21 +333,46 @@ def plot_state(states, starts=None, *, t: int | None = None, most: int = 64, tit
     most : so many numbers of the state are shown, those with the largest standard deviation over time, in their order
     """
     states = np.asarray(states, np.float32)
-    if states.ndim != 2 or not states.size: raise ValueError(f"states are (T, n_state), got {states.shape}; a memory without a state has none to show")
+    if states.ndim != 2 or not states.size:
+        raise ValueError(f"states are (T, n_state), got {states.shape}; a memory without a state has none to show")
     (T, n), spread = states.shape, states.std(0)
     _check_starts(starts, T)
     shown = np.sort(np.argsort(-spread, kind='stable')[:most])
-    top = float(np.abs(states[:, shown]).max()) or 1.
-    fig = go.Figure(go.Heatmap(z=states[:, shown].T, x=np.arange(T), y=np.arange(len(shown)), customdata=np.broadcast_to(shown[:, None], (len(shown), T)), colorscale='RdBu_r', zmin=-top, zmax=top, colorbar=dict(title=dict(text='value', font_size=13), thickness=12), hovertemplate='step %{x}<br>number %{customdata} of the state: %{z:.3g}<extra></extra>'))
+    top = float(np.abs(states[:, shown]).max()) or 1.0
+    fig = go.Figure(
+        go.Heatmap(
+            z=states[:, shown].T,
+            x=np.arange(T),
+            y=np.arange(len(shown)),
+            customdata=np.broadcast_to(shown[:, None], (len(shown), T)),
+            colorscale='RdBu_r',
+            zmin=-top,
+            zmax=top,
+            colorbar=dict(title=dict(text='value', font_size=13), thickness=12),
+            hovertemplate='step %{x}<br>number %{customdata} of the state: %{z:.3g}<extra></extra>',
+        )
+    )
     _mark_starts(fig, starts, T)
-    if t is not None: fig.add_vrect(x0=t - .5, x1=t + .5, line=dict(color=INK, width=2))
+    if t is not None:
+        fig.add_vrect(x0=t - 0.5, x1=t + 0.5, line=dict(color=INK, width=2))
     ticks = np.unique(np.linspace(0, len(shown) - 1, min(len(shown), 9)).round().astype(int))
-    fig.update_xaxes(title='step', showgrid=False, range=[-.5, T - .5])
-    fig.update_yaxes(title=f'{len(shown)} of {n} numbers, the liveliest' if len(shown) < n else 'number of the state', showgrid=False, tickvals=ticks, ticktext=[str(shown[i]) for i in ticks], range=[-.5, len(shown) - .5])
-    return style(fig.update_layout(height=340, title=title), dark=dark).update_layout(margin=dict(t=44 if title else 16))
+    fig.update_xaxes(title='step', showgrid=False, range=[-0.5, T - 0.5])
+    fig.update_yaxes(
+        title=f'{len(shown)} of {n} numbers, the liveliest' if len(shown) < n else 'number of the state',
+        showgrid=False,
+        tickvals=ticks,
+        ticktext=[str(shown[i]) for i in ticks],
+        range=[-0.5, len(shown) - 0.5],
+    )
+    return style(fig.update_layout(height=340, title=title), dark=dark).update_layout(
+        margin=dict(t=44 if title else 16)
+    )
+
 
 # %% ../../nbs/07_figures/06_memories.ipynb #3f0b9eab
-def plot_saliency(matrix, starts=None, *, t: int | None = None, log: bool = False, title: str = '', dark: bool | None = None) -> go.Figure:
+def plot_saliency(
+    matrix, starts=None, *, t: int | None = None, log: bool = False, title: str = '', dark: bool | None = None
+) -> go.Figure:
     """Draw how much each input moves each output.
 
     Parameters
@@ -188,16 +383,43 @@ def plot_saliency(matrix, starts=None, *, t: int | None = None, log: bool = Fals
     log : colours by the power of ten, over at most six of them
     """
     matrix = np.asarray(matrix, np.float32)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size: raise ValueError(f"a saliency is (T, T), got {matrix.shape}")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"a saliency is (T, T), got {matrix.shape}")
     T = len(matrix)
     _check_starts(starts, T)
     seen = np.where(matrix > 0, matrix, np.nan)
-    top = float(np.nanmax(seen)) if (matrix > 0).any() else 1.
-    z, low, high = (np.log10(seen), max(np.log10(top) - 6, np.nanmin(np.log10(seen), initial=np.log10(top) - .5)), np.log10(top)) if log else (seen, 0, top)
-    bar = dict(title=dict(text='|dy/dx|', font_size=13), thickness=12, **(dict(tickprefix='10<sup>', ticksuffix='</sup>', dtick=1) if log else {}))
-    fig = go.Figure(go.Heatmap(z=z, x=np.arange(T), y=np.arange(T), customdata=matrix, colorscale=SEQUENTIAL, zmin=low, zmax=high, colorbar=bar, hoverongaps=False, hovertemplate='input of step %{x}<br>output of step %{y}<br>moves it by %{customdata:.3g}<extra></extra>'))
+    top = float(np.nanmax(seen)) if (matrix > 0).any() else 1.0
+    z, low, high = (
+        (np.log10(seen), max(np.log10(top) - 6, np.nanmin(np.log10(seen), initial=np.log10(top) - 0.5)), np.log10(top))
+        if log
+        else (seen, 0, top)
+    )
+    bar = dict(
+        title=dict(text='|dy/dx|', font_size=13),
+        thickness=12,
+        **(dict(tickprefix='10<sup>', ticksuffix='</sup>', dtick=1) if log else {}),
+    )
+    fig = go.Figure(
+        go.Heatmap(
+            z=z,
+            x=np.arange(T),
+            y=np.arange(T),
+            customdata=matrix,
+            colorscale=SEQUENTIAL,
+            zmin=low,
+            zmax=high,
+            colorbar=bar,
+            hoverongaps=False,
+            hovertemplate='input of step %{x}<br>output of step %{y}<br>moves it by %{customdata:.3g}<extra></extra>',
+        )
+    )
     _mark_starts(fig, starts, T, both=True)
-    if t is not None: fig.add_hrect(y0=t - .5, y1=t + .5, line=dict(color=INK, width=2))
-    fig.update_xaxes(title='step of the input, s', showgrid=False, range=[-.5, T - .5], constrain='domain')
-    fig.update_yaxes(title='step of the output, t', showgrid=False, range=[T - .5, -.5], scaleanchor='x', constrain='domain')
-    return style(fig.update_layout(height=380, width=460, title=title), dark=dark).update_layout(margin=dict(t=44 if title else 16))
+    if t is not None:
+        fig.add_hrect(y0=t - 0.5, y1=t + 0.5, line=dict(color=INK, width=2))
+    fig.update_xaxes(title='step of the input, s', showgrid=False, range=[-0.5, T - 0.5], constrain='domain')
+    fig.update_yaxes(
+        title='step of the output, t', showgrid=False, range=[T - 0.5, -0.5], scaleanchor='x', constrain='domain'
+    )
+    return style(fig.update_layout(height=380, width=460, title=title), dark=dark).update_layout(
+        margin=dict(t=44 if title else 16)
+    )

@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from .feedforward import Position
 from .memory import Memory, clock, precise
 
+
 # %% ../../nbs/04_memories/06_attention.ipynb #dcc5f050
-def linear_attention(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> tuple[Tensor, Tensor]:
+def linear_attention(
+    q: Tensor, k: Tensor, v: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32
+) -> tuple[Tensor, Tensor]:
     """Read, at each step, the sum of key-value products of its episode so far.
 
     Parameters
@@ -36,32 +39,40 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, starts: Tens
     """
     B, T, _ = q.shape
     if T == 1:
-        sums = torch.where(starts[:, :, None], 0, sums) + k.mT@v
-        return q@sums, sums
+        sums = torch.where(starts[:, :, None], 0, sums) + k.mT @ v
+        return q @ sums, sums
     C = min(chunk, T)
-    n = -(-T//C)
-    cut = lambda z: (F.pad(z, (0, 0, 0, n*C - T)) if T < n*C else z).view(B, n, C, -1)
-    q, k, v, seen = cut(q), cut(k), cut(v), cut(starts[..., None].to(q.dtype)).cumsum(2)  # (B, n, C, ...); seen (B, n, C, 1): starts so far
+    n = -(-T // C)
+    cut = lambda z: (F.pad(z, (0, 0, 0, n * C - T)) if T < n * C else z).view(B, n, C, -1)
+    q, k, v, seen = (
+        cut(q),
+        cut(k),
+        cut(v),
+        cut(starts[..., None].to(q.dtype)).cumsum(2),
+    )  # (B, n, C, ...); seen (B, n, C, 1): starts so far
     last = seen[:, :, -1:]
-    inside = (q@k.mT*(seen == seen.mT).tril())@v
-    new, goes_on = (k*(seen == last)).mT@v, (last == 0).to(q.dtype)
+    inside = (q @ k.mT * (seen == seen.mT).tril()) @ v
+    new, goes_on = (k * (seen == last)).mT @ v, (last == 0).to(q.dtype)
     before = []
     for new_c, on_c in zip(new.unbind(1), goes_on.unbind(1)):
         before.append(sums)
         sums = torch.addcmul(new_c, sums, on_c)
-    y = inside + (q*(seen == 0))@torch.stack(before, 1)
-    return y.view(B, n*C, -1)[:, :T], sums
+    y = inside + (q * (seen == 0)) @ torch.stack(before, 1)
+    return y.view(B, n * C, -1)[:, :T], sums
+
 
 # %% ../../nbs/04_memories/06_attention.ipynb #87d267e9
 class _FastWeights(Memory):
     "A block that reads a sum of key-value products; a subclass has `read`."
+
     def __init__(self, n_in: int, n_hidden: int, n_key: int, n_value: int):
         super().__init__(n_in, n_hidden)
-        if n_key < 1: raise ValueError(f"n_key must be at least 1, got {n_key}")
+        if n_key < 1:
+            raise ValueError(f"n_key must be at least 1, got {n_key}")
         self.h, self.state_shapes = n_key, ((n_key, n_value), ())
         self.position, self.norm = Position(n_in), nn.LayerNorm(n_in)
-        self.project = nn.Linear(n_in, 4*n_key, bias=False)      # query, key, value, shortcut
-        self.bias = nn.Parameter(torch.empty(n_key).uniform_(-n_in**-.5, n_in**-.5))
+        self.project = nn.Linear(n_in, 4 * n_key, bias=False)  # query, key, value, shortcut
+        self.bias = nn.Parameter(torch.empty(n_key).uniform_(-(n_in**-0.5), n_in**-0.5))
         self.feed = nn.Sequential(nn.Linear(n_key, n_key), nn.ReLU(), nn.Linear(n_key, n_key), nn.ReLU())
         self.output = nn.Linear(n_key, n_hidden)
 
@@ -80,6 +91,7 @@ class _FastWeights(Memory):
         a, sums = self.read(*(precise(z).contiguous() for z in (q, k, v)), sums, starts)
         return self.feed(a.to(x.dtype)) + shortcut + self.bias, sums
 
+
 # %% ../../nbs/04_memories/06_attention.ipynb #7c07f2a6
 class FART(_FastWeights):
     """Fast Autoregressive Transformer: linear attention with a softmax-like denominator.
@@ -91,14 +103,16 @@ class FART(_FastWeights):
 
     Source: Katharopoulos et al. (2020), Transformers are RNNs; popgym paper, appendix A, with the block, size and denominator of popgym 1.0.7.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
         h = max(round(math.sqrt(n_hidden)) - 1, 1) if n_key is None else n_key
         super().__init__(n_in, n_hidden, h, h + 1)
         self.n_hidden, self.n_key = n_hidden, n_key
 
     def read(self, q, k, v, sums, starts):
-        y, sums = linear_attention(F.elu(q) + 1, F.elu(k) + 1, F.pad(v, (0, 1), value=1.), sums, starts)
-        return y[..., :-1]/(y[..., -1:] + 1e-5), sums
+        y, sums = linear_attention(F.elu(q) + 1, F.elu(k) + 1, F.pad(v, (0, 1), value=1.0), sums, starts)
+        return y[..., :-1] / (y[..., -1:] + 1e-5), sums
+
 
 # %% ../../nbs/04_memories/06_attention.ipynb #e1bddb70
 class FWP(_FastWeights):
@@ -111,11 +125,12 @@ class FWP(_FastWeights):
 
     Source: Schlag et al. (2021), Linear Transformers Are Secretly Fast Weight Programmers; popgym paper, appendix A, with the block and read of popgym 1.0.7.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
         h = max(round(math.sqrt(n_hidden)), 1) if n_key is None else n_key
         super().__init__(n_in, n_hidden, h, h)
         self.n_hidden, self.n_key = n_hidden, n_key
 
     def read(self, q, k, v, sums, starts):
-        q, k = (z/(z.sum(-1, keepdim=True) + 1e-5) for z in (q.relu(), k.relu()))
+        q, k = (z / (z.sum(-1, keepdim=True) + 1e-5) for z in (q.relu(), k.relu()))
         return linear_attention(q, k, v, sums, starts)

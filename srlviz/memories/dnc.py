@@ -13,20 +13,23 @@ from torch import Tensor, nn
 from .memory import Memory
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #be7fc9c5
-ALIKE = 1e-5                                                     # cells whose use differs by less are taken in their order: else rounding would decide, and a step differ from a sequence
+ALIKE = 1e-5  # cells whose use differs by less are taken in their order: else rounding would decide, and a step differ from a sequence
+
 
 def allocation(usage: Tensor) -> Tensor:
     "Where there is room: usage (B, N) in [0, 1] to weights (B, N) with a sum of at most 1, most to the least used cell."
-    usage = 1e-6 + (1 - 1e-6)*usage                              # no logarithm of 0
+    usage = 1e-6 + (1 - 1e-6) * usage  # no logarithm of 0
     mine, other, n = usage.detach()[:, :, None], usage.detach()[:, None], usage.shape[1]
     earlier = torch.ones(n, n, dtype=torch.bool, device=usage.device).tril(-1)
-    before = torch.where(earlier, other <= mine + ALIKE, other < mine - ALIKE)                        # (B, N, N)
-    return (1 - usage)*torch.einsum('bij,bj->bi', before.to(usage.dtype), usage.log()).exp()
+    before = torch.where(earlier, other <= mine + ALIKE, other < mine - ALIKE)  # (B, N, N)
+    return (1 - usage) * torch.einsum('bij,bj->bi', before.to(usage.dtype), usage.log()).exp()
+
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #5ec25afe
 def unit(v: Tensor) -> Tensor:
     "Vectors along the last axis at length 1, or shorter where they are near 0."
-    return v*(v.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
+    return v * (v.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
+
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #dae23dd0
 class _Late(torch.autograd.Function):
@@ -39,7 +42,9 @@ class _Late(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, g): return g, g.flatten(0, 1).t() @ torch.cat(ctx.seen), None
+    def backward(ctx, g):
+        return g, g.flatten(0, 1).t() @ torch.cat(ctx.seen), None
+
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #daa96ab3
 class DNC(Memory):
@@ -54,27 +59,38 @@ class DNC(Memory):
 
     Source: Graves et al. (2016), methods; tanh on keys and write vectors and softplus on strengths as in the package dnc that popgym uses.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_cells: int = 16, cell_size: int = 16, n_heads: int = 4):
-        if min(n_cells, cell_size, n_heads) < 1: raise ValueError(f"n_cells, cell_size and n_heads must be at least 1, got {n_cells}, {cell_size} and {n_heads}")
+        if min(n_cells, cell_size, n_heads) < 1:
+            raise ValueError(
+                f"n_cells, cell_size and n_heads must be at least 1, got {n_cells}, {cell_size} and {n_heads}"
+            )
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.n_cells, self.cell_size, self.n_heads = n_hidden, n_cells, cell_size, n_heads
         N, W, R = n_cells, cell_size, n_heads
         self.state_shapes = (n_hidden,), (n_hidden,), (N, W), (N, N), (N,), (R, N), (N,), (N,)
-        self.controller = nn.LSTMCell(n_in + R*W, n_hidden)
-        self.sizes = R*W + 2*W, W + R + 2, R + 1, 3*R            # of the interface that take tanh, logistic, softplus, softmax
+        self.controller = nn.LSTMCell(n_in + R * W, n_hidden)
+        self.sizes = (
+            R * W + 2 * W,
+            W + R + 2,
+            R + 1,
+            3 * R,
+        )  # of the interface that take tanh, logistic, softplus, softmax
         self.interface = nn.Linear(n_hidden, sum(self.sizes))
-        self.output = nn.Linear(n_hidden + R*W, n_hidden)
+        self.output = nn.Linear(n_hidden + R * W, n_hidden)
 
     def run(self, x, state, starts):
         cell, face, seen = self.controller, self.interface, ([], [])
-        weight = torch.cat([cell.weight_hh, cell.weight_ih[:, self.n_in:]], 1)
-        gates = F.linear(x.transpose(0, 1), cell.weight_ih[:, :self.n_in], cell.bias_ih + cell.bias_hh)
+        weight = torch.cat([cell.weight_hh, cell.weight_ih[:, self.n_in :]], 1)
+        gates = F.linear(x.transpose(0, 1), cell.weight_ih[:, : self.n_in], cell.bias_ih + cell.bias_hh)
         gates = _Late.apply(gates, weight, seen[0]).unbind(0)
         asks = _Late.apply(face.bias.expand(len(gates), len(x), -1), face.weight, seen[1]).unbind(0)
         weights, off, outs = (weight.detach().t(), face.weight.detach().t()), 1 - torch.eye(self.n_cells).to(x), []
         for gate, ask, start, any_start in zip(gates, asks, starts.unbind(1), starts.any(0).tolist()):
-            if any_start: state = tuple(torch.where(start.view(-1, *[1]*(s.ndim - 1)), 0, s) for s in state)
-            if not outs or any_start: reads = (state[5] @ state[2]).flatten(1)
+            if any_start:
+                state = tuple(torch.where(start.view(-1, *[1] * (s.ndim - 1)), 0, s) for s in state)
+            if not outs or any_start:
+                reads = (state[5] @ state[2]).flatten(1)
             before = torch.cat([state[0], reads], 1)
             h, c = self._control(torch.addmm(gate, before, weights[0]), state[1])
             rest = self._memorise(torch.addmm(ask, h, weights[1]), state[2:], off)
@@ -87,8 +103,8 @@ class DNC(Memory):
     def _control(gates, c):
         "The LSTM, from the sums in its gates."
         take, keep, new, show = gates.chunk(4, 1)
-        c = torch.addcmul(keep.sigmoid()*c, take.sigmoid(), new.tanh())
-        return show.sigmoid()*c.tanh(), c
+        c = torch.addcmul(keep.sigmoid() * c, take.sigmoid(), new.tanh())
+        return show.sigmoid() * c.tanh(), c
 
     def _memorise(self, ask, state, off):
         "Free, write, link and read: the new (memory, link, last, read, written, usage)."
@@ -97,18 +113,18 @@ class DNC(Memory):
         bounded, gates, strengths, modes = ask.split(self.sizes, 1)
         *keys, v = bounded.tanh().view(-1, R + 2, W).split([R + 1, 1], 1)
         erase, free, allocate, write = gates.sigmoid().split([W, R, 1, 1], 1)
-        keys = unit(keys[0])*F.softplus(strengths)[:, :, None]   # (B, R + 1, W), the last one for writing
+        keys = unit(keys[0]) * F.softplus(strengths)[:, :, None]  # (B, R + 1, W), the last one for writing
         modes = modes.view(-1, R, 3).softmax(-1)
 
-        usage = torch.addcmul(usage + written, usage, written, value=-1)*(1 - free[:, :, None]*read).prod(1)
+        usage = torch.addcmul(usage + written, usage, written, value=-1) * (1 - free[:, :, None] * read).prod(1)
         found = (unit(memory) @ keys[:, -1, :, None])[:, :, 0].softmax(-1)
-        written = write*torch.lerp(found, allocation(usage), allocate)
+        written = write * torch.lerp(found, allocation(usage), allocate)
         here = written[:, :, None]
-        memory = torch.addcmul(memory, here, v - memory*erase[:, None])
-        link = torch.addcmul((1 - here - written[:, None])*link, here, last[:, None])*off
+        memory = torch.addcmul(memory, here, v - memory * erase[:, None])
+        link = torch.addcmul((1 - here - written[:, None]) * link, here, last[:, None]) * off
         last = torch.addcmul(written, 1 - written.sum(1, keepdim=True), last)
 
         found = (keys[:, :-1] @ unit(memory).transpose(1, 2)).softmax(-1)
         back, ahead, look = modes[:, :, :, None].unbind(2)
-        read = back*(read @ link) + ahead*(read @ link.transpose(1, 2)) + look*found
+        read = back * (read @ link) + ahead * (read @ link.transpose(1, 2)) + look * found
         return memory, link, last, read, written, usage

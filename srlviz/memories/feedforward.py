@@ -14,12 +14,14 @@ from torch.nn import functional as F
 
 from .memory import Memory, clock
 
+
 # %% ../../nbs/04_memories/01_feedforward.ipynb #601fab87
 def sines(t: Tensor, n: int) -> Tensor:
     """PE(t), n numbers wide: t (...) -> (..., n), in float32."""
     even = torch.arange(0, n, 2, device=t.device, dtype=torch.float32)
-    turn = t[..., None]*torch.exp(even*(-math.log(1024)/n))
+    turn = t[..., None] * torch.exp(even * (-math.log(1024) / n))
     return torch.stack([turn.sin(), turn.cos()], -1).flatten(-2)[..., :n]
+
 
 class Position(nn.Module):
     """Mix the time into an input.
@@ -30,22 +32,26 @@ class Position(nn.Module):
 
     Source: Vaswani et al. (2017), section 3.5, with 1024 in place of 10000 as in popgym's code.
     """
+
     def __init__(self, n_in: int):
         super().__init__()
-        self.n_in, self.strength = n_in, nn.Parameter(torch.tensor(.5))
+        self.n_in, self.strength = n_in, nn.Parameter(torch.tensor(0.5))
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
         "x (B, T, n_in), t (B, T) -> (1 - a)*x + a*PE(t), shaped like x."
-        if t.shape[1] == 1: pe = sines(t, self.n_in).to(x.dtype)
-        else:                                                    # the rows of a batch share most of their times
+        if t.shape[1] == 1:
+            pe = sines(t, self.n_in).to(x.dtype)
+        else:  # the rows of a batch share most of their times
             each, row = t.unique(return_inverse=True)
             pe = F.embedding(row, sines(each, self.n_in).to(x.dtype))
         a = self.strength + (self.strength.clamp(0, 1) - self.strength).detach()
         return torch.lerp(x, pe, a)
 
+
 # %% ../../nbs/04_memories/01_feedforward.ipynb #b7ed925a
 def _two_layers(n_in: int, n_hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.LeakyReLU(), nn.Linear(n_hidden, n_hidden), nn.LeakyReLU())
+
 
 class MLP(Memory):
     """Two layers without memory.
@@ -56,13 +62,16 @@ class MLP(Memory):
 
     Source: popgym paper, appendix (MLP).
     """
+
     state_shapes = ((0,),)
 
     def __init__(self, n_in: int, n_hidden: int = 256):
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.layers = n_hidden, _two_layers(n_in, n_hidden)
 
-    def run(self, x, state, starts): return self.layers(x), state
+    def run(self, x, state, starts):
+        return self.layers(x), state
+
 
 class PosMLP(Memory):
     """Two layers that see the time. The state is the clock, (B,).
@@ -73,20 +82,23 @@ class PosMLP(Memory):
 
     Source: popgym paper, appendix (PosMLP).
     """
+
     state_shapes = ((),)
 
     def __init__(self, n_in: int, n_hidden: int = 256):
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.position, self.layers = n_hidden, Position(n_in), _two_layers(n_in, n_hidden)
 
-    def initial_state(self, batch_size=1): return super().initial_state(batch_size).float()
+    def initial_state(self, batch_size=1):
+        return super().initial_state(batch_size).float()
 
     def run(self, x, state, starts):
         t, after = clock(state, starts)
         return self.layers(self.position(x, t)), after
 
+
 # %% ../../nbs/04_memories/01_feedforward.ipynb #ec3b2acc
-def windows(x: Tensor, there: Tensor, empty: Tensor | float = 0.) -> Tensor:
+def windows(x: Tensor, there: Tensor, empty: Tensor | float = 0.0) -> Tensor:
     """Look at k steps at once.
 
     Parameters
@@ -101,11 +113,13 @@ def windows(x: Tensor, there: Tensor, empty: Tensor | float = 0.) -> Tensor:
     """
     return torch.where(there[..., None], x.unfold(1, there.shape[2], 1).transpose(2, 3), empty)
 
+
 class _Window(Memory):
     "A model of the last k inputs: `look` turns (B, T+k-1, n_in) and the places that count into outputs."
 
     def __init__(self, n_in: int, n_hidden: int, window: int):
-        if window < 1: raise ValueError(f"a window holds at least one step, got window={window}")
+        if window < 1:
+            raise ValueError(f"a window holds at least one step, got window={window}")
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.window, self.state_shapes = n_hidden, window, ((window - 1, n_in), ())
         self.position = Position(n_in)
@@ -117,12 +131,15 @@ class _Window(Memory):
     def run(self, x, state, starts):
         (past, before), T = state, x.shape[1]
         t, after = clock(before, starts)
-        seen = torch.cat([torch.where(starts[:, :1, None], 0, past), self.position(x, t)], 1)         # (B, T+k-1, n_in)
+        seen = torch.cat([torch.where(starts[:, :1, None], 0, past), self.position(x, t)], 1)  # (B, T+k-1, n_in)
         back = torch.arange(self.window - 1, -1, -1, device=x.device)
-        goes_on = t >= torch.arange(T, device=x.device)          # since before the sequence, so what it had not seen is 0 already
-        there = (t[..., None] >= back) | goes_on[..., None]      # (B, T, k)
+        goes_on = t >= torch.arange(
+            T, device=x.device
+        )  # since before the sequence, so what it had not seen is 0 already
+        there = (t[..., None] >= back) | goes_on[..., None]  # (B, T, k)
         past = torch.where(there[:, -1, 1:, None], seen[:, T:], 0)
         return self.look(seen, there), (past, after)
+
 
 # %% ../../nbs/04_memories/01_feedforward.ipynb #cee6abfc
 class FrameStack(_Window):
@@ -135,12 +152,18 @@ class FrameStack(_Window):
 
     Source: Mnih et al. (2015); popgym paper, appendix (Fr.Stack).
     """
-    def __init__(self, n_in: int, n_hidden: int = 256, window: int = 4):
-        if n_hidden % max(window, 1): raise ValueError(f"FrameStack needs n_hidden to be a multiple of window, got n_hidden={n_hidden}, window={window}")
-        super().__init__(n_in, n_hidden, window)
-        self.compress, self.layers = nn.Linear(n_in, n_hidden//window), _two_layers(n_hidden, n_hidden)
 
-    def look(self, seen, there): return self.layers(windows(self.compress(seen), there, self.compress.bias).flatten(2))
+    def __init__(self, n_in: int, n_hidden: int = 256, window: int = 4):
+        if n_hidden % max(window, 1):
+            raise ValueError(
+                f"FrameStack needs n_hidden to be a multiple of window, got n_hidden={n_hidden}, window={window}"
+            )
+        super().__init__(n_in, n_hidden, window)
+        self.compress, self.layers = nn.Linear(n_in, n_hidden // window), _two_layers(n_hidden, n_hidden)
+
+    def look(self, seen, there):
+        return self.layers(windows(self.compress(seen), there, self.compress.bias).flatten(2))
+
 
 class TCN(_Window):
     """One causal convolution. The state is (inputs (B, window-1, n_in), clock (B,)).
@@ -152,6 +175,7 @@ class TCN(_Window):
 
     Source: Bai et al. (2018) as popgym's code has it; popgym paper, appendix (TCN).
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 4):
         super().__init__(n_in, n_hidden, window)
         self.layer = nn.Conv1d(n_in, n_hidden, window)
@@ -159,8 +183,9 @@ class TCN(_Window):
     def look(self, seen, there):
         y = self.layer(seen.transpose(1, 2)).transpose(1, 2)
         row, step = (~there.all(2)).nonzero(as_tuple=True)
-        if len(row) == 0: return y
-        short = seen[row[:, None], step[:, None] + torch.arange(self.window, device=seen.device)]     # (K, k, n_in)
+        if len(row) == 0:
+            return y
+        short = seen[row[:, None], step[:, None] + torch.arange(self.window, device=seen.device)]  # (K, k, n_in)
         short = torch.where(there[row, step, :, None], short, 0)
         again = F.linear(short.transpose(1, 2).flatten(1), self.layer.weight.flatten(1), self.layer.bias)
         return y.index_put((row, step), again)

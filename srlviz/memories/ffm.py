@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .memory import Memory, precise
 
+
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
     """Sum what came in an episode, each part faded and turned since.
@@ -33,29 +34,32 @@ def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: in
     Source: Morad et al. (2023), section 4, in its recurrent form; the chunks are ours.
     """
     B, T, m = x.shape
-    if T == 1: return (torch.where(starts[..., None], 0, sums)*rate.exp() + x[:, 0, :, None])[:, None]
+    if T == 1:
+        return (torch.where(starts[..., None], 0, sums) * rate.exp() + x[:, 0, :, None])[:, None]
     C = min(chunk, T)
-    n = -(-T//C)
-    cut = lambda z: (F.pad(z, (0, 0, 0, n*C - T)) if T < n*C else z).view(B, n, C, -1)
-    x, starts = cut(x), cut(starts[..., None])                   # (B, n, C, m), (B, n, C, 1)
-    seen = starts.cumsum(2)                                      # starts in the chunk so far
-    before = _before(x*(seen == seen[:, :, -1:]), rate, sums, seen[:, :, -1:] == 0)
+    n = -(-T // C)
+    cut = lambda z: (F.pad(z, (0, 0, 0, n * C - T)) if T < n * C else z).view(B, n, C, -1)
+    x, starts = cut(x), cut(starts[..., None])  # (B, n, C, m), (B, n, C, 1)
+    seen = starts.cumsum(2)  # starts in the chunk so far
+    before = _before(x * (seen == seen[:, :, -1:]), rate, sums, seen[:, :, -1:] == 0)
     s, gamma, steps = before, rate.exp(), []
     for x_i, start in zip(x[..., None].unbind(2), starts[..., None].unbind(2)):
-        s = torch.where(start, 0, s)*gamma + x_i                 # (B, n, m, c): step i of every chunk
+        s = torch.where(start, 0, s) * gamma + x_i  # (B, n, m, c): step i of every chunk
         steps.append(s)
-    return torch.stack(steps, 2).view(B, n*C, m, -1)[:, :T]
+    return torch.stack(steps, 2).view(B, n * C, m, -1)[:, :T]
+
 
 def _before(x: Tensor, rate: Tensor, sums: Tensor, goes_on: Tensor) -> Tensor:
     "The sums (B, n, m, c) before each chunk; x (B, n, C, m) without what a chunk forgets, goes_on (B, n, 1, 1) if it forgets nothing of the sums before."
     C = x.shape[2]
-    powers = (rate*torch.arange(C - 1, -1, -1, device=x.device)[:, None, None]).exp()    # (C, m, c)
+    powers = (rate * torch.arange(C - 1, -1, -1, device=x.device)[:, None, None]).exp()  # (C, m, c)
     new = torch.einsum('bnjm,jmkp->bnmkp', x, torch.view_as_real(powers))
-    kept, out = goes_on*(rate*C).exp(), []                       # (B, n, m, c)
+    kept, out = goes_on * (rate * C).exp(), []  # (B, n, m, c)
     for new_c, kept_c in zip(torch.view_as_complex(new.contiguous()).unbind(1), kept.unbind(1)):
         out.append(sums)
-        sums = sums*kept_c + new_c
+        sums = sums * kept_c + new_c
     return torch.stack(out, 1)
+
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #7057d96d
 class FFM(Memory):
@@ -69,16 +73,20 @@ class FFM(Memory):
 
     Source: Morad et al. (2023), Reinforcement Learning with Fast and Forgetful Memory.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_trace: int | None = None, n_context: int = 4):
         super().__init__(n_in, n_hidden)
-        if n_context < 1 or (n_trace is not None and n_trace < 1): raise ValueError(f"n_trace and n_context must be at least 1, got {n_trace} and {n_context}")
+        if n_context < 1 or (n_trace is not None and n_trace < 1):
+            raise ValueError(f"n_trace and n_context must be at least 1, got {n_trace} and {n_context}")
         self.n_hidden, self.n_trace, self.n_context = n_hidden, n_trace, n_context
-        m = self.m = n_trace or max(n_hidden//(2*n_context), 1)
-        self.state_shapes = (m, n_context, 2),
-        self.fade = nn.Parameter(torch.linspace(1e-6, .5, m))
-        self.turn = nn.Parameter((2*math.pi/torch.linspace(1, 1000, n_context)).where(torch.arange(n_context) > 0, 0))
-        self.write, self.gates = nn.Linear(n_in, 2*m), nn.Linear(n_in, 2*n_hidden)
-        self.read, self.norm = nn.Linear(2*m*n_context, n_hidden), nn.LayerNorm(n_hidden, elementwise_affine=False)
+        m = self.m = n_trace or max(n_hidden // (2 * n_context), 1)
+        self.state_shapes = ((m, n_context, 2),)
+        self.fade = nn.Parameter(torch.linspace(1e-6, 0.5, m))
+        self.turn = nn.Parameter(
+            (2 * math.pi / torch.linspace(1, 1000, n_context)).where(torch.arange(n_context) > 0, 0)
+        )
+        self.write, self.gates = nn.Linear(n_in, 2 * m), nn.Linear(n_in, 2 * n_hidden)
+        self.read, self.norm = nn.Linear(2 * m * n_context, n_hidden), nn.LayerNorm(n_hidden, elementwise_affine=False)
 
     def initial_state(self, batch_size: int = 1) -> Tensor:
         "Zeros (batch_size, m, c, 2), in float32 or better."
@@ -86,8 +94,12 @@ class FFM(Memory):
 
     def run(self, x, state, starts):
         new, write = self.write(x).chunk(2, -1)
-        rate = torch.complex(-precise(self.fade).abs()[:, None].expand(-1, self.n_context), -precise(self.turn).expand(self.m, -1))
-        s = torch.view_as_real(fading_sums(precise(new*write.sigmoid()), rate, torch.view_as_complex(state.contiguous()), starts))
-        z = self.norm(self.read(s.flatten(2).to(x.dtype)))       # (B, T, n_hidden)
+        rate = torch.complex(
+            -precise(self.fade).abs()[:, None].expand(-1, self.n_context), -precise(self.turn).expand(self.m, -1)
+        )
+        s = torch.view_as_real(
+            fading_sums(precise(new * write.sigmoid()), rate, torch.view_as_complex(state.contiguous()), starts)
+        )
+        z = self.norm(self.read(s.flatten(2).to(x.dtype)))  # (B, T, n_hidden)
         gate, skip = self.gates(x).chunk(2, -1)
-        return skip + (z - skip)*gate.sigmoid(), s[:, -1]
+        return skip + (z - skip) * gate.sigmoid(), s[:, -1]

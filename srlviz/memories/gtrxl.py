@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .memory import Memory, clock
 
+
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #49a6aa5a
 def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor, t: Tensor) -> Tensor:
     """Attend to the present step and to those of its episode that are at most w steps back.
@@ -32,46 +33,57 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor, t: Tenso
     B, T, H, D = q.shape
     w = relative.shape[2] - 1
     C = min(max(w, 1), T)
-    n = -(-T//C)
-    pad = lambda z: F.pad(z, (0, 0)*(z.ndim - 2) + (0, n*C - T)) if T < n*C else z
-    q = pad(q).view(B, n, C, H, D).transpose(2, 3)*D**-.5        # (B, n, H, C, D)
-    k, v = (pad(z).unfold(1, w + C, C) for z in (k, v))          # (B, n, H, D, w + C)
-    far = F.pad(q@relative, (0, C)).flatten(-2)[..., :C*(w + C)].view(B, n, H, C, w + C)
+    n = -(-T // C)
+    pad = lambda z: F.pad(z, (0, 0) * (z.ndim - 2) + (0, n * C - T)) if T < n * C else z
+    q = pad(q).view(B, n, C, H, D).transpose(2, 3) * D**-0.5  # (B, n, H, C, D)
+    k, v = (pad(z).unfold(1, w + C, C) for z in (k, v))  # (B, n, H, D, w + C)
+    far = F.pad(q @ relative, (0, C)).flatten(-2)[..., : C * (w + C)].view(B, n, H, C, w + C)
     distance = torch.arange(C, device=q.device)[:, None] + w - torch.arange(w + C, device=q.device)
     reach = pad(t[..., None]).view(B, n, 1, C, 1).clamp(max=w)
-    weights = (q@k + far).masked_fill((distance < 0) | (distance > reach), -torch.inf).softmax(-1)
-    return (weights@v.mT).transpose(2, 3).reshape(B, n*C, H, D)[:, :T]
+    weights = (q @ k + far).masked_fill((distance < 0) | (distance > reach), -torch.inf).softmax(-1)
+    return (weights @ v.mT).transpose(2, 3).reshape(B, n * C, H, D)[:, :T]
+
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #090cfc93
 class _Gate(nn.Module):
     "Join a branch y to x, as a GRU joins its input to its state."
+
     def __init__(self, width: int):
         super().__init__()
-        self.of_y, self.of_x = nn.Linear(width, 3*width, bias=False), nn.Linear(width, 2*width, bias=False)
-        self.of_kept, self.stay = nn.Linear(width, width, bias=False), nn.Parameter(torch.full((width,), 2.))
+        self.of_y, self.of_x = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, 2 * width, bias=False)
+        self.of_kept, self.stay = nn.Linear(width, width, bias=False), nn.Parameter(torch.full((width,), 2.0))
 
     def forward(self, x, y):
         (ry, zy, hy), (rx, zx) = self.of_y(y).chunk(3, -1), self.of_x(x).chunk(2, -1)
-        h = (hy + self.of_kept((ry + rx).sigmoid()*x)).tanh()
-        return x + (h - x)*(zy + zx - self.stay).sigmoid()
+        h = (hy + self.of_kept((ry + rx).sigmoid() * x)).tanh()
+        return x + (h - x) * (zy + zx - self.stay).sigmoid()
+
 
 class _Layer(nn.Module):
     "Attention and a feed-forward branch, each behind a LayerNorm and a gate."
+
     def __init__(self, width: int, window: int, n_heads: int):
         super().__init__()
-        self.n_heads, D = n_heads, width//n_heads
-        self.norm, self.query, self.key_value = nn.LayerNorm(width), nn.Linear(width, width), nn.Linear(width, 2*width)
-        self.relative, self.mix = nn.Parameter(torch.randn(n_heads, D, window + 1)*D**-.5), nn.Linear(width, width)
-        self.feed = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.n_heads, D = n_heads, width // n_heads
+        self.norm, self.query, self.key_value = (
+            nn.LayerNorm(width),
+            nn.Linear(width, width),
+            nn.Linear(width, 2 * width),
+        )
+        self.relative, self.mix = nn.Parameter(torch.randn(n_heads, D, window + 1) * D**-0.5), nn.Linear(width, width)
+        self.feed = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
         self.first, self.second = _Gate(width), _Gate(width)
 
     def forward(self, e, past, t):
-        seen = self.norm(torch.cat([past, e], 1))                # (B, w + T, width)
+        seen = self.norm(torch.cat([past, e], 1))  # (B, w + T, width)
         heads = lambda z: z.unflatten(-1, (self.n_heads, -1))
         k, v = self.key_value(seen).chunk(2, -1)
-        a = window_attention(heads(self.query(seen[:, past.shape[1]:])), heads(k), heads(v), self.relative, t)
+        a = window_attention(heads(self.query(seen[:, past.shape[1] :])), heads(k), heads(v), self.relative, t)
         e = self.first(e, self.mix(a.flatten(2)).relu())
         return self.second(e, self.feed(e))
+
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #cdc4ab27
 class GTrXL(Memory):
@@ -85,10 +97,13 @@ class GTrXL(Memory):
 
     Source: Parisotto et al. (2019), Stabilizing Transformers for Reinforcement Learning, section 3; smaller, see the page.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 64, n_layers: int = 1, n_heads: int = 4):
         super().__init__(n_in, n_hidden)
-        if n_heads < 1 or n_hidden % n_heads: raise ValueError(f"n_heads must divide n_hidden={n_hidden}, got {n_heads}")
-        if window < 1 or n_layers < 1: raise ValueError(f"window and n_layers must be at least 1, got {window} and {n_layers}")
+        if n_heads < 1 or n_hidden % n_heads:
+            raise ValueError(f"n_heads must divide n_hidden={n_hidden}, got {n_heads}")
+        if window < 1 or n_layers < 1:
+            raise ValueError(f"window and n_layers must be at least 1, got {window} and {n_layers}")
         self.n_hidden, self.window, self.n_layers, self.n_heads = n_hidden, window, n_layers, n_heads
         self.state_shapes = ((n_layers, window, n_hidden), ())
         self.embed = nn.Linear(n_in, n_hidden)
@@ -102,9 +117,11 @@ class GTrXL(Memory):
     def run(self, x, state, starts):
         (past, before), pasts = state, []
         t, after = clock(before, starts)
-        here = torch.arange(self.window - 1, -1, -1, device=x.device) <= t[:, -1:]         # (B, w): steps of the present episode
+        here = (
+            torch.arange(self.window - 1, -1, -1, device=x.device) <= t[:, -1:]
+        )  # (B, w): steps of the present episode
         e = self.embed(x)
         for layer, p in zip(self.layers, past.unbind(1)):
-            pasts.append(torch.where(here[..., None], torch.cat([p, e], 1)[:, -self.window:], 0))
+            pasts.append(torch.where(here[..., None], torch.cat([p, e], 1)[:, -self.window :], 0))
             e = layer(e, p, t)
         return e, (torch.stack(pasts, 1), after)

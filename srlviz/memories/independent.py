@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from .memory import Memory, precise
 
+
 # %% ../../nbs/04_memories/03_independent.ipynb #cffb827d
 def _ahead(y, b, u, h, starts):
     "Run y (B, T, H), W x and then what goes out, with b and u (H,), from h (B, H) before the first step, with starts (B, T)."
@@ -23,13 +24,15 @@ def _ahead(y, b, u, h, starts):
     for row in range(B):
         before[:] = h[row]
         for t in range(T):
-            if starts[row, t]: before[:] = zero
+            if starts[row, t]:
+                before[:] = zero
             now = y[row, t]
             for i in range(H):
-                v = now[i] + b[i] + u[i]*before[i]
+                v = now[i] + b[i] + u[i] * before[i]
                 v = zero if v < zero else v
                 now[i] = v
                 before[i] = v
+
 
 def _back(dy, y, u, h, starts, da, db, du, dh):
     "Fill da (B, T, H), the gradient of what came in, its sum db (H,), and du (H,) and dh (B, H), from dy (B, T, H)."
@@ -44,21 +47,28 @@ def _back(dy, y, u, h, starts, da, db, du, dh):
                 g = came[i] + back[i]
                 g = g if now[i] > zero else zero
                 out[i] = g
-                back[i] = g*u[i]
+                back[i] = g * u[i]
                 db[i] += g
-            if starts[b, t]: back[:] = zero
+            if starts[b, t]:
+                back[:] = zero
             else:
                 before = y[b, t - 1] if t else h[b]
-                for i in range(H): du[i] += out[i]*before[i]
+                for i in range(H):
+                    du[i] += out[i] * before[i]
         dh[b] = back
+
 
 # %% ../../nbs/04_memories/03_independent.ipynb #10f6d389
 @functools.cache
 def _native(function):
     "A function compiled by numba; cached on disk where that is possible."
     from numba import njit
-    try: return njit(cache=True)(function)
-    except RuntimeError: return njit(function)                   # numba found no folder that it may write to
+
+    try:
+        return njit(cache=True)(function)
+    except RuntimeError:
+        return njit(function)  # numba found no folder that it may write to
+
 
 class _Fused(torch.autograd.Function):
     "A layer by numba, float32 or float64 on the CPU."
@@ -75,10 +85,14 @@ class _Fused(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, dy):
         x, W, *rest = ctx.saved_tensors
-        da, db, du, dh = torch.empty_like(dy, memory_format=torch.contiguous_format), *(torch.empty_like(z) for z in (rest[1], *rest[1:3]))
+        da, db, du, dh = (
+            torch.empty_like(dy, memory_format=torch.contiguous_format),
+            *(torch.empty_like(z) for z in (rest[1], *rest[1:3])),
+        )
         _native(_back)(*(z.numpy() for z in (dy.contiguous(), *rest, da, db, du, dh)))
         flat = da.flatten(0, 1)
         return da @ W if ctx.needs_input_grad[0] else None, flat.t() @ x.flatten(0, 1), db, du, dh, None
+
 
 # %% ../../nbs/04_memories/03_independent.ipynb #1fb289fa
 def independent(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: Tensor) -> Tensor:
@@ -96,12 +110,14 @@ def independent(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: T
     -------
     (B, T, n_hidden), relu(W x_t + b + u*h_{t-1})
     """
-    if x.device.type == 'cpu' and x.dtype in (torch.float32, torch.float64): return _Fused.apply(x, W, b, u, h, starts)
+    if x.device.type == 'cpu' and x.dtype in (torch.float32, torch.float64):
+        return _Fused.apply(x, W, b, u, h, starts)
     ys = []
     for now, start in zip(F.linear(x, W, b).unbind(1), starts.unbind(1)):
-        h = torch.relu(now + u*torch.where(start[:, None], 0, h))
+        h = torch.relu(now + u * torch.where(start[:, None], 0, h))
         ys.append(h)
     return torch.stack(ys, 1)
+
 
 # %% ../../nbs/04_memories/03_independent.ipynb #396a19a7
 class _Limited(torch.autograd.Function):
@@ -115,8 +131,9 @@ class _Limited(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        u, = ctx.saved_tensors
-        return torch.where((u.abs() > ctx.limit) & (g*u < 0), 0, g), None
+        (u,) = ctx.saved_tensors
+        return torch.where((u.abs() > ctx.limit) & (g * u < 0), 0, g), None
+
 
 # %% ../../nbs/04_memories/03_independent.ipynb #abcad2f9
 class IndRNN(Memory):
@@ -129,18 +146,26 @@ class IndRNN(Memory):
 
     Source: Li et al. (2018), sections 3 and 4; popgym paper, appendix. One bias a layer where popgym's code has two, and no unused layer.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, max_steps: int = 1024):
-        if max_steps < 1: raise ValueError(f"max_steps must be at least 1, got {max_steps}")
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {max_steps}")
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.max_steps, self.state_shapes = n_hidden, max_steps, ((2, n_hidden),)
         self.layers = nn.ModuleList([nn.Linear(n_in, n_hidden), nn.Linear(n_hidden, n_hidden)])
         self.recurrent = nn.Parameter(torch.rand(2, n_hidden))
         with torch.no_grad():
-            for layer in self.layers: layer.bias += torch.rand(n_hidden)
+            for layer in self.layers:
+                layer.bias += torch.rand(n_hidden)
 
     def run(self, x, state, starts):
         kind = x.dtype
-        x, state, u, last = precise(x), precise(state), _Limited.apply(precise(self.recurrent), 2**(1/self.max_steps)), []
+        x, state, u, last = (
+            precise(x),
+            precise(state),
+            _Limited.apply(precise(self.recurrent), 2 ** (1 / self.max_steps)),
+            [],
+        )
         for i, layer in enumerate(self.layers):
             x = independent(x, precise(layer.weight), precise(layer.bias), u[i], state[:, i], starts)
             last.append(x[:, -1])

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .memory import Memory
 
+
 # %% ../../nbs/04_memories/04_lmu.ipynb #13cc9fba
 @functools.lru_cache(8)
 def legendre(order: int, theta: float) -> tuple[np.ndarray, np.ndarray]:
@@ -27,20 +28,23 @@ def legendre(order: int, theta: float) -> tuple[np.ndarray, np.ndarray]:
     Source: Voelker et al. (2019), equation 2; zero-order hold.
     """
     q = np.arange(order)
-    rate = (2*q[:, None] + 1)/theta
+    rate = (2 * q[:, None] + 1) / theta
     both = np.zeros((order + 1, order + 1))
-    both[:order, :order] = rate*np.where(q[:, None] < q, -1, (-1.)**(q[:, None] - q + 1))
-    both[:order, order:] = rate*(-1.)**q[:, None]
+    both[:order, :order] = rate * np.where(q[:, None] < q, -1, (-1.0) ** (q[:, None] - q + 1))
+    both[:order, order:] = rate * (-1.0) ** q[:, None]
     held = torch.linalg.matrix_exp(torch.from_numpy(both)).numpy()
     return held[:order, :order], held[:order, order]
+
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #8e151335
 def fading(A: np.ndarray) -> int | None:
     "After how many steps, in sixteens, a memory has forgotten (norm below 1e-7); None for more than 256."
     P = step = np.linalg.matrix_power(A, 16)
     for n in range(16, 257, 16):
-        if np.linalg.norm(P, 2) < 1e-7: return n
+        if np.linalg.norm(P, 2) < 1e-7:
+            return n
         P = P @ step
+
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #6526f657
 class _Steps(torch.autograd.Function):
@@ -49,14 +53,23 @@ class _Steps(torch.autograd.Function):
     X (T, B, H + 1) comes in, h (B, H) from before, W (H + n, H + 1), starts (T, B);
     gives h of all steps, (T, B, H), and the last n inputs of the memory, newest first, (B, n).
     """
+
     @staticmethod
     def forward(ctx, X, h, W, starts):
         T, B, H = len(X), *h.shape
-        S, Y, z, cuts = X.new_zeros(T + 1, B, len(W)), X.new_empty(T, B, H), X.new_empty(B, H + 1), starts.any(1).tolist()
+        S, Y, z, cuts = (
+            X.new_zeros(T + 1, B, len(W)),
+            X.new_empty(T, B, H),
+            X.new_empty(B, H + 1),
+            starts.any(1).tolist(),
+        )
         S[0, :, :H], bent, u = h, z[:, :H], z[:, H]
         after = zip(*(S[1:, :, part].unbind(0) for part in (slice(H), H, slice(H + 1, None))))
-        for x, s, start, cut, y, (new_h, new_u, old_u), older in zip(X.unbind(0), S.unbind(0), starts, cuts, Y.unbind(0), after, S[:, :, H:-1].unbind(0)):
-            if cut: s.masked_fill_(start[:, None], 0)
+        for x, s, start, cut, y, (new_h, new_u, old_u), older in zip(
+            X.unbind(0), S.unbind(0), starts, cuts, Y.unbind(0), after, S[:, :, H:-1].unbind(0)
+        ):
+            if cut:
+                s.masked_fill_(start[:, None], 0)
             torch.addmm(x, s, W, out=z)
             new_h.copy_(torch.tanh(bent, out=y))
             new_u.copy_(u)
@@ -71,17 +84,22 @@ class _Steps(torch.autograd.Function):
         S, Y, W, starts = ctx.saved_tensors
         T, B, H = dY.shape
         dZ, slope, back = dY.new_empty(T, B, H + 1), (1 - Y.square()).unbind(0), W.t().contiguous()
-        ds, parts = torch.cat([torch.zeros_like(Y[0]), du], 1), [part.unbind(0) for part in (dY, dZ, dZ[:, :, :H], dZ[:, :, H])]
+        ds, parts = (
+            torch.cat([torch.zeros_like(Y[0]), du], 1),
+            [part.unbind(0) for part in (dY, dZ, dZ[:, :, :H], dZ[:, :, H])],
+        )
         spare = torch.empty_like(ds)
         for k in reversed(range(T)):
             dy, dz, dh, du = (part[k] for part in parts)
             torch.add(dy, ds[:, :H], out=dh).mul_(slope[k])
             du.copy_(ds[:, H])
             torch.mm(dz, back, out=spare)
-            spare[:, H:-1] += ds[:, H + 1:]
+            spare[:, H:-1] += ds[:, H + 1 :]
             ds, spare = spare, ds
-            if ctx.cuts[k]: ds.masked_fill_(starts[k, :, None], 0)
+            if ctx.cuts[k]:
+                ds.masked_fill_(starts[k, :, None], 0)
         return dZ, ds[:, :H].clone(), S.flatten(0, 1).t() @ dZ.flatten(0, 1), None
+
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #13279cce
 class LMU(Memory):
@@ -95,38 +113,46 @@ class LMU(Memory):
 
     Source: Voelker et al. (2019), section 2; popgym paper, appendix.
     """
+
     def __init__(self, n_in: int, n_hidden: int = 256, order: int | None = None, theta: float = 64):
-        if not 0 < theta < float('inf'): raise ValueError(f"theta, the window's length in steps, must be positive and finite, got {theta}")
-        if order is not None and order < 1: raise ValueError(f"order, the number of polynomials, must be at least 1, got {order}")
+        if not 0 < theta < float('inf'):
+            raise ValueError(f"theta, the window's length in steps, must be positive and finite, got {theta}")
+        if order is not None and order < 1:
+            raise ValueError(f"order, the number of polynomials, must be at least 1, got {order}")
         super().__init__(n_in, n_hidden)
         self.n_hidden, self.order, self.theta = n_hidden, order, theta
         q = n_hidden if order is None else order
         self.state_shapes = (n_hidden,), (q,)
-        uniform = lambda n: nn.Parameter(torch.empty(n).uniform_(-(3/n)**.5, (3/n)**.5))
+        uniform = lambda n: nn.Parameter(torch.empty(n).uniform_(-((3 / n) ** 0.5), (3 / n) ** 0.5))
         normal = lambda n: nn.Parameter(nn.init.xavier_normal_(torch.empty(n_hidden, n)))
         self.e_x, self.e_h, self.e_m = uniform(n_in), uniform(n_hidden), nn.Parameter(torch.zeros(q))
         self.W_x, self.W_h, self.W_m = normal(n_in), normal(n_hidden), normal(q)
         A, B = legendre(q, float(theta))
         self.fades = fading(A)
         powers, pulse = [A], [B]
-        while len(pulse) < (self.fades or 16): pulse.append(A @ pulse[-1])
-        while 2**len(powers) < len(pulse): powers.append(powers[-1] @ powers[-1])
-        self.register_buffer('powers', torch.from_numpy(np.stack(powers)).float(), persistent=False)    # A, A^2, A^4, ...
-        self.register_buffer('pulse', torch.from_numpy(np.stack(pulse)).float(), persistent=False)      # B, AB, A^2 B, ...
+        while len(pulse) < (self.fades or 16):
+            pulse.append(A @ pulse[-1])
+        while 2 ** len(powers) < len(pulse):
+            powers.append(powers[-1] @ powers[-1])
+        self.register_buffer('powers', torch.from_numpy(np.stack(powers)).float(), persistent=False)  # A, A^2, A^4, ...
+        self.register_buffer('pulse', torch.from_numpy(np.stack(pulse)).float(), persistent=False)  # B, AB, A^2 B, ...
 
     @property
-    def A(self) -> Tensor: return self.powers[0]
+    def A(self) -> Tensor:
+        return self.powers[0]
 
     @property
-    def B(self) -> Tensor: return self.pulse[0]
+    def B(self) -> Tensor:
+        return self.pulse[0]
 
     def run(self, x, state, starts):
         (h, m), x, starts = state, x.transpose(0, 1), starts.t()
-        if len(x) < 8: return self._plain(x, h, m, starts)
-        enters = torch.cat([self.W_m @ self.B, self.B.new_ones(1)])                      # how u_t reaches [h_t, u_t]
-        wide = lambda W, e: torch.cat([W, W.new_zeros(len(W), 1)], 1) + e[:, None]*enters
-        X = x @ wide(self.W_x.t(), self.e_x)                                             # (T, B, n_hidden + 1)
-        read = wide((self.W_m @ self.A).t(), self.e_m)                                   # of the memory before a step
+        if len(x) < 8:
+            return self._plain(x, h, m, starts)
+        enters = torch.cat([self.W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
+        wide = lambda W, e: torch.cat([W, W.new_zeros(len(W), 1)], 1) + e[:, None] * enters
+        X = x @ wide(self.W_x.t(), self.e_x)  # (T, B, n_hidden + 1)
+        read = wide((self.W_m @ self.A).t(), self.e_m)  # of the memory before a step
         W, n, ys = torch.cat([wide(self.W_h.t(), self.e_h), self.pulse @ read]), len(X) if self.fades else 16, []
         for X, new in zip(X.split(n), starts.split(n)):
             X, m = self._carried(X, m, new, read)
@@ -140,15 +166,17 @@ class LMU(Memory):
         ys = []
         for x, start in zip(x, starts[:, :, None]):
             h, m = h.masked_fill(start, 0), m.masked_fill(start, 0)
-            m = m @ self.A.t() + (x @ self.e_x + h @ self.e_h + m @ self.e_m)[:, None]*self.B
+            m = m @ self.A.t() + (x @ self.e_x + h @ self.e_h + m @ self.e_m)[:, None] * self.B
             h = torch.tanh(x @ self.W_x.t() + h @ self.W_h.t() + m @ self.W_m.t())
             ys.append(h)
         return torch.stack(ys, 1), (h, m)
 
     def _carried(self, X, m, starts, read):
         "What m from before a piece adds to X, and what is left of it after the piece."
-        if not m.requires_grad and not bool(m.any()): return X, m
+        if not m.requires_grad and not bool(m.any()):
+            return X, m
         n, free = min(len(X), len(self.pulse)), m[None]
-        for power in self.powers[:(n - 1).bit_length()]: free = torch.cat([free, free @ power.t()])
-        free = free[:n]*~starts[:n].cumsum(0).bool()[:, :, None]                         # (n, B, order), before each step
+        for power in self.powers[: (n - 1).bit_length()]:
+            free = torch.cat([free, free @ power.t()])
+        free = free[:n] * ~starts[:n].cumsum(0).bool()[:, :, None]  # (n, B, order), before each step
         return torch.cat([X[:n] + free @ read, X[n:]]), free[-1] @ self.A.t() if n == len(X) else torch.zeros_like(m)

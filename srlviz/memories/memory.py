@@ -11,10 +11,12 @@ import abc, inspect, json, math
 import torch
 from torch import Tensor, nn
 
+
 # %% ../../nbs/04_memories/00_memory.ipynb #c8c3991e
 def leaves(state) -> list[Tensor]:
     "The tensors of a state, nested tuples flattened."
     return [t for s in state for t in leaves(s)] if isinstance(state, tuple) else [state]
+
 
 class Memory(nn.Module, abc.ABC):
     """A memory model.
@@ -24,10 +26,14 @@ class Memory(nn.Module, abc.ABC):
     n_in : width of the input
     n_out : width of the output
     """
-    state_shapes: tuple[tuple[int, ...], ...] = ()               # of one row of each tensor of the state
+
+    state_shapes: tuple[tuple[int, ...], ...] = ()  # of one row of each tensor of the state
 
     def __init__(self, n_in: int, n_out: int):
-        if not (n_in >= 1 and n_out >= 1): raise ValueError(f"{type(self).__name__} takes widths of at least 1, got {n_in} of the input and {n_out} of the output")
+        if not (n_in >= 1 and n_out >= 1):
+            raise ValueError(
+                f"{type(self).__name__} takes widths of at least 1, got {n_in} of the input and {n_out} of the output"
+            )
         super().__init__()
         self.n_in, self.n_out = n_in, n_out
 
@@ -40,7 +46,7 @@ class Memory(nn.Module, abc.ABC):
     @property
     def n_state(self) -> int:
         "How many numbers one row of the state holds."
-        return sum(t.numel()*(2 if t.is_complex() else 1) for t in leaves(self.initial_state(1)))
+        return sum(t.numel() * (2 if t.is_complex() else 1) for t in leaves(self.initial_state(1)))
 
     @abc.abstractmethod
     def run(self, x: Tensor, state, starts: Tensor):
@@ -65,16 +71,25 @@ class Memory(nn.Module, abc.ABC):
         ValueError : for wrong shapes, types or devices, an empty sequence, or an input that is not finite
         """
         name = type(self).__name__
-        if not isinstance(x, Tensor) or x.ndim != 3 or x.shape[2] != self.n_in: raise ValueError(f"{name} takes x (B, T, {self.n_in}), got {_what(x)}")
+        if not isinstance(x, Tensor) or x.ndim != 3 or x.shape[2] != self.n_in:
+            raise ValueError(f"{name} takes x (B, T, {self.n_in}), got {_what(x)}")
         B, T, _ = x.shape
-        if B == 0 or T == 0: raise ValueError(f"{name} takes at least one row and one step, got x {tuple(x.shape)}")
+        if B == 0 or T == 0:
+            raise ValueError(f"{name} takes at least one row and one step, got x {tuple(x.shape)}")
         kind = next(self.parameters(), x).dtype
-        if not x.is_floating_point() or (x.dtype != kind and not torch.is_autocast_enabled(x.device.type)): raise ValueError(f"{name} has weights of {kind}, got x of {x.dtype}; use x.to({kind}), or convert the model")
-        if state is None: state = self.initial_state(B)
-        if starts is None: starts = torch.zeros(B, T, dtype=torch.bool, device=x.device)
-        if not isinstance(starts, Tensor) or starts.shape != (B, T) or starts.dtype != torch.bool: raise ValueError(f"{name} takes starts ({B}, {T}) of torch.bool, got {_what(starts)}")
+        if not x.is_floating_point() or (x.dtype != kind and not torch.is_autocast_enabled(x.device.type)):
+            raise ValueError(
+                f"{name} has weights of {kind}, got x of {x.dtype}; use x.to({kind}), or convert the model"
+            )
+        if state is None:
+            state = self.initial_state(B)
+        if starts is None:
+            starts = torch.zeros(B, T, dtype=torch.bool, device=x.device)
+        if not isinstance(starts, Tensor) or starts.shape != (B, T) or starts.dtype != torch.bool:
+            raise ValueError(f"{name} takes starts ({B}, {T}) of torch.bool, got {_what(starts)}")
         self._check_state(state, x)
-        if starts.device != x.device: raise ValueError(f"starts are on {starts.device}, x on {x.device}")
+        if starts.device != x.device:
+            raise ValueError(f"starts are on {starts.device}, x on {x.device}")
         if not math.isfinite(x.detach().sum().item()) and not bool(x.isfinite().all()):
             row, step, _ = (~x.isfinite()).nonzero()[0].tolist()
             raise ValueError(f"x is not finite, first in row {row} at step {step}")
@@ -83,11 +98,19 @@ class Memory(nn.Module, abc.ABC):
     def _check_state(self, state, x: Tensor):
         "A ValueError says how a state differs from `initial_state(B)`."
         want, have = leaves(self.initial_state(1)), leaves(state) if isinstance(state, (tuple, Tensor)) else []
-        if len(want) != len(have) or not all(isinstance(h, Tensor) for h in have): raise ValueError(f"the state of {type(self).__name__} has {len(want)} tensors, got {_what(state)}; begin with initial_state({len(x)})")
+        if len(want) != len(have) or not all(isinstance(h, Tensor) for h in have):
+            raise ValueError(
+                f"the state of {type(self).__name__} has {len(want)} tensors, got {_what(state)}; begin with initial_state({len(x)})"
+            )
         for w, h in zip(want, have):
-            if h.shape != (len(x), *w.shape[1:]): raise ValueError(f"a state of {type(self).__name__} for {len(x)} rows has shape {(len(x), *w.shape[1:])}, got {tuple(h.shape)}")
-            if h.device != x.device: raise ValueError(f"the state is on {h.device}, x on {x.device}")
-            if h.dtype != w.dtype and not torch.is_autocast_enabled(x.device.type): raise ValueError(f"a state of {type(self).__name__} is of {w.dtype}, got {h.dtype}")
+            if h.shape != (len(x), *w.shape[1:]):
+                raise ValueError(
+                    f"a state of {type(self).__name__} for {len(x)} rows has shape {(len(x), *w.shape[1:])}, got {tuple(h.shape)}"
+                )
+            if h.device != x.device:
+                raise ValueError(f"the state is on {h.device}, x on {x.device}")
+            if h.dtype != w.dtype and not torch.is_autocast_enabled(x.device.type):
+                raise ValueError(f"a state of {type(self).__name__} is of {w.dtype}, got {h.dtype}")
 
     # a configuration travels with the weights, as bytes, which every safe format holds
 
@@ -99,9 +122,11 @@ class Memory(nn.Module, abc.ABC):
         "Name and configuration as JSON; numbers may be NumPy's."
         return json.dumps([type(self).__name__, self.config()], default=lambda v: v.item())
 
-    def get_extra_state(self) -> Tensor: return torch.frombuffer(bytearray(self._told().encode()), dtype=torch.uint8)
+    def get_extra_state(self) -> Tensor:
+        return torch.frombuffer(bytearray(self._told().encode()), dtype=torch.uint8)
 
-    def set_extra_state(self, state: Tensor): pass                # looked at before any weight is taken
+    def set_extra_state(self, state: Tensor):
+        pass  # looked at before any weight is taken
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         for key, x in state_dict.items():
@@ -109,29 +134,41 @@ class Memory(nn.Module, abc.ABC):
                 raise ValueError(f"the weights {key!r} hold NaN")
         if (extra := state_dict.get(prefix + '_extra_state')) is not None:
             (name, config), (_, mine) = _configuration(extra, type(self).__name__), json.loads(self._told())
-            if name != type(self).__name__: raise ValueError(f"these are weights of {name}, not of {type(self).__name__}")
-            if differ := [f"{k}={config.get(k)!r} there, {mine.get(k)!r} here" for k in {**mine, **config} if config.get(k) != mine.get(k)]:
+            if name != type(self).__name__:
+                raise ValueError(f"these are weights of {name}, not of {type(self).__name__}")
+            if differ := [
+                f"{k}={config.get(k)!r} there, {mine.get(k)!r} here"
+                for k in {**mine, **config}
+                if config.get(k) != mine.get(k)
+            ]:
                 raise ValueError(f"these are weights of another {name}: {'; '.join(differ)}")
         super()._load_from_state_dict(state_dict, prefix, *args)
+
 
 def _configuration(extra, of: str) -> tuple[str, dict]:
     "Name and configuration that travel with weights; they may be anybody's."
     try:
         name, config = json.loads(extra.cpu().numpy().tobytes())
-        if isinstance(name, str) and isinstance(config, dict): return name, config
+        if isinstance(name, str) and isinstance(config, dict):
+            return name, config
         problem = f'got {name!r:.80} and {config!r:.80}'
-    except Exception as e: problem = f'{type(e).__name__}: {e}'
+    except Exception as e:
+        problem = f'{type(e).__name__}: {e}'
     raise ValueError(f"the configuration in these weights for {of} is not that of a memory ({problem:.200})")
+
 
 def _what(x) -> str:
     "What came, for an error."
-    if isinstance(x, Tensor): return f"{tuple(x.shape)} of {x.dtype}"
+    if isinstance(x, Tensor):
+        return f"{tuple(x.shape)} of {x.dtype}"
     return f"{len(x)} of {type(x).__name__}" if isinstance(x, (tuple, list)) else type(x).__name__
+
 
 # %% ../../nbs/04_memories/00_memory.ipynb #9075877b
 def precise(x: Tensor) -> Tensor:
     """Give a tensor in float32 at least: sums over many steps want more than bfloat16."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
 
 def clock(before: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     """Count the steps of episodes.
@@ -148,6 +185,6 @@ def clock(before: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     """
     T = starts.shape[1]
     i = torch.arange(T, device=starts.device).expand_as(starts)
-    begun = torch.where(starts, i, -1).cummax(1).values          # (B, T) the last start so far, -1 before any
+    begun = torch.where(starts, i, -1).cummax(1).values  # (B, T) the last start so far, -1 before any
     t = torch.where(begun < 0, before[:, None].long() + i, i - begun)
     return t, (t[:, -1] + 1).to(before.dtype)

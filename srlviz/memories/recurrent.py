@@ -11,14 +11,16 @@ from torch import nn
 
 from .memory import Memory, leaves
 
+
 # %% ../../nbs/04_memories/02_recurrent.ipynb #58a34a0c
 class _Torch(Memory):
     "A recurrent layer of torch, `kind`, as a memory."
+
     kind: type[nn.RNNBase]
 
     def __init__(self, n_in: int, n_hidden: int = 256):
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.state_shapes = n_hidden, ((n_hidden,),)*(2 if self.kind is nn.LSTM else 1)
+        self.n_hidden, self.state_shapes = n_hidden, ((n_hidden,),) * (2 if self.kind is nn.LSTM else 1)
         self.layer = self.kind(n_in, n_hidden, batch_first=True)
 
     def run(self, x, state, starts):
@@ -30,6 +32,7 @@ class _Torch(Memory):
             ys.append(y)
         return torch.cat(ys, 1), states[0] if len(states) == 1 else tuple(states)
 
+
 class Elman(_Torch):
     """Elman's network: one tanh layer that sees its own last output.
 
@@ -39,7 +42,9 @@ class Elman(_Torch):
 
     Source: Elman (1990), Finding structure in time; popgym paper, appendix.
     """
+
     kind = nn.RNN
+
 
 class GRU(_Torch):
     """Gated recurrent unit, one layer.
@@ -50,7 +55,9 @@ class GRU(_Torch):
 
     Source: Cho et al. (2014), with torch's place for the reset gate; popgym paper, appendix.
     """
+
     kind = nn.GRU
+
 
 class LSTM(_Torch):
     """Long short-term memory, one layer; its state is (h, c).
@@ -61,4 +68,5 @@ class LSTM(_Torch):
 
     Source: Hochreiter and Schmidhuber (1997); popgym paper, appendix.
     """
+
     kind = nn.LSTM

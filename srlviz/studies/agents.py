@@ -22,18 +22,32 @@ from ..encoders.frames import FrameCNN
 from ..encoders.ppo_features import AGENT_FILE, agent_file, read_agent
 from ..envs.atari import SCREEN, action_names, game_name, rom_name, rom_path
 
+
 # %% ../../nbs/09_studies/03_agents.ipynb #b67801d1
 def atari_envs(game: str, num_envs: int = 8, num_threads: int = 1):
     """Make batched environments of a game: (B, 1, 210, 160) uint8, an action held for 4 frames, whole games, rewards unclipped."""
     from ale_py.vector_env import AtariVectorEnv
-    rom_path(game)                                                 # says what to install, if it is not there
-    return AtariVectorEnv(rom_name(game), num_envs, num_threads=num_threads, img_height=SCREEN[0], img_width=SCREEN[1], stack_num=1, reward_clipping=False)
+
+    rom_path(game)  # says what to install, if it is not there
+    return AtariVectorEnv(
+        rom_name(game),
+        num_envs,
+        num_threads=num_threads,
+        img_height=SCREEN[0],
+        img_width=SCREEN[1],
+        stack_num=1,
+        reward_clipping=False,
+    )
+
 
 class ScreenCNN(FrameCNN):
     """The base of an Atari agent: a `FrameCNN` that takes gray screens as (B, H, W), (B, 1, H, W) or (B, H, W, 1)."""
+
     def forward(self, screens: torch.Tensor) -> torch.Tensor:
-        if tuple(n for n in screens.shape[1:] if n != 1) != self.size: raise ValueError(f"screens of shape {tuple(screens.shape[1:])} for an agent that sees {self.size}")
+        if tuple(n for n in screens.shape[1:] if n != 1) != self.size:
+            raise ValueError(f"screens of shape {tuple(screens.shape[1:])} for an agent that sees {self.size}")
         return super().forward(screens.reshape(-1, *self.size, 1))
+
 
 # %% ../../nbs/09_studies/03_agents.ipynb #bb1ab39b
 class AtariAgent:
@@ -41,41 +55,90 @@ class AtariAgent:
 
     about : game, n_actions, size, n_codes, shrink, steps, seed, ppo (arguments), games and mean_return (of the last 100; None before the first) in training and, once measured, `played`
     """
-    def __init__(self, network: ActorCritic, about: dict, history: pd.DataFrame|None = None): self.network, self.about, self.history_ = network, about, history
-    def __repr__(self): return f"AtariAgent({', '.join(f'{k}={v!r}' for k, v in self.about.items() if not isinstance(v, dict))})"
+
+    def __init__(self, network: ActorCritic, about: dict, history: pd.DataFrame | None = None):
+        self.network, self.about, self.history_ = network, about, history
+
+    def __repr__(self):
+        return f"AtariAgent({', '.join(f'{k}={v!r}' for k, v in self.about.items() if not isinstance(v, dict))})"
 
     def policy(self, greedy: bool = False) -> NetworkPolicy:
         """Give its policy, for `record_atari`, `epsilon_greedy` and `play_games`: (frame (210, 160), generator) -> action, in float32 on the CPU."""
-        policy = NetworkPolicy(self.network, self.about['n_actions'], greedy, self.about['game'], game=self.about['game'], obs_shape=tuple(self.about['size']))
+        policy = NetworkPolicy(
+            self.network,
+            self.about['n_actions'],
+            greedy,
+            self.about['game'],
+            game=self.about['game'],
+            obs_shape=tuple(self.about['size']),
+        )
         policy.network.base.bfloat16 = False
         return policy
 
     def measure(self, games: int = 10, seed: int = 0, progress: bool = True) -> pd.DataFrame:
         """Play whole games against the random policy's; give one row for each of the two, and keep the agent's in `about['played']`: games, mean_return, std (over games), least, most."""
-        def row(policy): r = play_games(self.about['game'], policy, games, seed, progress)['reward']; return dict(games=games, mean_return=float(r.mean()), std=float(r.std(ddof=0)), least=float(r.min()), most=float(r.max()))
+
+        def row(policy):
+            r = play_games(self.about['game'], policy, games, seed, progress)['reward']
+            return dict(
+                games=games,
+                mean_return=float(r.mean()),
+                std=float(r.std(ddof=0)),
+                least=float(r.min()),
+                most=float(r.max()),
+            )
+
         table = pd.DataFrame({'agent': row(self.policy()), 'random': row('random')}).T
         self.about['played'] = {k: table.loc[k].to_dict() for k in table.index}
         return table
 
-    def save(self, path: str|Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write weights (float16) and `about` to a file."""
-        save_weights(path, dict(about=self.about, network={k: v.half().cpu().contiguous() for k, v in self.network.state_dict().items()}), AGENT_FILE)
+        save_weights(
+            path,
+            dict(
+                about=self.about, network={k: v.half().cpu().contiguous() for k, v in self.network.state_dict().items()}
+            ),
+            AGENT_FILE,
+        )
+
 
 # %% ../../nbs/09_studies/03_agents.ipynb #f7d87d26
 def _network(about, seed=0, half=False):
-    with seeded(seed): return ActorCritic(ScreenCNN(about['n_codes'], 1, tuple(about['size']), bfloat16=half, shrink=about['shrink']), about['n_codes'], about['n_actions'])
+    with seeded(seed):
+        return ActorCritic(
+            ScreenCNN(about['n_codes'], 1, tuple(about['size']), bfloat16=half, shrink=about['shrink']),
+            about['n_codes'],
+            about['n_actions'],
+        )
 
-def load_agent(path: str|Path|None = None) -> AtariAgent:
+
+def load_agent(path: str | Path | None = None) -> AtariAgent:
     """Load an agent that was saved; by default the small one of Freeway that comes with the package."""
     about, weights = read_agent(path)
-    network = _network(about)                                  # no larger than the file: read_agent has compared them
-    with reading(agent_file(path), 'the file of an agent'): network.load_state_dict(weights)
+    network = _network(about)  # no larger than the file: read_agent has compared them
+    with reading(agent_file(path), 'the file of an agent'):
+        network.load_state_dict(weights)
     return AtariAgent(network.eval(), about)
+
 
 # %% ../../nbs/09_studies/03_agents.ipynb #29ef1516
 ATARI_PPO = dict(clip_reward=True, life_loss=True, learning_rate=1e-3)
 
-def train_agent(game: str, steps: int = 1_000_000, out: str|Path|None = None, seed: int = 0, *, shrink: int = 2, n_codes: int = 256, ppo: Mapping|None = None, device: str = 'auto', precision: str = 'auto', progress: bool = True) -> AtariAgent:
+
+def train_agent(
+    game: str,
+    steps: int = 1_000_000,
+    out: str | Path | None = None,
+    seed: int = 0,
+    *,
+    shrink: int = 2,
+    n_codes: int = 256,
+    ppo: Mapping | None = None,
+    device: str = 'auto',
+    precision: str = 'auto',
+    progress: bool = True,
+) -> AtariAgent:
     """Train an agent on a game by PPO.
 
     Parameters
@@ -93,26 +156,51 @@ def train_agent(game: str, steps: int = 1_000_000, out: str|Path|None = None, se
     ValueError : unknown game or argument, or a folder with another run
     """
     game, device = game_name(game), pick_device(device)
-    if precision not in ('auto', 'float32', 'bfloat16'): raise ValueError(f"precision is 'auto', 'float32' or 'bfloat16'; got {precision!r}")
+    if precision not in ('auto', 'float32', 'bfloat16'):
+        raise ValueError(f"precision is 'auto', 'float32' or 'bfloat16'; got {precision!r}")
     for name in ppo or {}:
-        if name not in PPOConfig.__dataclass_fields__ or name in ('total_steps', 'seed'): raise unknown('argument of PPO', name, [f for f in PPOConfig.__dataclass_fields__ if f not in ('total_steps', 'seed')])
+        if name not in PPOConfig.__dataclass_fields__ or name in ('total_steps', 'seed'):
+            raise unknown(
+                'argument of PPO', name, [f for f in PPOConfig.__dataclass_fields__ if f not in ('total_steps', 'seed')]
+            )
     config = PPOConfig(total_steps=steps, seed=seed, **(ATARI_PPO | dict(ppo or {})))
     half = precision == 'bfloat16' or precision == 'auto' and native_bfloat16(device)
     about = dict(game=game, n_actions=len(action_names(game)), size=list(SCREEN), n_codes=n_codes, shrink=shrink)
     out = make_folder(out) if out is not None else None
     envs = atari_envs(game, config.num_envs, config.num_threads)
-    try: learner = PPO(envs, _network(about, seed, half), config, device=str(device), checkpoint=out/'checkpoint.pt' if out else None, about=about | dict(precision='bfloat16' if half else 'float32')).learn(progress)
-    finally: envs.close()
+    try:
+        learner = PPO(
+            envs,
+            _network(about, seed, half),
+            config,
+            device=str(device),
+            checkpoint=out / 'checkpoint.pt' if out else None,
+            about=about | dict(precision='bfloat16' if half else 'float32'),
+        ).learn(progress)
+    finally:
+        envs.close()
     history = learner.history_
-    about |= dict(steps=int(history['steps'].iloc[-1]), seed=seed, ppo=asdict(config), games=(games := int(history['games'].iloc[-1])), mean_return=float(history['mean_return'].iloc[-1]) if games else None)
-    agent = AtariAgent(learner.network.cpu().half().float(), about, history)                        # what a file holds of it, so that it plays the same when it is loaded
-    if out: _keep(agent, out)
+    about |= dict(
+        steps=int(history['steps'].iloc[-1]),
+        seed=seed,
+        ppo=asdict(config),
+        games=(games := int(history['games'].iloc[-1])),
+        mean_return=float(history['mean_return'].iloc[-1]) if games else None,
+    )
+    agent = AtariAgent(
+        learner.network.cpu().half().float(), about, history
+    )  # what a file holds of it, so that it plays the same when it is loaded
+    if out:
+        _keep(agent, out)
     return agent
+
 
 def _keep(agent, out):
     "Write agent and history, unless they are there: then take over what was measured of it"
-    path = out/'agent.pt'
-    if path.is_file() and (there := load_agent(path)).policy().identity == agent.policy().identity: agent.about = there.about
+    path = out / 'agent.pt'
+    if path.is_file() and (there := load_agent(path)).policy().identity == agent.policy().identity:
+        agent.about = there.about
     else:
         agent.save(path)
-        with atomic_path(out/'history.csv') as p: agent.history_.to_csv(p, index=False)
+        with atomic_path(out / 'history.csv') as p:
+            agent.history_.to_csv(p, index=False)

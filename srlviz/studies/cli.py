@@ -13,13 +13,19 @@ from pathlib import Path
 from .notebooks import list_studies, study_path, study_table, visible
 from .run import StudyError, run_study, summary
 
+
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
 def _choices() -> list[str]:
     "What there is to choose from; imports torch, so not before it is asked for"
     from srlviz.core.protocols import catalog
     from srlviz.envs.atari import GAMES
     from srlviz.studies.probing import method_name
-    return ['methods: ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))), 'games:   ' + ', '.join(GAMES)]
+
+    return [
+        'methods: ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))),
+        'games:   ' + ', '.join(GAMES),
+    ]
+
 
 def _lines(name: str, rows) -> list[str]:
     "What is known of one study. All of it is the notebook's word, so the terminal gets no more than text."
@@ -29,6 +35,7 @@ def _lines(name: str, rows) -> list[str]:
     kinds = [said(f'{t} = {d!r}') for t, d in zip(rows['type'], rows['default'])]
     wide, mid = max(map(len, names), default=0), min(max(map(len, kinds), default=0), 60)
     return lines + [f"  {p:{wide}}  {k:{mid}}  {said(h)}".rstrip() for p, k, h in zip(names, kinds, rows['help'])]
+
 
 def listing(folder: Path | None = None, study: str | None = None, on_fault: Callable[[str], None] | None = None) -> str:
     """Write the studies with their parameters, types, defaults and meanings as text to read.
@@ -41,102 +48,174 @@ def listing(folder: Path | None = None, study: str | None = None, on_fault: Call
     """
     table = list_studies(folder, on_fault) if study is None else study_table([study_path(study, folder)])
     lines = [line for name, rows in table.groupby('study', sort=False) for line in _lines(name, rows)]
-    if study is None and lines: lines += ['', *_choices()]
-    if lines: lines += ['', f"run one:  srlviz run {visible(table['study'].iloc[0])} -p NAME VALUE ... --out DIR"]
+    if study is None and lines:
+        lines += ['', *_choices()]
+    if lines:
+        lines += ['', f"run one:  srlviz run {visible(table['study'].iloc[0])} -p NAME VALUE ... --out DIR"]
     return '\n'.join(lines[1:] or ['no studies found'])
+
 
 # %% ../../nbs/09_studies/01_cli.ipynb #e05083f3
 _RUN = 'run a study: an executed notebook and a page that needs no network'
 _TRUST = '''. To run a notebook is to run code, with all that you may do on this machine: run only what you trust
 ("srlviz list" reads notebooks and runs nothing). A file in --out that is no result of the study is never replaced.'''
 
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser('srlviz', description='Does this vector know the state of the world?')
     from srlviz import __version__
+
     parser.add_argument('--version', action='version', version=f'srlviz {__version__}')
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     listed = commands.add_parser('list', help='show the studies and their parameters')
     listed.add_argument('study', nargs='?', help='only this one')
     run = commands.add_parser('run', help=_RUN, description=_RUN.capitalize() + _TRUST)
     run.add_argument('study', help='its name (srlviz list), or the path of a notebook')
-    run.add_argument('-p', dest='parameters', nargs=2, action='append', default=[], metavar=('NAME', 'VALUE'), help='set a parameter; may be repeated; lists as a,b,c')
+    run.add_argument(
+        '-p',
+        dest='parameters',
+        nargs=2,
+        action='append',
+        default=[],
+        metavar=('NAME', 'VALUE'),
+        help='set a parameter; may be repeated; lists as a,b,c',
+    )
     run.add_argument('--out', help='folder of the results (runs/STUDY); a second run there resumes')
-    for p in listed, run: p.add_argument('--studies', type=Path, metavar='DIR', help='a folder of studies of your own')
+    for p in listed, run:
+        p.add_argument('--studies', type=Path, metavar='DIR', help='a folder of studies of your own')
     _landings_parser(commands)
     return parser
 
+
 def _landings_parser(commands) -> None:
     about = 'fly, film and store approaches (JSBSim with our avionics, not X-Plane), or check a set of them'
-    fly = commands.add_parser('landings', help=about, description=about[0].upper() + about[1:] + '. Exit status: 0 all is well, 1 a set has faults, 2 refused or not possible, 130 stopped.')
-    fly.add_argument('--out', required=True, metavar='DIR', help='folder of the set; one that was begun goes on where it was, and of a finished one lost films are made again')
+    fly = commands.add_parser(
+        'landings',
+        help=about,
+        description=about[0].upper()
+        + about[1:]
+        + '. Exit status: 0 all is well, 1 a set has faults, 2 refused or not possible, 130 stopped.',
+    )
+    fly.add_argument(
+        '--out',
+        required=True,
+        metavar='DIR',
+        help='folder of the set; one that was begun goes on where it was, and of a finished one lost films are made again',
+    )
     what = fly.add_mutually_exclusive_group(required=True)
     what.add_argument('--flights', type=int, metavar='N', help='how many to fly')
     what.add_argument('--verify', action='store_true', help='check a set and list all faults')
     fly.add_argument('--workers', type=int, default=1, metavar='N', help='processes, about 0.7 GB each (1)')
     fly.add_argument('--seed', type=int, default=0, metavar='N', help='same seed, same set (0)')
-    fly.add_argument('--no-camera', dest='camera', action='store_false', help='sensors only, about fifteen times as fast')
+    fly.add_argument(
+        '--no-camera', dest='camera', action='store_false', help='sensors only, about fifteen times as fast'
+    )
     fly.add_argument('--size', type=int, default=256, metavar='PIXELS', help='height and width of the frames (256)')
-    fly.add_argument('--distance', type=float, metavar='NM', help='begin all flights this far before the runway, in nautical miles (3 to 5)')
-    fly.add_argument('--runways', metavar='CSV', help="runways.csv of OurAirports (by default runways of ours at real airports)")
+    fly.add_argument(
+        '--distance',
+        type=float,
+        metavar='NM',
+        help='begin all flights this far before the runway, in nautical miles (3 to 5)',
+    )
+    fly.add_argument(
+        '--runways', metavar='CSV', help="runways.csv of OurAirports (by default runways of ours at real airports)"
+    )
+
 
 # %% ../../nbs/09_studies/01_cli.ipynb #3feb274e
 def _run(args) -> None:
     "Run one study; print what it sums up and where the results lie."
     twice = [n for i, (n, _) in enumerate(args.parameters) if n in dict(args.parameters[:i])]
-    if twice: raise ValueError(f"parameter {twice[0]} is given twice")
-    done = run_study(args.study, {name: value.removeprefix(' ') for name, value in args.parameters}, args.out, folder=args.studies)
-    if text := summary(done): print(f'\n{text}\n')
+    if twice:
+        raise ValueError(f"parameter {twice[0]} is given twice")
+    done = run_study(
+        args.study, {name: value.removeprefix(' ') for name, value in args.parameters}, args.out, folder=args.studies
+    )
+    if text := summary(done):
+        print(f'\n{text}\n')
     print(f"notebook  {visible(done)}\npage      {visible(done.with_suffix('.html'))}")
+
 
 def _list(args) -> int:
     "List the studies; 1 if one cannot be read, and the others are listed."
     faults = []
     print(listing(args.studies, args.study, faults.append))
-    for f in faults: _complain(f)
+    for f in faults:
+        _complain(f)
     return int(bool(faults))
 
-def _complain(e: object) -> None: print(f'srlviz: {visible(e, lines=True)}', file=sys.stderr)
+
+def _complain(e: object) -> None:
+    print(f'srlviz: {visible(e, lines=True)}', file=sys.stderr)
+
 
 def _metres(miles: float) -> float:
     "A distance in nautical miles, checked here so that an error is about what was typed"
     from srlviz.envs.approach import LIMITS, NM
+
     low, high, _ = LIMITS['distance']
-    if not low <= miles*NM <= high: raise ValueError(f"--distance must be from {-(-100*low//NM)/100:g} to {100*high//NM/100:g} nautical miles ({low} to {high} m); got {miles:g} ({miles*NM:.0f} m)")
-    return miles*NM
+    if not low <= miles * NM <= high:
+        raise ValueError(
+            f"--distance must be from {-(-100 * low // NM) / 100:g} to {100 * high // NM / 100:g} nautical miles ({low} to {high} m); got {miles:g} ({miles * NM:.0f} m)"
+        )
+    return miles * NM
+
 
 def _landings(args) -> int:
     "Make a set of flights, or check one; 1 if it has faults."
     from srlviz.data.landing import flight_table, generate_flights, read_flights, verify_flights
+
     if args.verify:
         faults = verify_flights(args.out, progress=True)
-        for f in faults.itertuples(): print(visible(f"{f.file}{f' ({f.flight})' if f.flight else ''}: {f.fault}"))
-        if not len(faults): print(f'{args.out} is sound: {len(read_flights(args.out))} flights, every file as it was written')
+        for f in faults.itertuples():
+            print(visible(f"{f.file}{f' ({f.flight})' if f.flight else ''}: {f.fault}"))
+        if not len(faults):
+            print(f'{args.out} is sound: {len(read_flights(args.out))} flights, every file as it was written')
         return int(bool(len(faults)))
-    if not 1 <= args.flights <= 1_000_000: raise ValueError(f"--flights must be from 1 to 1000000; got {args.flights}")
+    if not 1 <= args.flights <= 1_000_000:
+        raise ValueError(f"--flights must be from 1 to 1000000; got {args.flights}")
     given = {} if args.distance is None else dict(distance=_metres(args.distance))
     if args.runways:
         from srlviz.envs.runways import Runways
+
         given['runways'] = Runways.from_ourairports(args.runways)
-    flights = generate_flights(args.out, args.flights, args.seed, workers=args.workers, camera=args.camera, size=args.size, **given)
+    flights = generate_flights(
+        args.out, args.flights, args.seed, workers=args.workers, camera=args.camera, size=args.size, **given
+    )
     outcomes = flight_table(flights)['outcome'].value_counts()
     size = sum(p.stat().st_size for p in Path(args.out).rglob('*') if p.is_file())
-    print(f"{len(flights)} flights ({', '.join(f'{n} {k}' for k, n in outcomes.items())}), {flights.n_steps:,} rows, {size/1e6:,.0f} MB in {args.out}")
+    print(
+        f"{len(flights)} flights ({', '.join(f'{n} {k}' for k, n in outcomes.items())}), {flights.n_steps:,} rows, {size / 1e6:,.0f} MB in {args.out}"
+    )
     return 0
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     for i, word in enumerate(argv[:-2]):
-        if word == '-p' and argv[i+2].startswith('-'): argv[i+2] = ' ' + argv[i+2]               # -p bias -1e-3: a value, not an option
+        if word == '-p' and argv[i + 2].startswith('-'):
+            argv[i + 2] = ' ' + argv[i + 2]  # -p bias -1e-3: a value, not an option
     args = _parser().parse_args(argv)
     try:
-        if args.command == 'list': return _list(args)
-        elif args.command == 'landings': return _landings(args)
-        else: _run(args)
+        if args.command == 'list':
+            return _list(args)
+        elif args.command == 'landings':
+            return _landings(args)
+        else:
+            _run(args)
         return 0
-    except (ValueError, OSError) as e: _complain(e); return 2
-    except StudyError as e: _complain(e); return 1
-    except KeyboardInterrupt: print('\nsrlviz: stopped; results so far are kept', file=sys.stderr); return 130
+    except (ValueError, OSError) as e:
+        _complain(e)
+        return 2
+    except StudyError as e:
+        _complain(e)
+        return 1
+    except KeyboardInterrupt:
+        print('\nsrlviz: stopped; results so far are kept', file=sys.stderr)
+        return 130
+
 
 # %% ../../nbs/09_studies/01_cli.ipynb #d5c29ad0
-if __name__ == '__main__' and '__file__' in globals(): sys.exit(main())
+if __name__ == '__main__' and '__file__' in globals():
+    sys.exit(main())

@@ -17,9 +17,12 @@ from ..envs.atari import CATEGORIES, GAMES, annotations, game_name
 from ..figures.style import pretty
 
 # %% ../../nbs/09_studies/04_tables.ipynb #8c4636c0
-SHORT = dict(zip(CATEGORIES, ('agent loc.', 'small object loc.', 'other loc.', 'score, clock, lives, display', 'misc.')))
+SHORT = dict(
+    zip(CATEGORIES, ('agent loc.', 'small object loc.', 'other loc.', 'score, clock, lives, display', 'misc.'))
+)
 
-def variable_counts(version: str = 'paper', kept: Mapping[str, Sequence[str]]|None = None) -> pd.DataFrame:
+
+def variable_counts(version: str = 'paper', kept: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
     """Count the labelled variables of each game and category (the paper's Table 1).
 
     Parameters
@@ -33,34 +36,63 @@ def variable_counts(version: str = 'paper', kept: Mapping[str, Sequence[str]]|No
     """
     table = annotations(version)
     table = table[table['game'].isin(GAMES)]
-    counts = table.assign(category=table['category'].str.split('|')).explode('category').groupby(['game', 'category']).size().unstack(fill_value=0)
-    counts = counts.reindex(index=GAMES, columns=CATEGORIES, fill_value=0).rename(columns=SHORT).assign(all=table.groupby('game').size())
+    counts = (
+        table.assign(category=table['category'].str.split('|'))
+        .explode('category')
+        .groupby(['game', 'category'])
+        .size()
+        .unstack(fill_value=0)
+    )
+    counts = (
+        counts.reindex(index=GAMES, columns=CATEGORIES, fill_value=0)
+        .rename(columns=SHORT)
+        .assign(all=table.groupby('game').size())
+    )
     counts.loc['total'] = counts.sum()
-    if kept is not None: counts['kept'] = pd.Series({game_name(g): len(v) for g, v in kept.items()}).reindex(counts.index)
+    if kept is not None:
+        counts['kept'] = pd.Series({game_name(g): len(v) for g, v in kept.items()}).reindex(counts.index)
     return counts.astype('Int64')
+
 
 # %% ../../nbs/09_studies/04_tables.ipynb #23767641
 @dataclass(frozen=True)
 class PaperTable:
     """What a table of the paper holds: rows are 'game', 'category' or 'variable', methods in its order, on frames of a random agent or of PPO."""
+
     title: str
     rows: str
     methods: tuple[str, ...]
     metric: str = 'f1'
     data: str = 'random'
 
-_ALL, _ABLATIONS = ('majority', 'random_cnn', 'vae', 'pixel_pred', 'cpc', 'st_dim', 'supervised'), ('static_dim', 'jsd_st_dim', 'global_t_dim', 'st_dim')
-TABLES = {2: PaperTable('F1 of each game', 'game', _ALL), 3: PaperTable('F1 of each category', 'category', _ALL),
-          4: PaperTable('F1 of the variables of Boxing', 'variable', ('vae', 'pixel_pred', 'cpc', 'global_t_dim', 'st_dim')),
-          6: PaperTable('F1 of each game, frames collected by PPO', 'game', _ALL, data='ppo'), 7: PaperTable('F1 of each category, frames collected by PPO', 'category', _ALL, data='ppo'),
-          8: PaperTable('F1 of each game, ablations of ST-DIM', 'game', _ABLATIONS), 9: PaperTable('F1 of each category, ablations of ST-DIM', 'category', _ABLATIONS),
-          10: PaperTable('F1 of each game, features of the PPO agent itself', 'game', ('majority', 'random_cnn', 'ppo_features'), data='ppo'),
-          11: PaperTable('Accuracy of each game', 'game', _ALL, 'accuracy'), 12: PaperTable('Accuracy of each category', 'category', _ALL, 'accuracy')}
+
+_ALL, _ABLATIONS = (
+    ('majority', 'random_cnn', 'vae', 'pixel_pred', 'cpc', 'st_dim', 'supervised'),
+    ('static_dim', 'jsd_st_dim', 'global_t_dim', 'st_dim'),
+)
+TABLES = {
+    2: PaperTable('F1 of each game', 'game', _ALL),
+    3: PaperTable('F1 of each category', 'category', _ALL),
+    4: PaperTable('F1 of the variables of Boxing', 'variable', ('vae', 'pixel_pred', 'cpc', 'global_t_dim', 'st_dim')),
+    6: PaperTable('F1 of each game, frames collected by PPO', 'game', _ALL, data='ppo'),
+    7: PaperTable('F1 of each category, frames collected by PPO', 'category', _ALL, data='ppo'),
+    8: PaperTable('F1 of each game, ablations of ST-DIM', 'game', _ABLATIONS),
+    9: PaperTable('F1 of each category, ablations of ST-DIM', 'category', _ABLATIONS),
+    10: PaperTable(
+        'F1 of each game, features of the PPO agent itself',
+        'game',
+        ('majority', 'random_cnn', 'ppo_features'),
+        data='ppo',
+    ),
+    11: PaperTable('Accuracy of each game', 'game', _ALL, 'accuracy'),
+    12: PaperTable('Accuracy of each category', 'category', _ALL, 'accuracy'),
+}
 
 # %% ../../nbs/09_studies/04_tables.ipynb #b54210bd
 COLUMNS = ('paper', 'ours', 'ours std.')
 
-def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str]|None = None) -> pd.DataFrame:
+
+def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None = None) -> pd.DataFrame:
     """Lay out a table of the Atari paper with ours beside it.
 
     Parameters
@@ -77,52 +109,92 @@ def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str]|None = N
     ------
     ValueError : no such table, or a game that is none
     """
-    if number not in TABLES: raise unknown('table', number, TABLES)
+    if number not in TABLES:
+        raise unknown('table', number, TABLES)
     t, suffix = TABLES[number], ' · ppo data' if TABLES[number].data == 'ppo' else ''
-    if not (scores['source'] == 'paper').any(): scores = merge_scores(scores, paper_scores('atari'))
+    if not (scores['source'] == 'paper').any():
+        scores = merge_scores(scores, paper_scores('atari'))
     rows = scores[(scores['study'] == 'atari') & (scores['metric'] == t.metric)]
-    found = {(m, c): _column(rows, source, m + ending) for m in t.methods for c, source, ending in zip(COLUMNS, ('paper', 'srlviz', 'srlviz'), (suffix, suffix, ' · standardized' + suffix))}
-    if number == 10: found['majority', 'paper'] = found['majority', 'paper'] | _column(rows, 'paper', 'majority' + suffix + ' · table 10')       # MsPacman is .07 in Table 6 and .06 here
-    games = [game_name(g) for g in games] if games is not None else [g for g in GAMES if any((g, 'mean', 'all') in v for (_, c), v in found.items() if c != 'paper')]
+    found = {
+        (m, c): _column(rows, source, m + ending)
+        for m in t.methods
+        for c, source, ending in zip(
+            COLUMNS, ('paper', 'srlviz', 'srlviz'), (suffix, suffix, ' · standardized' + suffix)
+        )
+    }
+    if number == 10:
+        found['majority', 'paper'] = found['majority', 'paper'] | _column(
+            rows, 'paper', 'majority' + suffix + ' · table 10'
+        )  # MsPacman is .07 in Table 6 and .06 here
+    games = (
+        [game_name(g) for g in games]
+        if games is not None
+        else [g for g in GAMES if any((g, 'mean', 'all') in v for (_, c), v in found.items() if c != 'paper')]
+    )
     lay = dict(game=_by_game, category=_by_category, variable=_by_variable)[t.rows]
     table = pd.DataFrame({k: lay(v, games, k[1] == 'paper') for k, v in found.items()})
     table = table.loc[:, [k for k in table if k[1] == 'paper' or any((g, 'mean', 'all') in found[k] for g in games)]]
-    if number == 6: table = _returns(scores, table)
+    if number == 6:
+        table = _returns(scores, table)
     return table.rename_axis(t.rows).rename_axis(columns=['method', 'source'])
+
 
 def _column(rows, source, method) -> dict:
     "(task, target, group) -> value, mean over seeds"
     rows = rows[(rows['source'] == source) & (rows['method'] == method)]
     return rows.groupby(['task', 'target', 'group'])['value'].mean().to_dict()
 
+
 def _returns(scores, table):
     "Put in front what the agents earned"
     for source in ('srlviz', 'paper'):
-        earned = scores[(scores['source'] == source) & (scores['metric'] == 'mean_reward')].groupby('task')['value'].mean()
-        if len(earned): table.insert(0, ('return of the agent', dict(paper='paper', srlviz='ours')[source]), earned.reindex(table.index))
+        earned = (
+            scores[(scores['source'] == source) & (scores['metric'] == 'mean_reward')].groupby('task')['value'].mean()
+        )
+        if len(earned):
+            table.insert(
+                0, ('return of the agent', dict(paper='paper', srlviz='ours')[source]), earned.reindex(table.index)
+            )
     return table
+
 
 def _by_game(values, games, paper):
     column = pd.Series({g: values.get((g, 'mean', 'all')) for g in games}, dtype=float)
     printed = values.get(('all', 'mean', 'all')) if paper and set(games) == set(GAMES) else None
-    column[f"mean of {len(games)} game{'s' if len(games) != 1 else ''}"] = printed if printed is not None else column.mean(skipna=False)
+    column[f"mean of {len(games)} game{'s' if len(games) != 1 else ''}"] = (
+        printed if printed is not None else column.mean(skipna=False)
+    )
     return column
+
 
 def _by_category(values, games, paper):
     def mean(c):
-        if paper: return values.get(('all', 'mean', c))
+        if paper:
+            return values.get(('all', 'mean', c))
         return pd.Series([values[g, 'mean', c] for g in games if (g, 'mean', c) in values], dtype=float).mean()
+
     there = len(GAMES) if paper and values else sum((g, 'mean', 'all') in values for g in games)
     return pd.Series({SHORT[c]: mean(c) for c in CATEGORIES} | {'games': there or None}, dtype=float)
 
+
 def _by_variable(values, games, paper):
     names = annotations('paper', 'boxing')['variable']
-    return pd.Series({v: next((x for (task, target, _), x in values.items() if task == 'boxing' and target == v), None) for v in names} | {'mean of categories': values.get(('boxing', 'mean', 'all'))}, dtype=float)
+    return pd.Series(
+        {
+            v: next((x for (task, target, _), x in values.items() if task == 'boxing' and target == v), None)
+            for v in names
+        }
+        | {'mean of categories': values.get(('boxing', 'mean', 'all'))},
+        dtype=float,
+    )
+
 
 # %% ../../nbs/09_studies/04_tables.ipynb #251283f8
 def show_table(table: pd.DataFrame) -> pd.DataFrame:
     """Give a table as text to read: two digits, nothing where there is nothing, methods as people call them."""
-    if not isinstance(table.columns, pd.MultiIndex): return table.map(lambda x: '' if pd.isna(x) else f'{x}').rename_axis(index=None, columns=None)
+    if not isinstance(table.columns, pd.MultiIndex):
+        return table.map(lambda x: '' if pd.isna(x) else f'{x}').rename_axis(index=None, columns=None)
     text = table.map(lambda x: '' if pd.isna(x) else f'{x:.2f}')
-    if 'games' in text.index: text.loc['games'] = table.loc['games'].map(lambda x: '' if pd.isna(x) else f'{x:.0f}')
+    if 'games' in text.index:
+        text.loc['games'] = table.loc['games'].map(lambda x: '' if pd.isna(x) else f'{x:.0f}')
     return text.rename(columns=pretty, level=0).rename_axis(index=None, columns=[None, None])

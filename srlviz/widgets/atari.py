@@ -17,7 +17,15 @@ from markupsafe import Markup
 from ..core.protocols import unknown
 from ..core.recordings import Recording
 from ..core.scores import check_scores
-from ..figures.games import CONDITIONINGS, pick_scores, plot_categories, plot_conditioning, plot_games_heatmap, plot_rank_change, read_method
+from srlviz.figures.games import (
+    CONDITIONINGS,
+    pick_scores,
+    plot_categories,
+    plot_conditioning,
+    plot_games_heatmap,
+    plot_rank_change,
+    read_method,
+)
 from ..figures.probe import game_title
 from ..figures.style import MUTED, pretty, style
 from .frames import FrameBrowser
@@ -32,12 +40,22 @@ NO_FRAMES = Markup('''To see frames, give the dashboard a function from a game t
     return None, recording                      # or {method: linear_probe(...)} and the recording it speaks of
 AtariDashboard(scores, open_game)</pre>''')
 
+
 def _blank(words: str) -> go.Figure:
     """Draw nothing, and say why."""
     fig = go.Figure(layout=dict(height=70, xaxis_visible=False, yaxis_visible=False, margin=dict(t=8, b=8)))
-    return style(fig.add_annotation(text=words, x=0, y=.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED))
+    return style(
+        fig.add_annotation(
+            text=words, x=0, y=0.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED
+        )
+    )
 
-def _menu(description, options, width='300px'): return W.Dropdown(options=options, description=description, layout=dict(width=width), style=dict(description_width='70px'))
+
+def _menu(description, options, width='300px'):
+    return W.Dropdown(
+        options=options, description=description, layout=dict(width=width), style=dict(description_width='70px')
+    )
+
 
 # %% ../../nbs/08_widgets/03_atari.ipynb #e1af1cab
 class GameScores(W.VBox):
@@ -50,6 +68,7 @@ class GameScores(W.VBox):
 
     Traits: view ('scores', 'conditioning', 'ranks'), metric, conditioning ('raw', 'standardized', 'both'), data ('random', 'ppo'), game ('all' for the mean over games), method (of ours, as in the scores; '' where there is none).
     """
+
     view, metric, conditioning, data = (traitlets.Unicode(v) for v in ('scores', 'f1', 'both', 'random'))
     game, method = traitlets.Unicode('all'), traitlets.Unicode('')
 
@@ -57,85 +76,134 @@ class GameScores(W.VBox):
         super().__init__()
         scores = check_scores(scores)
         scores = scores[(scores['study'] == 'atari') & scores['metric'].isin(['f1', 'accuracy', 'f1_macro'])]
-        if not len(scores): raise ValueError("the table holds no F1 and no accuracy of the atari study")
+        if not len(scores):
+            raise ValueError("the table holds no F1 and no accuracy of the atari study")
         self.scores, self.paper, self._quiet = scores, paper, True
         self.views, self.conditionings = list(VIEWS), list(CONDITIONINGS)
         self.metrics = sorted(scores['metric'].unique(), key=['f1', 'accuracy', 'f1_macro'].index)
-        self.datas = sorted({read_method(m).data for m in scores[scores['source'] != 'paper']['method']} or {'random'}, key=['random', 'ppo'].index)
+        self.datas = sorted(
+            {read_method(m).data for m in scores[scores['source'] != 'paper']['method']} or {'random'},
+            key=['random', 'ppo'].index,
+        )
         self.games = ['all', *sorted(set(scores['task']) - {'all'}, key=game_title)]
-        words = dict(random='random agent', ppo='PPO agent', raw='raw codes', standardized='standardized codes', both='both')
-        self._menus = dict(view=_menu('Show', [(VIEWS[v], v) for v in self.views]), metric=_menu('Metric', [(pretty(m), m) for m in self.metrics], '230px'), conditioning=_menu('Probes on', [(words[c], c) for c in self.conditionings], '250px'),
-                           data=_menu('Frames of', [(words[d], d) for d in self.datas], '240px'), game=_menu('Game', [('all games (mean)', 'all')] + [(game_title(g), g) for g in self.games[1:]]))
+        words = dict(
+            random='random agent', ppo='PPO agent', raw='raw codes', standardized='standardized codes', both='both'
+        )
+        self._menus = dict(
+            view=_menu('Show', [(VIEWS[v], v) for v in self.views]),
+            metric=_menu('Metric', [(pretty(m), m) for m in self.metrics], '230px'),
+            conditioning=_menu('Probes on', [(words[c], c) for c in self.conditionings], '250px'),
+            data=_menu('Frames of', [(words[d], d) for d in self.datas], '240px'),
+            game=_menu('Game', [('all games (mean)', 'all')] + [(game_title(g), g) for g in self.games[1:]]),
+        )
         self._menus['data'].layout.display = '' if len(self.datas) > 1 else 'none'
-        self.heat = PlotView(label='scores of games and methods; the menu Game chooses the same rows', config=dict(modeBarButtons=[['toImage']]))
+        self.heat = PlotView(
+            label='scores of games and methods; the menu Game chooses the same rows',
+            config=dict(modeBarButtons=[['toImage']]),
+        )
         self.categories = PlotView(label='scores by category', config=dict(displayModeBar=False))
-        if 'data' not in chosen: chosen['data'] = self.datas[0]
-        if 'metric' not in chosen: chosen['metric'] = self.metrics[0]
-        for name, value in chosen.items(): setattr(self, name, value)
-        for name, menu in self._menus.items(): traitlets.link((self, name), (menu, 'value'))
+        if 'data' not in chosen:
+            chosen['data'] = self.datas[0]
+        if 'metric' not in chosen:
+            chosen['metric'] = self.metrics[0]
+        for name, value in chosen.items():
+            setattr(self, name, value)
+        for name, menu in self._menus.items():
+            traitlets.link((self, name), (menu, 'value'))
         self._quiet = False
-        self._keep_method(); self._draw()
+        self._keep_method()
+        self._draw()
         self.heat.observe(self._on_click, 'clicked')
-        top = W.HBox([self._menus[n] for n in ('view', 'metric', 'conditioning', 'data')], layout=dict(flex_flow='row wrap'))
+        top = W.HBox(
+            [self._menus[n] for n in ('view', 'metric', 'conditioning', 'data')], layout=dict(flex_flow='row wrap')
+        )
         self.children = [top, self.heat, self._menus['game'], self.categories]
 
     @property
-    def picked(self) -> dict: return dict(conditioning=self.conditioning, data=self.data, paper=self.paper)
+    def picked(self) -> dict:
+        return dict(conditioning=self.conditioning, data=self.data, paper=self.paper)
 
     @property
     def methods(self) -> list[str]:
         """Our methods of this choice, as named in the scores; [''] if there are none."""
         rows = pick_scores(self.scores, **self.picked)
-        return list(dict.fromkeys(rows[(rows['source'] != 'paper') & (rows['metric'] == self.metric)]['method'])) or ['']
+        return list(dict.fromkeys(rows[(rows['source'] != 'paper') & (rows['metric'] == self.metric)]['method'])) or [
+            ''
+        ]
 
     @traitlets.validate('view', 'metric', 'conditioning', 'data', 'game', 'method')
     def _is_there(self, proposal):
         name, value = proposal['trait'].name, proposal['value']
-        if value not in (choices := getattr(self, name + 's')): raise traitlets.TraitError(str(unknown(name, value, choices)))
+        if value not in (choices := getattr(self, name + 's')):
+            raise traitlets.TraitError(str(unknown(name, value, choices)))
         return value
 
     @traitlets.observe('view', 'metric', 'conditioning', 'data', 'game', 'method')
     def _on_choice(self, change):
-        if self._quiet: return
-        if change['name'] in ('metric', 'conditioning', 'data'): self._keep_method()
+        if self._quiet:
+            return
+        if change['name'] in ('metric', 'conditioning', 'data'):
+            self._keep_method()
         self._draw()
 
     def _keep_method(self):
         """After a change of conditioning or data, stay with the same encoder."""
-        if self.method in (methods := self.methods): return
+        if self.method in (methods := self.methods):
+            return
         was, self._quiet = read_method(self.method).name or 'st_dim', True
-        try: self.method = next((m for m in methods if read_method(m).name == was), methods[-1])
-        finally: self._quiet = False
+        try:
+            self.method = next((m for m in methods if read_method(m).name == was), methods[-1])
+        finally:
+            self._quiet = False
 
     def _on_click(self, change):
         game, source, method = [*(change['new'].get('data') or []), '', '', ''][:3]
-        if game not in self.games: return
+        if game not in self.games:
+            return
         self._quiet = True
-        try: self.method = method if source != 'paper' and method in self.methods else self.method
-        finally: self._quiet = False
-        if game == self.game: self._draw()
-        else: self.game = game
+        try:
+            self.method = method if source != 'paper' and method in self.methods else self.method
+        finally:
+            self._quiet = False
+        if game == self.game:
+            self._draw()
+        else:
+            self.game = game
 
-    def _draw(self): self.heat.figure, self.categories.figure = self.figures()
+    def _draw(self):
+        self.heat.figure, self.categories.figure = self.figures()
 
     def top_figure(self) -> go.Figure:
         """Draw the games."""
         rest = dict(metric=self.metric, data=self.data)
-        if self.view == 'conditioning': return plot_conditioning(self.scores, **rest)
-        if self.view == 'ranks': return plot_rank_change(self.scores, game=None if self.game == 'all' else self.game, **rest)
-        return plot_games_heatmap(self.scores, games=self.games[1:], selected=None if self.game == 'all' else (self.game, self.method), metric=self.metric, **self.picked)
+        if self.view == 'conditioning':
+            return plot_conditioning(self.scores, **rest)
+        if self.view == 'ranks':
+            return plot_rank_change(self.scores, game=None if self.game == 'all' else self.game, **rest)
+        return plot_games_heatmap(
+            self.scores,
+            games=self.games[1:],
+            selected=None if self.game == 'all' else (self.game, self.method),
+            metric=self.metric,
+            **self.picked,
+        )
 
     def category_figure(self) -> go.Figure:
         """Draw the categories of the chosen game, or of the mean over games."""
-        return plot_categories(self.scores, metric=self.metric, game=None if self.game == 'all' else self.game, **self.picked)
+        return plot_categories(
+            self.scores, metric=self.metric, game=None if self.game == 'all' else self.game, **self.picked
+        )
 
     def figures(self) -> list[go.Figure]:
         """Draw both; where there is nothing to draw, a figure that says why."""
         made = []
         for draw in (self.top_figure, self.category_figure):
-            try: made.append(draw())
-            except ValueError as e: made.append(_blank(str(e)))
+            try:
+                made.append(draw())
+            except ValueError as e:
+                made.append(_blank(str(e)))
         return made
+
 
 # %% ../../nbs/08_widgets/03_atari.ipynb #8ed67aa0
 class AtariDashboard(StaticForm, W.VBox):
@@ -153,19 +221,46 @@ class AtariDashboard(StaticForm, W.VBox):
     Traits: view, metric, conditioning, data, game, method as in `GameScores`; variable ('' while none is chosen).
     `probe` is the ProbeHeatmap of the chosen game or None, `browser` the frame browser or None, `error` the last error of `open_game` or None.
     """
-    view, metric, conditioning, data, game, method, variable = (traitlets.Unicode(v) for v in ('scores', 'f1', 'both', 'random', 'all', '', ''))
+
+    view, metric, conditioning, data, game, method, variable = (
+        traitlets.Unicode(v) for v in ('scores', 'f1', 'both', 'random', 'all', '', '')
+    )
     probe, frames, error = None, None, None
 
-    def __init__(self, scores: pd.DataFrame, open_game: Callable[[str], tuple[Mapping | None, Recording]] | None = None, *, view: str = 'scores', metric: str | None = None, conditioning: str = 'both', data: str | None = None, game: str = 'all', method: str | None = None, variable: str = '', paper: list[str] | None = None, marks='auto', interactive: bool | None = None):
+    def __init__(
+        self,
+        scores: pd.DataFrame,
+        open_game: Callable[[str], tuple[Mapping | None, Recording]] | None = None,
+        *,
+        view: str = 'scores',
+        metric: str | None = None,
+        conditioning: str = 'both',
+        data: str | None = None,
+        game: str = 'all',
+        method: str | None = None,
+        variable: str = '',
+        paper: list[str] | None = None,
+        marks='auto',
+        interactive: bool | None = None,
+    ):
         super().__init__()
-        self.interactive, self.open_game, self._marks, self._opened, self._quiet = is_interactive(interactive), open_game, marks, None, True
+        self.interactive, self.open_game, self._marks, self._opened, self._quiet = (
+            is_interactive(interactive),
+            open_game,
+            marks,
+            None,
+            True,
+        )
         chosen = dict(view=view, metric=metric, conditioning=conditioning, data=data, game=game, method=method)
         self.top = GameScores(scores, paper, **{k: v for k, v in chosen.items() if v is not None})
-        for name in chosen: traitlets.link((self.top, name), (self, name))
+        for name in chosen:
+            traitlets.link((self.top, name), (self, name))
         self.top.observe(self._on_game, ['conditioning', 'data', 'game'])
         self.top.observe(self._on_column, ['metric', 'method'])
         self.status = Words()
-        self._open = W.Button(description='Open frames', layout=dict(width='auto', align_self='flex-start', display='none'))
+        self._open = W.Button(
+            description='Open frames', layout=dict(width='auto', align_self='flex-start', display='none')
+        )
         self.status.add_class('srlviz-status')
         self._middle, self._bottom = W.VBox(), W.VBox()
         self._open.on_click(lambda _: self.open_frames())
@@ -176,30 +271,41 @@ class AtariDashboard(StaticForm, W.VBox):
         self.variable = variable
 
     @property
-    def browser(self): return self.frames or (self.probe and self.probe.browser)
+    def browser(self):
+        return self.frames or (self.probe and self.probe.browser)
 
     @traitlets.validate('variable')
     def _is_variable(self, proposal):
         choices = self.probe.variables if self.probe else []
-        if proposal['value'] not in ('', *choices): raise traitlets.TraitError(str(unknown('variable', proposal['value'], choices)) + ('' if self.probe else '; choose a game first'))
+        if proposal['value'] not in ('', *choices):
+            raise traitlets.TraitError(
+                str(unknown('variable', proposal['value'], choices)) + ('' if self.probe else '; choose a game first')
+            )
         return proposal['value']
 
     @traitlets.validate('view', 'metric', 'conditioning', 'data', 'game', 'method')
     def _is_there(self, proposal):
         name, value = proposal['trait'].name, proposal['value']
-        if value not in (choices := getattr(self.top, name + 's')): raise traitlets.TraitError(str(unknown(name, value, choices)))
+        if value not in (choices := getattr(self.top, name + 's')):
+            raise traitlets.TraitError(str(unknown(name, value, choices)))
         return value
 
-    def _on_game(self, change): self._load_game(keep=change['name'] != 'game')
+    def _on_game(self, change):
+        self._load_game(keep=change['name'] != 'game')
+
     def _on_column(self, change):
-        if self.probe and change['new'] in getattr(self.probe, change['name'] + 's'): setattr(self.probe, change['name'], change['new'])
+        if self.probe and change['new'] in getattr(self.probe, change['name'] + 's'):
+            setattr(self.probe, change['name'], change['new'])
 
     @traitlets.observe('variable')
     def _on_variable(self, change):
-        if self._quiet or not change['new']: return
+        if self._quiet or not change['new']:
+            return
         self.probe.variable = change['new']
-        if self._opened and self._opened[0] == self.game: self._follow()
-        else: self.open_frames()
+        if self._opened and self._opened[0] == self.game:
+            self._follow()
+        else:
+            self.open_frames()
 
     def _load_game(self, keep: bool = False):
         """Show the variables of the chosen game; with `keep` the frames that are open stay."""
@@ -207,46 +313,75 @@ class AtariDashboard(StaticForm, W.VBox):
         self._quiet = True
         try:
             self.variable, self.probe, self.frames = '', self._make_probe(), None
-            if self.probe and variable in self.probe.variables: self.variable = self.probe.variable = variable
-        finally: self._quiet = False
-        if self._opened and self._opened[0] != self.game: self._opened = None
+            if self.probe and variable in self.probe.variables:
+                self.variable = self.probe.variable = variable
+        finally:
+            self._quiet = False
+        if self._opened and self._opened[0] != self.game:
+            self._opened = None
         self._bottom.children = []
         self._middle.children = [self.probe] if self.probe else []
         self._open.layout.display = '' if self.probe and self.open_game and not self._opened else 'none'
         self.status.say(self._hint())
-        if self.probe and self._opened: self._show()
+        if self.probe and self._opened:
+            self._show()
 
     def _make_probe(self) -> ProbeHeatmap | None:
         """Make the heat map of the variables of the chosen game, or None where ours has no scores of them."""
-        if self.game == 'all': return None
+        if self.game == 'all':
+            return None
         rows = pick_scores(self.top.scores, **self.top.picked)
         rows = rows[rows['task'] == self.game]
-        theirs, ours = ([m for m in rows.loc[(rows['source'] == 'paper') == paper, 'method'].unique()] for paper in (True, False))
-        try: probe = ProbeHeatmap(rows, game=self.game, metric=self.metric, method=self.method if self.method in ours else None, marks=self._marks, paper=theirs, interactive=True)
-        except ValueError: return None
+        theirs, ours = (
+            [m for m in rows.loc[(rows['source'] == 'paper') == paper, 'method'].unique()] for paper in (True, False)
+        )
+        try:
+            probe = ProbeHeatmap(
+                rows,
+                game=self.game,
+                metric=self.metric,
+                method=self.method if self.method in ours else None,
+                marks=self._marks,
+                paper=theirs,
+                interactive=True,
+            )
+        except ValueError:
+            return None
         probe._menus['metric'].layout.display = 'none'
-        for name in ('variable', 'method'): probe.observe(self._on_probe, name)
+        for name in ('variable', 'method'):
+            probe.observe(self._on_probe, name)
         probe.heat.observe(self._on_cell, 'clicked')
         return probe
 
     def _on_probe(self, change):
-        if self._quiet: return
-        if change['name'] == 'method' and change['new'] in self.top.methods: self.method = change['new']
-        if change['name'] == 'variable': self.variable = change['new']
+        if self._quiet:
+            return
+        if change['name'] == 'method' and change['new'] in self.top.methods:
+            self.method = change['new']
+        if change['name'] == 'variable':
+            self.variable = change['new']
 
     def _on_cell(self, change):
         """Open the frames of the cell that was framed from the start: pressing it changes no trait."""
         group, target, source, _ = [*(change['new'].get('data') or []), '', '', '', ''][:4]
-        if not self.variable and target in self.probe.variables and source != 'paper': self.variable = target
+        if not self.variable and target in self.probe.variables and source != 'paper':
+            self.variable = target
 
     def _hint(self):
-        if self.game == 'all': return 'Press a game, or choose one in the menu Game, to see its variables.'
-        if not self.probe: return f'There is no score of a single variable of {game_title(self.game)} for this choice; the paper prints none.'
-        return 'Press the cell of a variable, or choose one in the menu Variable, to open its frames.' if self.open_game else NO_FRAMES
+        if self.game == 'all':
+            return 'Press a game, or choose one in the menu Game, to see its variables.'
+        if not self.probe:
+            return f'There is no score of a single variable of {game_title(self.game)} for this choice; the paper prints none.'
+        return (
+            'Press the cell of a variable, or choose one in the menu Variable, to open its frames.'
+            if self.open_game
+            else NO_FRAMES
+        )
 
     def open_frames(self):
         """Ask `open_game` for the chosen game and show what it gives; an error stands in the status line and in `error`."""
-        if not self.probe or not self.open_game: return self.status.say(self._hint())
+        if not self.probe or not self.open_game:
+            return self.status.say(self._hint())
         title, self.error = game_title(self.game), None
         self.status.say(f'Opening {title} ... this may take a while.', busy=True)
         self._open.disabled = True
@@ -254,37 +389,44 @@ class AtariDashboard(StaticForm, W.VBox):
             results, recording = self.open_game(self.game)
             self._opened = self.game, results, recording
             self._show()
-        except Exception as e:                                                  # whatever the reader's function does, the page must say it
+        except Exception as e:  # whatever the reader's function does, the page must say it
             self.error, self._opened = e, None
             failed = Markup('<b>{} could not be opened.</b> {}: {} (The error is kept in <code>.error</code>.)')
             self.status.say(failed.format(title, type(e).__name__, e))
-        finally: self._open.disabled = False
+        finally:
+            self._open.disabled = False
         self._open.layout.display = 'none' if self._opened else ''
 
     def _show(self):
         """Show frames: where the probe is wrong, or, without results, the recording."""
         _, results, recording = self._opened
-        if results: self.probe.give(results, recording)
+        if results:
+            self.probe.give(results, recording)
         else:
             self.frames = FrameBrowser(recording, marks=self._marks, interactive=True)
             self._bottom.children = [self.frames]
         if not self.variable:
             self._quiet = True
-            try: self.variable = self.probe.variable
-            finally: self._quiet = False
+            try:
+                self.variable = self.probe.variable
+            finally:
+                self._quiet = False
         self._follow()
 
     def _follow(self):
         """Turn to the chosen variable in what is open."""
-        if not self.frames: return self.status.say()       # the ProbeHeatmap follows by itself, and says what it shows
+        if not self.frames:
+            return self.status.say()  # the ProbeHeatmap follows by itself, and says what it shows
         known = self.variable in set(self.frames.factor_table['name'])
-        if known: self.frames.factor = self.variable
+        if known:
+            self.frames.factor = self.variable
         frames = f'{game_title(self.game)}: frames, and {self.variable} over time. No probe was given with them, '
         frames += 'so nothing is marked as wrong.'
         names = ', '.join(self.frames.factor_table['name'][:8])
         self.status.say(frames if known else f'The recording does not know {self.variable}; its factors: {names}.')
 
-    def __repr__(self): return f"AtariDashboard(metric={self.metric!r}, conditioning={self.conditioning!r}, game={self.game!r}, method={self.method!r}, variable={self.variable!r})"
+    def __repr__(self):
+        return f"AtariDashboard(metric={self.metric!r}, conditioning={self.conditioning!r}, game={self.game!r}, method={self.method!r}, variable={self.variable!r})"
 
     def figure(self) -> go.Figure:
         """Draw the static form: the games."""
@@ -293,6 +435,12 @@ class AtariDashboard(StaticForm, W.VBox):
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: games, categories, raw against standardized, and what is open of the chosen game."""
         made = self.top.figures()
-        try: made += [plot_conditioning(self.top.scores, metric=self.metric, data=self.data)] if self.view != 'conditioning' else []
-        except ValueError: pass                                                # only one of the two was measured
+        try:
+            made += (
+                [plot_conditioning(self.top.scores, metric=self.metric, data=self.data)]
+                if self.view != 'conditioning'
+                else []
+            )
+        except ValueError:
+            pass  # only one of the two was measured
         return made + (self.probe.figures() if self.probe else []) + ([self.frames.figure()] if self.frames else [])

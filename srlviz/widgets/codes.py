@@ -23,14 +23,19 @@ from ..figures.codes import factor_differences, patch, plot_loss_map, plot_neigh
 from ..figures.style import method_color, pretty
 from .views import FramePicker, FramePlayer, PlotView, StaticForm, Words, busy, is_interactive
 
+
 # %% ../../nbs/08_widgets/05_codes.ipynb #d43dd09c
 def draw_pairs(recording: Recording, n: int, seed: int = 0) -> list[tuple[int, int]]:
     """Draw n different pairs of frames: (episode, t) of the second, t >= 1; all of them, where there are fewer."""
     last = np.cumsum(np.maximum(recording.lengths - 1, 0))
-    if not len(last) or last[-1] < 2: raise ValueError(f"a map needs at least two pairs of neighbouring frames; {recording.name or 'the recording'} has {recording.n_steps} frames in {len(recording)} episodes")
+    if not len(last) or last[-1] < 2:
+        raise ValueError(
+            f"a map needs at least two pairs of neighbouring frames; {recording.name or 'the recording'} has {recording.n_steps} frames in {len(recording)} episodes"
+        )
     rows = np.random.default_rng(seed).choice(last[-1], min(n, last[-1]), replace=False)
     episodes = np.searchsorted(last, rows, side='right')
     return [(int(e), int(row - (last[e - 1] if e else 0) + 1)) for e, row in zip(episodes, rows)]
+
 
 # %% ../../nbs/08_widgets/05_codes.ipynb #e06c9d6d
 class InfoNCEMap(StaticForm, W.VBox):
@@ -47,93 +52,164 @@ class InfoNCEMap(StaticForm, W.VBox):
     Traits: part (of the loss), pair (0 is the one with the largest loss), cell ((row, column) of a place; a new pair opens its worst), show_map.
     `pairs` lists (episode, t of the later frame), `losses` maps part -> (n_pairs, h, w), both in the order drawn.
     """
+
     part, pair, show_map = traitlets.Unicode(''), traitlets.Int(0), traitlets.Bool(True)
     cell = traitlets.Tuple(traitlets.Int(), traitlets.Int(), default_value=(0, 0))
 
-    def __init__(self, encoder, recording: Recording, *, n_pairs: int = 64, seed: int = 0, stride: int | None = None, field: int | None = None, interactive: bool | None = None):
-        if not hasattr(encoder, 'loss_map'): raise ValueError(f"{type(encoder).__name__} has no loss_map(before, now); contrastive encoders such as STDIM do")
-        if not len(recording) or 'frame' not in recording[0].obs: raise ValueError(f"the map compares frames; the recording has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}")
-        self.recording, self.interactive, self.pairs = recording, is_interactive(interactive), draw_pairs(recording, n_pairs, seed)
+    def __init__(
+        self,
+        encoder,
+        recording: Recording,
+        *,
+        n_pairs: int = 64,
+        seed: int = 0,
+        stride: int | None = None,
+        field: int | None = None,
+        interactive: bool | None = None,
+    ):
+        if not hasattr(encoder, 'loss_map'):
+            raise ValueError(
+                f"{type(encoder).__name__} has no loss_map(before, now); contrastive encoders such as STDIM do"
+            )
+        if not len(recording) or 'frame' not in recording[0].obs:
+            raise ValueError(
+                f"the map compares frames; the recording has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}"
+            )
+        self.recording, self.interactive, self.pairs = (
+            recording,
+            is_interactive(interactive),
+            draw_pairs(recording, n_pairs, seed),
+        )
         shrink = getattr(encoder, 'shrink', 1)
-        self.stride, self.field = stride or 16*shrink, field or 44*shrink
-        self._before, self._now = (np.stack([np.asarray(recording[e].obs['frame'][t - d]) for e, t in self.pairs]) for d in (1, 0))
-        self.losses = {part: np.asarray(loss, float) for part, loss in encoder.loss_map(self._before, self._now).items()}
-        self.matches = {part: np.asarray(match) for part, match in encoder.best_match(self._before, self._now).items()} if hasattr(encoder, 'best_match') else {}
-        self.chance = np.log(len(self.pairs)) if getattr(encoder, 'loss', 'infonce') == 'infonce' else 2*np.log(2)
+        self.stride, self.field = stride or 16 * shrink, field or 44 * shrink
+        self._before, self._now = (
+            np.stack([np.asarray(recording[e].obs['frame'][t - d]) for e, t in self.pairs]) for d in (1, 0)
+        )
+        self.losses = {
+            part: np.asarray(loss, float) for part, loss in encoder.loss_map(self._before, self._now).items()
+        }
+        self.matches = (
+            {part: np.asarray(match) for part, match in encoder.best_match(self._before, self._now).items()}
+            if hasattr(encoder, 'best_match')
+            else {}
+        )
+        self.chance = np.log(len(self.pairs)) if getattr(encoder, 'loss', 'infonce') == 'infonce' else 2 * np.log(2)
         super().__init__()
         self._build()
         self._quiet = True
         self.part = next(iter(self.losses))
-        self._order(); self.cell = self._worst()
+        self._order()
+        self.cell = self._worst()
         self._places()
-        for trait, part in (('part', self._part), ('pair', self._pair), ('cell', self._cell), ('show_map', self._show)): traitlets.link((self, trait), (part, 'value'))
+        for trait, part in (('part', self._part), ('pair', self._pair), ('cell', self._cell), ('show_map', self._show)):
+            traitlets.link((self, trait), (part, 'value'))
         self._quiet = False
         self._draw()
         self.add_class('srlviz-infonce-map')
 
     def _build(self):
         self._part = W.Dropdown(options=list(self.losses), description='Part', layout=dict(width='240px'))
-        self._pair = W.IntSlider(min=0, max=len(self.pairs) - 1, description='Pair', layout=dict(width='420px'), continuous_update=True, tooltip='0 is the pair with the largest loss')
+        self._pair = W.IntSlider(
+            min=0,
+            max=len(self.pairs) - 1,
+            description='Pair',
+            layout=dict(width='420px'),
+            continuous_update=True,
+            tooltip='0 is the pair with the largest loss',
+        )
         self._show = W.Checkbox(description='map over the frames', indent=False, layout=dict(width='170px'))
         self._cell = W.Dropdown(options=[((0, 0))], description='Place', layout=dict(width='340px'))
         self.status = Words()
         self.status.add_class('srlviz-status')
-        self.map, self.patches = PlotView(label='loss at each place of the picture; the menu below chooses the same places', config=dict(displayModeBar=False)), PlotView(label='what the chosen place sees', config=dict(displayModeBar=False))
+        self.map, self.patches = (
+            PlotView(
+                label='loss at each place of the picture; the menu below chooses the same places',
+                config=dict(displayModeBar=False),
+            ),
+            PlotView(label='what the chosen place sees', config=dict(displayModeBar=False)),
+        )
         self.map.observe(self._on_click, 'clicked')
         row = lambda *parts: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='center'))
         self.children = [row(self._part, self._pair, self._show), self.status, self.map, self._cell, self.patches]
 
     @traitlets.validate('part')
     def _is_part(self, proposal):
-        if proposal['value'] not in self.losses: raise traitlets.TraitError(str(unknown('part', proposal['value'], self.losses)))
+        if proposal['value'] not in self.losses:
+            raise traitlets.TraitError(str(unknown('part', proposal['value'], self.losses)))
         return proposal['value']
+
     @traitlets.validate('pair')
     def _is_pair(self, proposal):
-        if not 0 <= proposal['value'] < len(self.pairs): raise traitlets.TraitError(f"pair {proposal['value']} is not there: there are 0 to {len(self.pairs) - 1}")
+        if not 0 <= proposal['value'] < len(self.pairs):
+            raise traitlets.TraitError(f"pair {proposal['value']} is not there: there are 0 to {len(self.pairs) - 1}")
         return proposal['value']
+
     @traitlets.validate('cell')
     def _is_cell(self, proposal):
         (row, column), (height, width) = proposal['value'], next(iter(self.losses.values())).shape[1:]
-        if not (0 <= row < height and 0 <= column < width): raise traitlets.TraitError(f"place {(row, column)} is not there: the map is {height} x {width}")
+        if not (0 <= row < height and 0 <= column < width):
+            raise traitlets.TraitError(f"place {(row, column)} is not there: the map is {height} x {width}")
         return row, column
 
-    def _order(self): self.order = np.argsort(-self.losses[self.part].mean((1, 2)), kind='stable')
+    def _order(self):
+        self.order = np.argsort(-self.losses[self.part].mean((1, 2)), kind='stable')
+
     def shown(self) -> int:
         """Give the shown pair's number in `pairs` and `losses`."""
         return int(self.order[self.pair])
-    def _worst(self): return tuple(int(v) for v in np.unravel_index(self._loss().argmax(), self._loss().shape))
-    def _loss(self): return self.losses[self.part][self.shown()]
-    def __repr__(self): return f"InfoNCEMap(part={self.part!r}, pair={self.pair}, cell={self.cell})"
+
+    def _worst(self):
+        return tuple(int(v) for v in np.unravel_index(self._loss().argmax(), self._loss().shape))
+
+    def _loss(self):
+        return self.losses[self.part][self.shown()]
+
+    def __repr__(self):
+        return f"InfoNCEMap(part={self.part!r}, pair={self.pair}, cell={self.cell})"
 
     @traitlets.observe('part')
     def _on_part(self, _):
-        if self._quiet: return
+        if self._quiet:
+            return
         same = self.shown()
         self._order()
-        self._quiet, self.pair = True, int(np.flatnonzero(self.order == same)[0])          # the same frames, seen by another part of the loss
+        self._quiet, self.pair = (
+            True,
+            int(np.flatnonzero(self.order == same)[0]),
+        )  # the same frames, seen by another part of the loss
         self._quiet = False
         self._on_pair(None)
+
     @traitlets.observe('pair')
     def _on_pair(self, _):
-        if self._quiet: return
+        if self._quiet:
+            return
         self._quiet = True
-        try: self._places(); self.cell = self._worst()
-        finally: self._quiet = False
+        try:
+            self._places()
+            self.cell = self._worst()
+        finally:
+            self._quiet = False
         self._draw()
+
     @traitlets.observe('cell', 'show_map')
-    def _on_cell(self, _): None if self._quiet else self._draw()
+    def _on_cell(self, _):
+        None if self._quiet else self._draw()
 
     def _places(self):
         """List the places in the menu, worst first."""
         loss = self._loss()
-        places = [tuple(int(v) for v in np.unravel_index(k, loss.shape)) for k in np.argsort(-loss, axis=None, kind='stable')]
+        places = [
+            tuple(int(v) for v in np.unravel_index(k, loss.shape)) for k in np.argsort(-loss, axis=None, kind='stable')
+        ]
         kept = self.cell
         self._cell.options = [(f'row {r}, column {c}: {loss[r, c]:.2f} nats', (r, c)) for r, c in places]
         self._cell.value = kept
 
     def _on_click(self, change):
         data = change['new'].get('data')
-        if isinstance(data, (list, tuple)) and len(data) == 2: self.cell = tuple(int(v) for v in data)
+        if isinstance(data, (list, tuple)) and len(data) == 2:
+            self.cell = tuple(int(v) for v in data)
 
     def _draw(self):
         (episode, t), k = self.pairs[self.shown()], self.pair
@@ -146,7 +222,18 @@ class InfoNCEMap(StaticForm, W.VBox):
     def figure(self) -> go.Figure:
         """Draw the map of the shown pair over its frames, and the mean map of all pairs."""
         (episode, t), k = self.pairs[self.shown()], self.shown()
-        return plot_loss_map(self._loss(), self._before[k], self._now[k], chance=self.chance, mean=self.losses[self.part].mean(0), cell=self.cell, captions=[f'before: episode {episode}, t {t - 1}', f'now: t {t}', f'mean of {len(self.pairs)} pairs'], stride=self.stride, field=self.field, opacity=float(self.show_map))
+        return plot_loss_map(
+            self._loss(),
+            self._before[k],
+            self._now[k],
+            chance=self.chance,
+            mean=self.losses[self.part].mean(0),
+            cell=self.cell,
+            captions=[f'before: episode {episode}, t {t - 1}', f'now: t {t}', f'mean of {len(self.pairs)} pairs'],
+            stride=self.stride,
+            field=self.field,
+            opacity=float(self.show_map),
+        )
 
     def patches_figure(self) -> go.Figure:
         """Draw what the chosen place sees in both frames, and in the one it was mistaken for, where that is known."""
@@ -155,13 +242,24 @@ class InfoNCEMap(StaticForm, W.VBox):
         captions = [f'before: t {t - 1}', f'now: t {t}']
         if self.part in self.matches:
             other = int(self.matches[self.part][k][self.cell])
-            if other == k: captions[0] += ' (found)'
-            else: patches, captions = patches + [cut(self._before, other)], captions + [f'taken for the one before:<br>episode {self.pairs[other][0]}, t {self.pairs[other][1] - 1}']
-        return plot_patches(patches, captions, title=f'What row {self.cell[0]}, column {self.cell[1]} sees: loss {self._loss()[self.cell]:.2f} nats')
+            if other == k:
+                captions[0] += ' (found)'
+            else:
+                patches, captions = (
+                    patches + [cut(self._before, other)],
+                    captions
+                    + [f'taken for the one before:<br>episode {self.pairs[other][0]}, t {self.pairs[other][1] - 1}'],
+                )
+        return plot_patches(
+            patches,
+            captions,
+            title=f'What row {self.cell[0]}, column {self.cell[1]} sees: loss {self._loss()[self.cell]:.2f} nats',
+        )
 
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: the map and the patches."""
         return [self.figure(), self.patches_figure()]
+
 
 # %% ../../nbs/08_widgets/05_codes.ipynb #ff4b73cc
 def factors_at(recording: Recording, steps: pd.DataFrame) -> pd.DataFrame:
@@ -170,17 +268,29 @@ def factors_at(recording: Recording, steps: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for e, t in zip(steps['episode'].astype(int), steps['t'].astype(int)):
         episode = recording[e]
-        rows.append({n: float(np.broadcast_to(episode.factors[n], len(episode))[t]) for n in names if n in episode.factors and np.issubdtype(episode.factors[n].dtype, np.number)})
+        rows.append(
+            {
+                n: float(np.broadcast_to(episode.factors[n], len(episode))[t])
+                for n in names
+                if n in episode.factors and np.issubdtype(episode.factors[n].dtype, np.number)
+            }
+        )
     return pd.DataFrame(rows, index=steps.index)
 
-_KEY = Markup('<span style="display:inline-block;width:5px;height:13px;margin-right:6px;background:{}"></span><b>{}</b>')
+
+_KEY = Markup(
+    '<span style="display:inline-block;width:5px;height:13px;margin-right:6px;background:{}"></span><b>{}</b>'
+)
 _HEAD = Markup('<th style="text-align:right;padding:1px 14px">{}</th>')
 _CELL = Markup('<td style="text-align:right;padding:1px 14px">{}</td>')
 _ROW = Markup('<tr><th scope="row" style="text-align:left;font-weight:400;padding:1px 14px 1px 0">{}</th>{}{}</tr>')
-_TABLE = Markup('<details open>'
-                '<summary>Neighbours with the same value as the query, and how far the middle one is off</summary>'
-                '<table style="font-variant-numeric:tabular-nums;margin:4px 0"><tr><th></th>{}</tr>{}</table></details>')
-_SLOW = .3                 # seconds after which frames are no longer looked up while one browses
+_TABLE = Markup(
+    '<details open>'
+    '<summary>Neighbours with the same value as the query, and how far the middle one is off</summary>'
+    '<table style="font-variant-numeric:tabular-nums;margin:4px 0"><tr><th></th>{}</tr>{}</table></details>'
+)
+_SLOW = 0.3  # seconds after which frames are no longer looked up while one browses
+
 
 class NearestFrames(StaticForm, W.VBox):
     """Compare encoders by the frames that are nearest to one frame.
@@ -196,87 +306,173 @@ class NearestFrames(StaticForm, W.VBox):
     Traits: episode, t, k, live (look up at every new frame; ends by itself where that takes more than 0.3 s: then `find()`, or its button, does).
     `found` maps method -> table of episode, t, distance and the factors; `differences` method -> table of factors.
     """
-    episode, t, k, live = traitlets.Int(0, min=0), traitlets.Int(0, min=0), traitlets.Int(6, min=1, max=24), traitlets.Bool(True)
 
-    def __init__(self, neighbours: Mapping[str, object], recording: Recording, *, episode: int = 0, t: int = 0, k: int = 6, apart: int = 30, zoom: int = 2, interactive: bool | None = None):
-        if not neighbours: raise ValueError("give neighbours of at least one method: {'st_dim': Neighbours(codes), ...}")
-        if not len(recording) or 'frame' not in recording[0].obs: raise ValueError(f"neighbours are shown as frames; the recording has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}")
-        self.neighbours, self.recording, self.apart, self.interactive = dict(neighbours), recording, apart, is_interactive(interactive)
+    episode, t, k, live = (
+        traitlets.Int(0, min=0),
+        traitlets.Int(0, min=0),
+        traitlets.Int(6, min=1, max=24),
+        traitlets.Bool(True),
+    )
+
+    def __init__(
+        self,
+        neighbours: Mapping[str, object],
+        recording: Recording,
+        *,
+        episode: int = 0,
+        t: int = 0,
+        k: int = 6,
+        apart: int = 30,
+        zoom: int = 2,
+        interactive: bool | None = None,
+    ):
+        if not neighbours:
+            raise ValueError("give neighbours of at least one method: {'st_dim': Neighbours(codes), ...}")
+        if not len(recording) or 'frame' not in recording[0].obs:
+            raise ValueError(
+                f"neighbours are shown as frames; the recording has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}"
+            )
+        self.neighbours, self.recording, self.apart, self.interactive = (
+            dict(neighbours),
+            recording,
+            apart,
+            is_interactive(interactive),
+        )
         super().__init__()
         self._quiet, self._been, self.found, self.differences = True, [], {}, {}
         self._build(zoom)
         self.episode, self.k = episode, k
         self._load(t)
-        for trait, part in (('episode', self._episodes), ('t', self.player), ('k', self._k), ('live', self._live)): traitlets.link((self, trait), (part, 'value'))
+        for trait, part in (('episode', self._episodes), ('t', self.player), ('k', self._k), ('live', self._live)):
+            traitlets.link((self, trait), (part, 'value'))
         self.player.observe(lambda change: self._follow() if not change['new'] else None, 'playing')
         self._quiet = False
         self.find()
         self.add_class('srlviz-nearest-frames')
 
     def _build(self, zoom):
-        self._episodes = W.Dropdown(options=[(f'{i} · {n:,} steps' + (f' · {s}' if s else ''), i) for i, (n, s) in enumerate(zip(self.recording.lengths, self.recording.split))], description='Episode', layout=dict(width='280px'))
+        self._episodes = W.Dropdown(
+            options=[
+                (f'{i} · {n:,} steps' + (f' · {s}' if s else ''), i)
+                for i, (n, s) in enumerate(zip(self.recording.lengths, self.recording.split))
+            ],
+            description='Episode',
+            layout=dict(width='280px'),
+        )
         self._k = W.BoundedIntText(min=1, max=24, description='neighbours', layout=dict(width='160px'))
         self._live = W.Checkbox(description='follow the frame', indent=False, layout=dict(width='150px'))
-        self._find = W.Button(description='find neighbours', tooltip='Look up the neighbours of the shown frame', layout=dict(width='140px'))
-        self._back = W.Button(description='back', tooltip='The frame that was shown before', disabled=True, layout=dict(width='80px'))
-        self._find.on_click(lambda _: self.find()); self._back.on_click(lambda _: self.back())
-        self.player, self.status, self.table = FramePlayer(fps=float(self.recording.hz or 15), zoom=zoom), Words(), Words()
+        self._find = W.Button(
+            description='find neighbours',
+            tooltip='Look up the neighbours of the shown frame',
+            layout=dict(width='140px'),
+        )
+        self._back = W.Button(
+            description='back', tooltip='The frame that was shown before', disabled=True, layout=dict(width='80px')
+        )
+        self._find.on_click(lambda _: self.find())
+        self._back.on_click(lambda _: self.back())
+        self.player, self.status, self.table = (
+            FramePlayer(fps=float(self.recording.hz or 15), zoom=zoom),
+            Words(),
+            Words(),
+        )
         self.status.add_class('srlviz-status')
-        self.pickers = {method: FramePicker(label=f'frames nearest by {pretty(method)}, nearest first', zoom=min(1, 104/self.recording[0].obs['frame'].shape[2])) for method in self.neighbours}
-        for method, picker in self.pickers.items(): picker.observe(lambda change, method=method: self._on_pick(method), 'picks')
+        self.pickers = {
+            method: FramePicker(
+                label=f'frames nearest by {pretty(method)}, nearest first',
+                zoom=min(1, 104 / self.recording[0].obs['frame'].shape[2]),
+            )
+            for method in self.neighbours
+        }
+        for method, picker in self.pickers.items():
+            picker.observe(lambda change, method=method: self._on_pick(method), 'picks')
         heading = lambda method: Words(_KEY.format(method_color(method), pretty(method)))
-        rows = W.VBox([part for method in self.neighbours for part in (heading(method), self.pickers[method])], layout=dict(flex='1 1 420px', min_width='0'))
+        rows = W.VBox(
+            [part for method in self.neighbours for part in (heading(method), self.pickers[method])],
+            layout=dict(flex='1 1 420px', min_width='0'),
+        )
         row = lambda *parts, **more: W.HBox(parts, layout=dict(flex_flow='row wrap') | more)
-        self.children = [row(self._episodes, self._k, self._live, self._find, self._back, align_items='center'), self.status, row(self.player, rows, align_items='flex-start'), self.table]
+        self.children = [
+            row(self._episodes, self._k, self._live, self._find, self._back, align_items='center'),
+            self.status,
+            row(self.player, rows, align_items='flex-start'),
+            self.table,
+        ]
 
     @traitlets.validate('episode')
     def _is_episode(self, proposal):
-        if proposal['value'] >= len(self.recording): raise traitlets.TraitError(f"episode {proposal['value']} is not there: the recording has episodes 0 to {len(self.recording) - 1}")
+        if proposal['value'] >= len(self.recording):
+            raise traitlets.TraitError(
+                f"episode {proposal['value']} is not there: the recording has episodes 0 to {len(self.recording) - 1}"
+            )
         return proposal['value']
+
     @traitlets.validate('t')
     def _is_step(self, proposal):
-        if proposal['value'] >= self.recording.lengths[self.episode]: raise traitlets.TraitError(f"step {proposal['value']} is not there: episode {self.episode} has steps 0 to {self.recording.lengths[self.episode] - 1}")
+        if proposal['value'] >= self.recording.lengths[self.episode]:
+            raise traitlets.TraitError(
+                f"step {proposal['value']} is not there: episode {self.episode} has steps 0 to {self.recording.lengths[self.episode] - 1}"
+            )
         return proposal['value']
 
     def _load(self, t=0):
-        self.player.show(self.recording[self.episode].obs['frame'], value=t, label=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '))
+        self.player.show(
+            self.recording[self.episode].obs['frame'],
+            value=t,
+            label=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '),
+        )
         self.t = t
 
     @traitlets.observe('episode')
     def _on_episode(self, _):
-        if self._quiet: return
+        if self._quiet:
+            return
         self._quiet = True
-        try: self._load()
-        finally: self._quiet = False
+        try:
+            self._load()
+        finally:
+            self._quiet = False
         self._follow()
+
     @traitlets.observe('t', 'k')
-    def _on_step(self, _): None if self._quiet else self._follow()
+    def _on_step(self, _):
+        None if self._quiet else self._follow()
+
     @traitlets.observe('live')
-    def _on_live(self, change): self.find() if change['new'] and not self._quiet else None
+    def _on_live(self, change):
+        self.find() if change['new'] and not self._quiet else None
 
     def _follow(self):
         """Look up the neighbours of a new frame, unless that takes long or frames are running by."""
         if self.live and not self.player.playing:
-            try: self.find()
-            except ValueError as problem: self.status.say(f'No neighbours: {problem}')           # too many asked for, say
-        elif not self._stale(): self.status.say('The neighbours below are those of the frame shown.')
+            try:
+                self.find()
+            except ValueError as problem:
+                self.status.say(f'No neighbours: {problem}')  # too many asked for, say
+        elif not self._stale():
+            self.status.say('The neighbours below are those of the frame shown.')
         else:
             more = 'stop playing to see those' if self.live else 'press “find neighbours” for those'
             episode, t = self.query
             self.status.say(f'The neighbours below are those of episode {episode}, t {t}; {more} of this frame.')
 
-    def _stale(self): return (self.episode, self.t) != self.query
-    def __repr__(self): return f"NearestFrames({', '.join(self.neighbours)}; episode={self.episode}, t={self.t})"
+    def _stale(self):
+        return (self.episode, self.t) != self.query
+
+    def __repr__(self):
+        return f"NearestFrames({', '.join(self.neighbours)}; episode={self.episode}, t={self.t})"
 
     def seek(self, episode: int, t: int = 0):
         """Make one frame the query."""
-        if not 0 <= episode < len(self.recording) or not 0 <= t < self.recording.lengths[episode]: raise ValueError(f"there is no episode {episode}, t {t}")
+        if not 0 <= episode < len(self.recording) or not 0 <= t < self.recording.lengths[episode]:
+            raise ValueError(f"there is no episode {episode}, t {t}")
         self._quiet = True
         try:
             self.episode = episode
             self._load(t)
             self.player.seek(t)
-        finally: self._quiet = False
+        finally:
+            self._quiet = False
         self.find()
 
     def _on_pick(self, method):
@@ -287,24 +483,47 @@ class NearestFrames(StaticForm, W.VBox):
 
     def back(self):
         """Return to the query before the last neighbour that was pressed."""
-        if not self._been: return
+        if not self._been:
+            return
         self.seek(*self._been.pop())
         self._back.disabled = not self._been
 
     def find(self) -> dict[str, pd.DataFrame]:
         """Look up and show the neighbours of the shown frame; return `found`."""
         self.query, began = (self.episode, self.t), time.perf_counter()
-        with nullcontext() if self.live else busy(self.status, 'Looking up neighbours', self._find): tables = {method: one.of(*self.query, k=self.k, apart=self.apart) for method, one in self.neighbours.items()}
+        with nullcontext() if self.live else busy(self.status, 'Looking up neighbours', self._find):
+            tables = {
+                method: one.of(*self.query, k=self.k, apart=self.apart) for method, one in self.neighbours.items()
+            }
         seconds = time.perf_counter() - began
         self._query_factors = factors_at(self.recording, pd.DataFrame([self.query], columns=['episode', 't'])).iloc[0]
-        self.found = {method: table[['episode', 't', 'distance']].join(factors_at(self.recording, table)) for method, table in tables.items()}
-        self.differences = {method: factor_differences(self._query_factors, table) for method, table in self.found.items() if len(table)}
+        self.found = {
+            method: table[['episode', 't', 'distance']].join(factors_at(self.recording, table))
+            for method, table in tables.items()
+        }
+        self.differences = {
+            method: factor_differences(self._query_factors, table) for method, table in self.found.items() if len(table)
+        }
         for method, table in self.found.items():
             changed = [sum(row[n] != v for n, v in self._query_factors.items()) for row in table.to_dict('records')]
-            words = lambda n: '' if not len(self._query_factors) else '\nall the same' if not n else f'\n{n} differ{"s" if n == 1 else ""}'
-            self.pickers[method].show(self._frames(table), [f'{d:.3g} · {int(e)}:{int(t)}{words(n)}' for e, t, d, n in zip(table['episode'], table['t'], table['distance'], changed)])
+            words = lambda n: (
+                ''
+                if not len(self._query_factors)
+                else '\nall the same'
+                if not n
+                else f'\n{n} differ{"s" if n == 1 else ""}'
+            )
+            self.pickers[method].show(
+                self._frames(table),
+                [
+                    f'{d:.3g} · {int(e)}:{int(t)}{words(n)}'
+                    for e, t, d, n in zip(table['episode'], table['t'], table['distance'], changed)
+                ],
+            )
         under = f'its distance, episode:t, and how many of {len(self._query_factors)} variables differ'
-        self.status.say(f'Nearest to episode {self.episode}, t {self.t}. Under each frame: {under}. Press one to look from there.')
+        self.status.say(
+            f'Nearest to episode {self.episode}, t {self.t}. Under each frame: {under}. Press one to look from there.'
+        )
         self._draw_table()
         if self.live and seconds > _SLOW and not self._quiet:
             self.live = False
@@ -312,21 +531,34 @@ class NearestFrames(StaticForm, W.VBox):
             self.status.say(f'{took}: press “find neighbours”.')
         return self.found
 
-    def _frames(self, table): return [np.asarray(self.recording[int(e)].obs['frame'][int(t)]) for e, t in zip(table['episode'], table['t'])]
+    def _frames(self, table):
+        return [np.asarray(self.recording[int(e)].obs['frame'][int(t)]) for e, t in zip(table['episode'], table['t'])]
 
     def _draw_table(self):
         """Compare the factors of query and neighbours; those that differ most often first."""
         factors = list(self._query_factors.index)
-        if not factors or not self.differences: self.table.value = ''; return
+        if not factors or not self.differences:
+            self.table.value = ''
+            return
         same = {n: sum(d.loc[n, 'same'] for d in self.differences.values()) for n in factors}
         off = lambda d: f', off by {d["off"]:g}' if d['off'] else ''
         cell = lambda d, n: _CELL.format(f'{d["same"]:.0f} of {n}{off(d)}')
         cells = lambda n: Markup('').join(cell(d.loc[n], len(self.found[m])) for m, d in self.differences.items())
         heads = Markup('').join(_HEAD.format(words) for words in ('query', *map(pretty, self.differences)))
-        rows = (_ROW.format(n, _CELL.format(f'{self._query_factors[n]:g}'), cells(n)) for n in sorted(factors, key=same.get))
+        rows = (
+            _ROW.format(n, _CELL.format(f'{self._query_factors[n]:g}'), cells(n)) for n in sorted(factors, key=same.get)
+        )
         self.table.value = _TABLE.format(heads, Markup('').join(rows))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the query and its neighbours, a row an encoder."""
         episode, t = self.query
-        return plot_neighbours(np.asarray(self.recording[episode].obs['frame'][t]), self.found, {method: self._frames(table) for method, table in self.found.items()}, caption=f'episode {episode}, t {t}', factors=self._query_factors, zoom=120/self.recording[0].obs['frame'].shape[2], title=f'{pretty(self.recording.name)}: nearest frames in code space')
+        return plot_neighbours(
+            np.asarray(self.recording[episode].obs['frame'][t]),
+            self.found,
+            {method: self._frames(table) for method, table in self.found.items()},
+            caption=f'episode {episode}, t {t}',
+            factors=self._query_factors,
+            zoom=120 / self.recording[0].obs['frame'].shape[2],
+            title=f'{pretty(self.recording.name)}: nearest frames in code space',
+        )

@@ -20,6 +20,7 @@ from ..figures.frames import check_marks, mark_colors, plot_contact_sheet, plot_
 from ..figures.style import pretty
 from .views import FramePlayer, PlotView, StaticForm, is_interactive, mark_array
 
+
 # %% ../../nbs/08_widgets/01_frames.ipynb #844847ad
 def episode_marks(pixels: Sequence[dict], factors) -> pd.DataFrame:
     """Compute where each object is at every step.
@@ -33,49 +34,81 @@ def episode_marks(pixels: Sequence[dict], factors) -> pd.DataFrame:
     -------
     DataFrame with columns t, name, x, y (pixels; NaN where unknown), one row per step and object
     """
-    known = [{k: np.nan if v is None else v for k, v in p.items()} for p in pixels if p.get('axis') in ('x', 'y') and p['variable'] in factors]
+    known = [
+        {k: np.nan if v is None else v for k, v in p.items()}
+        for p in pixels
+        if p.get('axis') in ('x', 'y') and p['variable'] in factors
+    ]
     found = {}
     for p in known:
-        if np.isnan(p['scale']): continue
+        if np.isnan(p['scale']):
+            continue
         values = np.asarray(factors[p['variable']], float)
-        inside = ~((values < p['low']) | (values > p['high']))                  # an unknown bound bounds nothing
+        inside = ~((values < p['low']) | (values > p['high']))  # an unknown bound bounds nothing
         at = found.setdefault(p['object'], {})
-        at[p['axis']] = np.where(inside, p['scale']*values + p['offset'], np.nan)
-        if not np.isnan(p['cross']): at.setdefault('y' if p['axis'] == 'x' else 'x', np.where(inside, p['cross'], np.nan))
+        at[p['axis']] = np.where(inside, p['scale'] * values + p['offset'], np.nan)
+        if not np.isnan(p['cross']):
+            at.setdefault('y' if p['axis'] == 'x' else 'x', np.where(inside, p['cross'], np.nan))
     tables = []
     for name, at in found.items():
         x, y = (at.get(axis, np.full(len(next(iter(at.values()))), np.nan)) for axis in 'xy')
-        if len(at) == 2: x, y = np.where(np.isnan(y), np.nan, x), np.where(np.isnan(x), np.nan, y)   # an object that is off the screen on one axis is off the screen
+        if len(at) == 2:
+            x, y = (
+                np.where(np.isnan(y), np.nan, x),
+                np.where(np.isnan(x), np.nan, y),
+            )  # an object that is off the screen on one axis is off the screen
         tables.append(pd.DataFrame({'t': np.arange(len(x)), 'name': name, 'x': x, 'y': y}))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=['t', 'name', 'x', 'y'])
+
 
 # %% ../../nbs/08_widgets/01_frames.ipynb #c738ef30
 def pick_marks(marks, recording: Recording, i: int, episode: Episode) -> pd.DataFrame:
     """Get the marks of one episode from any of the forms that FrameBrowser takes."""
-    if isinstance(marks, str) and marks == 'auto': return episode_marks(recording.meta.get('pixels') or [], episode.factors)
-    if callable(marks): return check_marks(marks(episode), 't')
-    if isinstance(marks, pd.DataFrame): return check_marks(marks[marks['episode'] == i] if 'episode' in marks else marks, 't')
-    if marks is None: return check_marks(None, 't')
-    raise ValueError(f"marks are 'auto', None, a table with columns t, name, x, y, or a function from an episode to such a table; got {type(marks).__name__}")
+    if isinstance(marks, str) and marks == 'auto':
+        return episode_marks(recording.meta.get('pixels') or [], episode.factors)
+    if callable(marks):
+        return check_marks(marks(episode), 't')
+    if isinstance(marks, pd.DataFrame):
+        return check_marks(marks[marks['episode'] == i] if 'episode' in marks else marks, 't')
+    if marks is None:
+        return check_marks(None, 't')
+    raise ValueError(
+        f"marks are 'auto', None, a table with columns t, name, x, y, or a function from an episode to such a table; got {type(marks).__name__}"
+    )
+
 
 def factor_values(episode: Episode, names: Sequence[str]) -> np.ndarray:
     """Stack factors as (T, n_factors) float32; what is constant in the episode is repeated, what is missing is NaN."""
-    column = lambda name: np.broadcast_to(np.asarray(episode.factors[name], np.float32) if name in episode.factors else np.float32('nan'), len(episode))
+    column = lambda name: np.broadcast_to(
+        np.asarray(episode.factors[name], np.float32) if name in episode.factors else np.float32('nan'), len(episode)
+    )
     return np.stack([column(name) for name in names], 1) if len(names) else np.zeros((len(episode), 0), np.float32)
+
 
 def chosen_factors(recording: Recording, names: Sequence[str] | None) -> pd.DataFrame:
     """Pick the factor table to show: the named ones, or all, those of one group together."""
     table = recording.factor_table
-    if names is None: return table.sort_values('group', key=lambda group: group.map({g: k for k, g in enumerate(dict.fromkeys(table['group']))}), kind='stable').reset_index(drop=True)
+    if names is None:
+        return table.sort_values(
+            'group',
+            key=lambda group: group.map({g: k for k, g in enumerate(dict.fromkeys(table['group']))}),
+            kind='stable',
+        ).reset_index(drop=True)
     for name in names:
-        if name not in set(table['name']): raise unknown('factor', name, table['name'])
+        if name not in set(table['name']):
+            raise unknown('factor', name, table['name'])
     return table.set_index('name', drop=False).loc[list(names)].reset_index(drop=True)
 
-def _episode_label(recording, i): return f"{i} · {recording.lengths[i]:,} steps" + (f" · {recording.split[i]}" if recording.split[i] else '')
+
+def _episode_label(recording, i):
+    return f"{i} · {recording.lengths[i]:,} steps" + (f" · {recording.split[i]}" if recording.split[i] else '')
+
 
 def _within(what, i, n, have):
-    if not 0 <= i < n: raise traitlets.TraitError(f"{what} {i} is not there: {have} 0 to {n - 1}")
+    if not 0 <= i < n:
+        raise traitlets.TraitError(f"{what} {i} is not there: {have} 0 to {n - 1}")
     return i
+
 
 # %% ../../nbs/08_widgets/01_frames.ipynb #2a0e52e3
 class FrameBrowser(StaticForm, W.VBox):
@@ -93,57 +126,126 @@ class FrameBrowser(StaticForm, W.VBox):
 
     Traits: episode, t, factor, show_marks.
     """
+
     episode, t = traitlets.Int(0), traitlets.Int(0)
     factor, show_marks = traitlets.Unicode(''), traitlets.Bool(True)
 
-    def __init__(self, recording: Recording | Episode, *, episode: int = 0, t: int = 0, factor: str | None = None, factors: Sequence[str] | None = None, marks: str | pd.DataFrame | Callable | None = 'auto', modality: str = 'frame', zoom: int | None = None, interactive: bool | None = None):
-        if isinstance(recording, Episode): recording = Recording([recording], name=recording.name)
-        if not len(recording): raise ValueError("there is nothing to browse: the recording has no episodes")
-        if modality not in recording[0].obs: raise unknown('modality', modality, recording[0].obs)
-        self.recording, self.marks, self.modality, self.interactive = recording, marks, modality, is_interactive(interactive)
+    def __init__(
+        self,
+        recording: Recording | Episode,
+        *,
+        episode: int = 0,
+        t: int = 0,
+        factor: str | None = None,
+        factors: Sequence[str] | None = None,
+        marks: str | pd.DataFrame | Callable | None = 'auto',
+        modality: str = 'frame',
+        zoom: int | None = None,
+        interactive: bool | None = None,
+    ):
+        if isinstance(recording, Episode):
+            recording = Recording([recording], name=recording.name)
+        if not len(recording):
+            raise ValueError("there is nothing to browse: the recording has no episodes")
+        if modality not in recording[0].obs:
+            raise unknown('modality', modality, recording[0].obs)
+        self.recording, self.marks, self.modality, self.interactive = (
+            recording,
+            marks,
+            modality,
+            is_interactive(interactive),
+        )
         self.factor_table = chosen_factors(recording, factors)
         names = list(self.factor_table['name'])
         super().__init__()
-        self.player = FramePlayer(fps=float(recording.hz or 15), zoom=zoom or max(1, 420//recording[0].obs[modality].shape[1]))
+        self.player = FramePlayer(
+            fps=float(recording.hz or 15), zoom=zoom or max(1, 420 // recording[0].obs[modality].shape[1])
+        )
         self.strip = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False))
-        self._episodes = W.Dropdown(options=[(_episode_label(recording, i), i) for i in range(len(recording))], description='Episode', layout=dict(width='300px'))
-        self._factors = W.Dropdown(options=[(n, n) for n in names] or [('(none)', '')], description='Variable', layout=dict(width='300px', display='' if names else 'none'))
+        self._episodes = W.Dropdown(
+            options=[(_episode_label(recording, i), i) for i in range(len(recording))],
+            description='Episode',
+            layout=dict(width='300px'),
+        )
+        self._factors = W.Dropdown(
+            options=[(n, n) for n in names] or [('(none)', '')],
+            description='Variable',
+            layout=dict(width='300px', display='' if names else 'none'),
+        )
         self.strip.layout.display = '' if names else 'none'
-        self.set_trait('episode', episode); self.set_trait('factor', factor or (names[0] if names else ''))
-        self._load(); self.t = t
-        for trait, part, name in (('episode', self._episodes, 'value'), ('t', self.player, 'value'), ('factor', self._factors, 'value'), ('show_marks', self.player, 'show_marks')): traitlets.link((self, trait), (part, name))
+        self.set_trait('episode', episode)
+        self.set_trait('factor', factor or (names[0] if names else ''))
+        self._load()
+        self.t = t
+        for trait, part, name in (
+            ('episode', self._episodes, 'value'),
+            ('t', self.player, 'value'),
+            ('factor', self._factors, 'value'),
+            ('show_marks', self.player, 'show_marks'),
+        ):
+            traitlets.link((self, trait), (part, name))
         self.player.observe(lambda change: setattr(self, 'factor', change['new']), 'picked')
         self.children = [self._episodes, self.player, self._factors, self.strip]
         self.add_class('srlviz-frame-browser')
 
     @traitlets.validate('episode')
-    def _is_episode(self, proposal): return _within('episode', proposal['value'], len(self.recording), 'the recording has episodes')
+    def _is_episode(self, proposal):
+        return _within('episode', proposal['value'], len(self.recording), 'the recording has episodes')
+
     @traitlets.validate('t')
-    def _is_step(self, proposal): return _within('step', proposal['value'], int(self.recording.lengths[self.episode]), f'episode {self.episode} has steps')
+    def _is_step(self, proposal):
+        return _within(
+            'step', proposal['value'], int(self.recording.lengths[self.episode]), f'episode {self.episode} has steps'
+        )
+
     @traitlets.validate('factor')
     def _is_factor(self, proposal):
-        if proposal['value'] not in set(self.factor_table['name'] if len(self.factor_table) else ['']): raise traitlets.TraitError(str(unknown('factor', proposal['value'], self.factor_table['name'])))
+        if proposal['value'] not in set(self.factor_table['name'] if len(self.factor_table) else ['']):
+            raise traitlets.TraitError(str(unknown('factor', proposal['value'], self.factor_table['name'])))
         return proposal['value']
 
     @traitlets.observe('episode')
-    def _on_episode(self, _): self._load() if self.children else None
+    def _on_episode(self, _):
+        self._load() if self.children else None
+
     @traitlets.observe('factor')
-    def _on_factor(self, _): self._draw_strip() if self.children else None
+    def _on_factor(self, _):
+        self._draw_strip() if self.children else None
 
     def _load(self):
         episode, names = self.recording[self.episode], list(self.factor_table['name'])
-        self.marked, self.values = pick_marks(self.marks, self.recording, self.episode, episode), factor_values(episode, names)
+        self.marked, self.values = (
+            pick_marks(self.marks, self.recording, self.episode, episode),
+            factor_values(episode, names),
+        )
         objects, xy = mark_array(self.marked, len(episode))
-        rows = [dict(name=f.name, group=pretty(f.group.split('|')[0]), unit=f.unit) for f in self.factor_table.itertuples()]
-        self.player.show(episode.obs[self.modality], label=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '), names=objects, labels=[pretty(n) for n in objects], colors=list(mark_colors(objects).values()), xy=xy, table=rows, table_values=self.values)
+        rows = [
+            dict(name=f.name, group=pretty(f.group.split('|')[0]), unit=f.unit) for f in self.factor_table.itertuples()
+        ]
+        self.player.show(
+            episode.obs[self.modality],
+            label=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '),
+            names=objects,
+            labels=[pretty(n) for n in objects],
+            colors=list(mark_colors(objects).values()),
+            xy=xy,
+            table=rows,
+            table_values=self.values,
+        )
         self._draw_strip()
 
     def _draw_strip(self):
-        if not len(self.factor_table): return
+        if not len(self.factor_table):
+            return
         k = list(self.factor_table['name']).index(self.factor)
         f = self.factor_table.iloc[k]
-        self.strip.figure = plot_factor_strip(self.values[:, k], name=f['name'], unit=f['unit'], step=f['kind'] == 'categorical', height=170)
-        self.strip.label, self.player.picked = f"{f['name']} over the steps of the episode; press or drag to move the frame", f['name']
+        self.strip.figure = plot_factor_strip(
+            self.values[:, k], name=f['name'], unit=f['unit'], step=f['kind'] == 'categorical', height=170
+        )
+        self.strip.label, self.player.picked = (
+            f"{f['name']} over the steps of the episode; press or drag to move the frame",
+            f['name'],
+        )
 
     def seek(self, episode: int, t: int = 0):
         """Show one step of one episode."""
@@ -156,9 +258,17 @@ class FrameBrowser(StaticForm, W.VBox):
     def current(self) -> pd.Series:
         """Return the factors of the shown step, by name."""
         held = self.recording[self.episode].factors
-        return pd.Series({n: np.broadcast_to(held[n], len(self.values))[self.t] if n in held else np.nan for n in self.factor_table['name']}, name=f'episode {self.episode}, t {self.t}', dtype=None if len(self.factor_table) else float)
+        return pd.Series(
+            {
+                n: np.broadcast_to(held[n], len(self.values))[self.t] if n in held else np.nan
+                for n in self.factor_table['name']
+            },
+            name=f'episode {self.episode}, t {self.t}',
+            dtype=None if len(self.factor_table) else float,
+        )
 
-    def __repr__(self): return f"FrameBrowser({self.recording.name or 'recording'}, episode={self.episode}, t={self.t}, factor={self.factor!r})"
+    def __repr__(self):
+        return f"FrameBrowser({self.recording.name or 'recording'}, episode={self.episode}, t={self.t}, factor={self.factor!r})"
 
     def figure(self, n: int = 6) -> go.Figure:
         """Draw the static form: n frames of the episode, evenly spaced, and the factor over time."""
@@ -166,5 +276,15 @@ class FrameBrowser(StaticForm, W.VBox):
         steps = sorted({int(i) for i in np.linspace(0, T - 1, n).round()})
         k = list(self.factor_table['name']).index(self.factor) if self.factor else None
         f = self.factor_table.iloc[k] if self.factor else dict(unit='', kind='')
-        return plot_contact_sheet([np.asarray(frames[i]) for i in steps], steps, marks=self.marked if self.show_marks else None, values=None if k is None else self.values[:, k], name=self.factor, unit=f['unit'], step=f['kind'] == 'categorical',
-            columns=n, zoom=round(130/frames.shape[2], 3), title=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '))
+        return plot_contact_sheet(
+            [np.asarray(frames[i]) for i in steps],
+            steps,
+            marks=self.marked if self.show_marks else None,
+            values=None if k is None else self.values[:, k],
+            name=self.factor,
+            unit=f['unit'],
+            step=f['kind'] == 'categorical',
+            columns=n,
+            zoom=round(130 / frames.shape[2], 3),
+            title=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '),
+        )

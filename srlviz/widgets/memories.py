@@ -24,41 +24,60 @@ from ..figures.rollouts import Strip, factor_strip, heat_trace, joined
 from ..figures.style import INK, LINE, WRONG, style
 from .views import PlotView, StaticForm, Words, busy, is_interactive
 
+
 # %% ../../nbs/08_widgets/07_memories.ipynb #6b381f48
 class Stream(NamedTuple):
     """Inputs x (T, n_in) float32, where episodes begin (T,) bool, and the rows to draw of them."""
+
     x: np.ndarray
     starts: np.ndarray
     rows: Strip
 
+
 def as_stream(source, steps: int = 128) -> Stream:
     """Make a stream of letters, an array, an episode or a recording; at most so many steps of it."""
-    if isinstance(source, Stream): return source
-    if isinstance(source, str): return _spelled(source, steps)
+    if isinstance(source, Stream):
+        return source
+    if isinstance(source, str):
+        return _spelled(source, steps)
     if isinstance(source, Recording):
-        take = [as_stream(e, steps) for e in source[:max(1, np.searchsorted(np.cumsum(source.lengths), steps) + 1)]]
+        take = [as_stream(e, steps) for e in source[: max(1, np.searchsorted(np.cumsum(source.lengths), steps) + 1)]]
         rows = Strip(np.concatenate([s.rows.values for s in take]), take[0].rows.names, take[0].rows.groups)
         x, starts = (np.concatenate([getattr(s, k) for s in take]) for k in ('x', 'starts'))
         return Stream(x[:steps], starts[:steps], rows._replace(values=rows.values[:steps]))
     if isinstance(source, Episode):
-        if 'vector' not in source.obs: raise ValueError(f"a memory reads obs 'vector'; this episode has {', '.join(source.obs)} (a POMDP is recorded with flat=True)")
+        if 'vector' not in source.obs:
+            raise ValueError(
+                f"a memory reads obs 'vector'; this episode has {', '.join(source.obs)} (a POMDP is recorded with flat=True)"
+            )
         s, truth = as_stream(np.asarray(source.obs['vector'][:steps]), steps), factor_strip(source)
-        return s._replace(rows=joined(s.rows, truth._replace(values=truth.values[:len(s.x)])))
+        return s._replace(rows=joined(s.rows, truth._replace(values=truth.values[: len(s.x)])))
     x = np.asarray(source, np.float32)[:steps]
-    if x.ndim != 2 or not x.size: raise ValueError(f"a stream is letters, an array (T, n_in), an episode or a recording; got {x.shape if x.ndim else type(source).__name__}")
-    return Stream(x, np.arange(len(x)) == 0, Strip(x, [f'input {i}' for i in range(x.shape[1])], ['input']*x.shape[1]))
+    if x.ndim != 2 or not x.size:
+        raise ValueError(
+            f"a stream is letters, an array (T, n_in), an episode or a recording; got {x.shape if x.ndim else type(source).__name__}"
+        )
+    return Stream(
+        x, np.arange(len(x)) == 0, Strip(x, [f'input {i}' for i in range(x.shape[1])], ['input'] * x.shape[1])
+    )
+
 
 def _spelled(text: str, steps: int) -> Stream:
     "Letters, one-hot; a bar begins an episode"
     parts = [p for p in text.replace(' ', '').split('|') if p]
-    if not parts: raise ValueError(f"a stream of letters has some, such as 'abca|bd'; got {text!r}")
+    if not parts:
+        raise ValueError(f"a stream of letters has some, such as 'abca|bd'; got {text!r}")
     letters, letter = sorted(set(''.join(parts))), np.array(list(''.join(parts)))[:steps]
     x = (letter[:, None] == letters).astype(np.float32)
-    return Stream(x, np.isin(np.arange(len(x)), np.cumsum([0, *map(len, parts)])), Strip(x, letters, ['input']*len(letters)))
+    return Stream(
+        x, np.isin(np.arange(len(x)), np.cumsum([0, *map(len, parts)])), Strip(x, letters, ['input'] * len(letters))
+    )
+
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #278aa363
 class Passage(NamedTuple):
     """Outputs (T, n_out) and states (T, n_state) of a memory that went through a stream, and the shape of each tensor of the state."""
+
     output: np.ndarray
     state: np.ndarray
     shapes: Sequence[tuple[int, ...]]
@@ -67,86 +86,144 @@ class Passage(NamedTuple):
         "The states without clocks; of several tensors each divided by its largest number."
         ends = np.cumsum([0, *(int(np.prod(s)) for s in self.shapes)])
         parts = [self.state[:, a:b] for a, b, s in zip(ends, ends[1:], self.shapes) if s and b > a]
-        if len(parts) > 1: parts = [p/(np.abs(p).max() or 1) for p in parts]
+        if len(parts) > 1:
+            parts = [p / (np.abs(p).max() or 1) for p in parts]
         return np.concatenate([self.state[:, :0], *parts], 1)
 
-def _leaves(state) -> list: return [t for s in state for t in _leaves(s)] if isinstance(state, (tuple, list)) else [state]
+
+def _leaves(state) -> list:
+    return [t for s in state for t in _leaves(s)] if isinstance(state, (tuple, list)) else [state]
+
 
 def _numbers(tensor) -> np.ndarray:
     "The first row of a tensor, complex numbers as pairs"
     import torch
+
     return (torch.view_as_real(tensor) if tensor.is_complex() else tensor)[0].detach().float().cpu().numpy()
+
 
 def passage(memory, x: np.ndarray, starts: np.ndarray) -> Passage:
     """Go through a stream step by step and note outputs and states."""
     import torch
+
     like, training = next(memory.parameters(), torch.zeros(1)), memory.training
-    xs, begins = torch.as_tensor(x, dtype=like.dtype, device=like.device)[None], torch.as_tensor(starts, device=like.device)[None]
+    xs, begins = (
+        torch.as_tensor(x, dtype=like.dtype, device=like.device)[None],
+        torch.as_tensor(starts, device=like.device)[None],
+    )
     state, ys, states = memory.initial_state(1), [], []
     memory.eval()
     try:
         with torch.no_grad():
             for t in range(len(x)):
-                y, state = memory(xs[:, t:t + 1], state, begins[:, t:t + 1])
-                ys.append(_numbers(y)[0]); states.append([_numbers(s) for s in _leaves(state)])
-    finally: memory.train(training)
+                y, state = memory(xs[:, t : t + 1], state, begins[:, t : t + 1])
+                ys.append(_numbers(y)[0])
+                states.append([_numbers(s) for s in _leaves(state)])
+    finally:
+        memory.train(training)
     flat = [np.concatenate([np.zeros(0, np.float32), *(np.ravel(s) for s in step)]) for step in states]
     return Passage(np.stack(ys), np.stack(flat), [s.shape for s in states[0]])
+
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #d6761c7a
 def say_weights(weights: np.ndarray, start: int = 0) -> str:
     """Say in a sentence what the inputs s = 0 to t weigh for output t, whose episode began at `start`."""
     t, total = len(weights) - 1, float(np.sum(weights))
-    if not total > 0: return 'No input moves this output.'
-    share, top = np.asarray(weights, float)/total, int(np.argmax(weights))
-    ago = lambda n: 'the present one' if n == 0 else f'{n} step{"s"*(n > 1)} ago'
-    if share[-1] > .9999: return 'Only the present input moves this output: there is no past in it.'
-    half = int(np.searchsorted(np.cumsum(share[::-1]), .5 - 1e-9))
-    heaviest = f'Heaviest input: s = {top} ({ago(t - top)}, {_percent(share[top])} of all weight)' + (', the first of the episode.' if top == start else '.')
+    if not total > 0:
+        return 'No input moves this output.'
+    share, top = np.asarray(weights, float) / total, int(np.argmax(weights))
+    ago = lambda n: 'the present one' if n == 0 else f'{n} step{"s" * (n > 1)} ago'
+    if share[-1] > 0.9999:
+        return 'Only the present input moves this output: there is no past in it.'
+    half = int(np.searchsorted(np.cumsum(share[::-1]), 0.5 - 1e-9))
+    heaviest = f'Heaviest input: s = {top} ({ago(t - top)}, {_percent(share[top])} of all weight)' + (
+        ', the first of the episode.' if top == start else '.'
+    )
     lies = 'Half of it is the present input' if half == 0 else f'Half of it lies within the last {half + 1} inputs'
-    return f'{heaviest} {lies}.' if top == start else f'{heaviest} {lies}; the first of the episode, {ago(t - start)}, has {_percent(share[start])}.'
+    return (
+        f'{heaviest} {lies}.'
+        if top == start
+        else f'{heaviest} {lies}; the first of the episode, {ago(t - start)}, has {_percent(share[start])}.'
+    )
 
-def _percent(share: float) -> str: return f'{100*share:.0f} %' if share >= .01 or share == 0 else f'{100*share:.2g} %'
+
+def _percent(share: float) -> str:
+    return f'{100 * share:.0f} %' if share >= 0.01 or share == 0 else f'{100 * share:.2g} %'
+
 
 def _decades(weights) -> list[float]:
     "The range of a logarithmic axis: up to six powers of ten"
     top = float(np.log10(max(weights.max(), 1e-30)))
     low = float(np.log10(weights[weights > 0].min())) if (weights > 0).any() else top
-    return [max(low - .3, top - 6), top + .2]
+    return [max(low - 0.3, top - 6), top + 0.2]
+
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #09f1867b
 def default_streams(n_in: int = 6, steps: int = 48, seed: int = 0) -> dict[str, Stream]:
     """Make streams that show what a memory is like: `letters`, drawn by chance in two episodes, and `one pulse`, a letter and then nothing."""
-    letter, names, at = np.random.default_rng(seed).integers(0, n_in, steps), [chr(97 + i) if n_in <= 26 else f'input {i}' for i in range(n_in)], np.arange(steps)
-    made = lambda x, starts: Stream(x, starts, Strip(x, names, ['input']*n_in))
+    letter, names, at = (
+        np.random.default_rng(seed).integers(0, n_in, steps),
+        [chr(97 + i) if n_in <= 26 else f'input {i}' for i in range(n_in)],
+        np.arange(steps),
+    )
+    made = lambda x, starts: Stream(x, starts, Strip(x, names, ['input'] * n_in))
     x = np.eye(n_in, dtype=np.float32)[letter]
-    return {'letters': made(x, (at == 0) | (at == 5*steps//8)), 'one pulse': made(x*(at == 0)[:, None].astype(np.float32), at == 0)}
+    return {
+        'letters': made(x, (at == 0) | (at == 5 * steps // 8)),
+        'one pulse': made(x * (at == 0)[:, None].astype(np.float32), at == 0),
+    }
+
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #fa90bac2
 def stacked(figures: Sequence[go.Figure], *, title: str = '', t: int | None = None) -> go.Figure:
     """Stand figures of one x axis under one another, each with its own y axis and its title as a heading; mark step t in all."""
-    heads = [30]*len(figures)
+    heads = [30] * len(figures)
     tall = [f.layout.height - f.layout.margin.t - f.layout.margin.b for f in figures]
     inner, fig = sum(tall) + sum(heads[1:]), go.Figure()
     top = inner
     for k, (f, h) in enumerate(zip(figures, tall), 1):
-        y, low, high = f'y{k}' if k > 1 else 'y', max((top - h)/inner, 0), min(top/inner, 1)
+        y, low, high = f'y{k}' if k > 1 else 'y', max((top - h) / inner, 0), min(top / inner, 1)
         fig.add_traces([_placed(trace, y, low, high) for trace in f.data])
         fig.update_layout({f'yaxis{k}': {**f.layout.yaxis.to_plotly_json(), 'domain': [low, high], 'anchor': 'x'}})
         move = lambda part: {**part.to_plotly_json(), 'yref': y + ('' if part.yref == 'y' else ' domain')}
-        fig.update_layout(shapes=[*fig.layout.shapes, *map(move, f.layout.shapes)], annotations=[*fig.layout.annotations, *map(move, f.layout.annotations)])
-        fig.add_annotation(text=f'<b>{f.layout.title.text or ""}</b>', x=0, xref='paper', xanchor='left', y=high, yref='paper', yanchor='bottom', showarrow=False, font_size=12)
+        fig.update_layout(
+            shapes=[*fig.layout.shapes, *map(move, f.layout.shapes)],
+            annotations=[*fig.layout.annotations, *map(move, f.layout.annotations)],
+        )
+        fig.add_annotation(
+            text=f'<b>{f.layout.title.text or ""}</b>',
+            x=0,
+            xref='paper',
+            xanchor='left',
+            y=high,
+            yref='paper',
+            yanchor='bottom',
+            showarrow=False,
+            font_size=12,
+        )
         top -= h + 30
-    if t is not None: fig.add_shape(type='line', x0=t, x1=t, xref='x', y0=0, y1=1, yref='paper', line=dict(color=WRONG, width=1.5, dash='dot'))
-    last, head = figures[-1].layout, 28 + 22*bool(title)
-    fig.update_layout(xaxis={**last.xaxis.to_plotly_json(), 'anchor': f'y{len(figures)}', 'title': last.xaxis.title.text or 'step t'}, title=title, height=inner + head + 46, showlegend=False, margin=dict(l=84, r=96, t=head, b=46, autoexpand=False))
+    if t is not None:
+        fig.add_shape(
+            type='line', x0=t, x1=t, xref='x', y0=0, y1=1, yref='paper', line=dict(color=WRONG, width=1.5, dash='dot')
+        )
+    last, head = figures[-1].layout, 28 + 22 * bool(title)
+    fig.update_layout(
+        xaxis={**last.xaxis.to_plotly_json(), 'anchor': f'y{len(figures)}', 'title': last.xaxis.title.text or 'step t'},
+        title=title,
+        height=inner + head + 46,
+        showlegend=False,
+        margin=dict(l=84, r=96, t=head, b=46, autoexpand=False),
+    )
     return style(fig)
+
 
 def _placed(trace, y: str, low: float, high: float):
     "A copy of a trace on another y axis, its colour bar beside it"
     copy = type(trace)(trace.to_plotly_json()).update(xaxis='x', yaxis=y)
-    if trace.type == 'heatmap' and trace.showscale is not False: copy.update(colorbar=dict(y=(low + high)/2, yanchor='middle', len=high - low, lenmode='fraction'))
+    if trace.type == 'heatmap' and trace.showscale is not False:
+        copy.update(colorbar=dict(y=(low + high) / 2, yanchor='middle', len=high - low, lenmode='fraction'))
     return copy
+
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #eae938d5
 class MemoryExplorer(StaticForm, W.VBox):
@@ -165,19 +242,49 @@ class MemoryExplorer(StaticForm, W.VBox):
 
     Traits: model, stream, t, resets (the steps at which an episode begins, without 0), show ('state' or 'output'), channel (the output that is moved; -1 for all), log (weights by powers of ten).
     """
+
     model, stream, show = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Enum(['state', 'output'], 'state')
     t, channel = traitlets.Int(0), traitlets.Int(-1)
     resets, log = traitlets.Tuple(), traitlets.Bool(False)
 
-    def __init__(self, memories: Mapping, streams=None, *, saliency: Callable | None = None, recall: pd.DataFrame | None = None, cost: pd.DataFrame | None = None, model: str = '', stream: str = '', t: int = 0, n_hidden: int = 32, seed: int = 0, steps: int = 128, interactive: bool | None = None):
-        if not memories: raise ValueError("give at least one memory, such as {'GRU': GRU}")
+    def __init__(
+        self,
+        memories: Mapping,
+        streams=None,
+        *,
+        saliency: Callable | None = None,
+        recall: pd.DataFrame | None = None,
+        cost: pd.DataFrame | None = None,
+        model: str = '',
+        stream: str = '',
+        t: int = 0,
+        n_hidden: int = 32,
+        seed: int = 0,
+        steps: int = 128,
+        interactive: bool | None = None,
+    ):
+        if not memories:
+            raise ValueError("give at least one memory, such as {'GRU': GRU}")
         super().__init__()
-        self.memories, self.saliency, self.tables, self.interactive = dict(memories), saliency, dict(recall=recall, cost=cost), is_interactive(interactive)
+        self.memories, self.saliency, self.tables, self.interactive = (
+            dict(memories),
+            saliency,
+            dict(recall=recall, cost=cost),
+            is_interactive(interactive),
+        )
         self.n_hidden, self.seed, self._made, self._seen, self._weighed, self._quiet = n_hidden, seed, {}, {}, {}, True
-        given = default_streams(self._width()) if streams is None else streams if isinstance(streams, Mapping) else {'stream': streams}
+        given = (
+            default_streams(self._width())
+            if streams is None
+            else streams
+            if isinstance(streams, Mapping)
+            else {'stream': streams}
+        )
         self.streams = {name: as_stream(s, steps) for name, s in given.items()}
         if lost := [m for m in self.memories if not self.fitting(m)]:
-            raise ValueError(f"no stream fits {lost[0]!r}, which takes inputs of {self.memories[lost[0]].n_in}; the streams have {', '.join(f'{k!r} {s.x.shape[1]}' for k, s in self.streams.items())}")
+            raise ValueError(
+                f"no stream fits {lost[0]!r}, which takes inputs of {self.memories[lost[0]].n_in}; the streams have {', '.join(f'{k!r} {s.x.shape[1]}' for k, s in self.streams.items())}"
+            )
         self.model = model or next(iter(self.memories))
         self.stream = stream or self.fitting(self.model)[0]
         self.resets = self._given_resets()
@@ -190,44 +297,85 @@ class MemoryExplorer(StaticForm, W.VBox):
     def _build(self):
         wide = lambda px: dict(width=f'{px}px')
         self._model = W.Dropdown(options=list(self.memories), description='Memory', layout=wide(290))
-        self._stream = W.Dropdown(options=self.fitting(self.model), value=self.stream, description='Stream', layout=wide(320))
-        self._show = W.ToggleButtons(options=[('its state', 'state'), ('its output', 'output')], style=dict(button_width='90px'))
+        self._stream = W.Dropdown(
+            options=self.fitting(self.model), value=self.stream, description='Stream', layout=wide(320)
+        )
+        self._show = W.ToggleButtons(
+            options=[('its state', 'state'), ('its output', 'output')], style=dict(button_width='90px')
+        )
         self._t = W.IntSlider(min=0, max=len(self.now.x) - 1, description='Step t', layout=wide(420))
         self._play = W.Play(min=0, max=len(self.now.x) - 1, interval=200, show_repeat=False)
         self._cut = self._button('', 'Empty the state before step t, or no longer', self.toggle_reset, 270)
-        self._again = self._button('episodes as they came', 'Undo all that was cut and joined', lambda: setattr(self, 'resets', self._given_resets()), 190)
+        self._again = self._button(
+            'episodes as they came',
+            'Undo all that was cut and joined',
+            lambda: setattr(self, 'resets', self._given_resets()),
+            190,
+        )
         self._channel = W.Dropdown(options=[('all outputs', -1)], description='Weight for', layout=wide(230))
         self._log = W.Checkbox(description='weights by powers of ten', indent=False, layout=wide(210))
         view = lambda label, **more: PlotView(config=dict(displayModeBar=False), label=label, **more)
-        self.inputs, self.heat, self.weights = (view(f'{what} over the steps; press or drag to choose a step', scrub=True) for what in ('inputs', 'state', 'weight of each input for the present output'))
+        self.inputs, self.heat, self.weights = (
+            view(f'{what} over the steps; press or drag to choose a step', scrub=True)
+            for what in ('inputs', 'state', 'weight of each input for the present output')
+        )
         self.matrix = view('weight of each input for each output; a press chooses a step')
         self.recalled, self.costs = view('recall against delay'), view('what each memory costs')
         self.status, self.facts = Words(), Words()
-        for line in (self.status, self.facts): line.add_class('srlviz-status')
-        for trait, part in (('model', self._model), ('stream', self._stream), ('show', self._show), ('t', self._t), ('t', self._play), ('channel', self._channel), ('log', self._log)): traitlets.link((self, trait), (part, 'value'))
-        for plot in (self.inputs, self.heat, self.weights): traitlets.link((self, 't'), (plot, 'cursor'))
+        for line in (self.status, self.facts):
+            line.add_class('srlviz-status')
+        for trait, part in (
+            ('model', self._model),
+            ('stream', self._stream),
+            ('show', self._show),
+            ('t', self._t),
+            ('t', self._play),
+            ('channel', self._channel),
+            ('log', self._log),
+        ):
+            traitlets.link((self, trait), (part, 'value'))
+        for plot in (self.inputs, self.heat, self.weights):
+            traitlets.link((self, 't'), (plot, 'cursor'))
         self.matrix.observe(self._on_click, 'clicked')
         row = lambda *parts: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='center'))
         weighed = [row(self._channel, self._log), self.weights] if self.saliency else []
-        beside = [*[self.matrix]*bool(self.saliency), *[self.recalled]*(self.tables['recall'] is not None)]
-        self.matrix.layout, self.recalled.layout = (W.Layout(flex='0 0 470px'), W.Layout(flex='1 1 420px', min_width='0'))
-        below = [W.HBox(beside, layout=dict(flex_flow='row wrap'))]*bool(beside) + [self.costs]*(self.tables['cost'] is not None)
-        self.children = [row(self._model, self._stream, self._show), self.facts, row(self._t, self._play, self._cut, self._again), self.inputs, self.heat, self.status, *weighed, *below]
+        beside = [*[self.matrix] * bool(self.saliency), *[self.recalled] * (self.tables['recall'] is not None)]
+        self.matrix.layout, self.recalled.layout = (
+            W.Layout(flex='0 0 470px'),
+            W.Layout(flex='1 1 420px', min_width='0'),
+        )
+        below = [W.HBox(beside, layout=dict(flex_flow='row wrap'))] * bool(beside) + [self.costs] * (
+            self.tables['cost'] is not None
+        )
+        self.children = [
+            row(self._model, self._stream, self._show),
+            self.facts,
+            row(self._t, self._play, self._cut, self._again),
+            self.inputs,
+            self.heat,
+            self.status,
+            *weighed,
+            *below,
+        ]
 
     def _button(self, words, tooltip, act, width=110):
         button = W.Button(description=words, tooltip=tooltip, layout=dict(width=f'{width}px'))
         button.on_click(lambda _: act())
         return button
 
-    def __repr__(self): return f"MemoryExplorer(model={self.model!r}, stream={self.stream!r}, t={self.t}, resets={self.resets})"
+    def __repr__(self):
+        return f"MemoryExplorer(model={self.model!r}, stream={self.stream!r}, t={self.t}, resets={self.resets})"
 
     # what there is
     now = property(lambda self: self.streams[self.stream])
     starts = property(lambda self: np.isin(np.arange(len(self.now.x)), (0, *self.resets)))
     memory = property(lambda self: self._memory(self.model, self.now.x.shape[1]))
 
-    def _width(self): return next((m.n_in for m in self.memories.values() if not isinstance(m, type)), 6)
-    def _given_resets(self): return tuple((np.flatnonzero(self.now.starts[1:]) + 1).tolist())
+    def _width(self):
+        return next((m.n_in for m in self.memories.values() if not isinstance(m, type)), 6)
+
+    def _given_resets(self):
+        return tuple((np.flatnonzero(self.now.starts[1:]) + 1).tolist())
 
     def fitting(self, model: str) -> list[str]:
         """Names of the streams that a memory can read."""
@@ -236,9 +384,11 @@ class MemoryExplorer(StaticForm, W.VBox):
 
     def _memory(self, name, n_in):
         "A memory as it was given, or made once for this width."
-        if not isinstance(self.memories[name], type): return self.memories[name]
+        if not isinstance(self.memories[name], type):
+            return self.memories[name]
         if (name, n_in) not in self._made:
-            with seeded(self.seed): self._made[name, n_in] = self.memories[name](n_in, self.n_hidden)
+            with seeded(self.seed):
+                self._made[name, n_in] = self.memories[name](n_in, self.n_hidden)
         return self._made[name, n_in]
 
     # what may be chosen
@@ -246,25 +396,39 @@ class MemoryExplorer(StaticForm, W.VBox):
     def _is_there(self, proposal):
         kind, name = proposal['trait'].name, proposal['value']
         known = self.memories if kind == 'model' else self.fitting(self.model)
-        if name not in known: raise traitlets.TraitError(str(unknown(kind, name, known)))
+        if name not in known:
+            raise traitlets.TraitError(str(unknown(kind, name, known)))
         return name
+
     @traitlets.validate('t')
     def _is_step(self, proposal):
-        if not 0 <= proposal['value'] < len(self.now.x): raise traitlets.TraitError(f"step {proposal['value']} is not there: the stream has 0 to {len(self.now.x) - 1}")
+        if not 0 <= proposal['value'] < len(self.now.x):
+            raise traitlets.TraitError(
+                f"step {proposal['value']} is not there: the stream has 0 to {len(self.now.x) - 1}"
+            )
         return proposal['value']
+
     @traitlets.validate('resets')
     def _are_steps(self, proposal):
         steps = sorted({int(r) for r in proposal['value']})
-        if bad := [r for r in steps if not 0 < r < len(self.now.x)]: raise traitlets.TraitError(f"an episode cannot begin at step {bad[0]}: the stream has 1 to {len(self.now.x) - 1}; at 0 one always does")
+        if bad := [r for r in steps if not 0 < r < len(self.now.x)]:
+            raise traitlets.TraitError(
+                f"an episode cannot begin at step {bad[0]}: the stream has 1 to {len(self.now.x) - 1}; at 0 one always does"
+            )
         return tuple(steps)
+
     @traitlets.validate('channel')
     def _is_channel(self, proposal):
-        if not -1 <= proposal['value'] < self.memory.n_out: raise traitlets.TraitError(f"output {proposal['value']} is not there: {self.model} has 0 to {self.memory.n_out - 1}, and -1 means all")
+        if not -1 <= proposal['value'] < self.memory.n_out:
+            raise traitlets.TraitError(
+                f"output {proposal['value']} is not there: {self.model} has 0 to {self.memory.n_out - 1}, and -1 means all"
+            )
         return proposal['value']
 
     @traitlets.observe('model', 'stream')
     def _on_choice(self, change):
-        if self._quiet: return
+        if self._quiet:
+            return
         self._quiet = True
         try:
             if change['name'] == 'model':
@@ -272,40 +436,57 @@ class MemoryExplorer(StaticForm, W.VBox):
                 stream = self.stream if self.stream in fit else fit[0]
                 self._stream.options, self._stream.value, self.stream = fit, stream, stream
             self.t, self.channel = min(self.t, len(self.now.x) - 1), -1
-            if change['name'] == 'stream' or any(r >= len(self.now.x) for r in self.resets): self.resets = self._given_resets()
-        finally: self._quiet = False
+            if change['name'] == 'stream' or any(r >= len(self.now.x) for r in self.resets):
+                self.resets = self._given_resets()
+        finally:
+            self._quiet = False
         self._draw()
 
     @traitlets.observe('resets', 'show', 'channel', 'log')
     def _on_other(self, change):
-        if self._quiet: return
+        if self._quiet:
+            return
         {'resets': self._draw, 'show': self._draw_heat}.get(change['name'], self._draw_step)()
+
     @traitlets.observe('t')
-    def _on_t(self, _): None if self._quiet else self._draw_step()
+    def _on_t(self, _):
+        None if self._quiet else self._draw_step()
 
     def _on_click(self, change):
         "A press on the table of weights chooses the step of that row"
-        if isinstance(t := change['new'].get('y'), (int, float)) and 0 <= round(t) < len(self.now.x): self.t = round(t)
+        if isinstance(t := change['new'].get('y'), (int, float)) and 0 <= round(t) < len(self.now.x):
+            self.t = round(t)
 
     def toggle_reset(self, t: int | None = None):
         """Begin an episode at a step (the present one), or join it to the one before if one begins there."""
         t = self.t if t is None else t
-        if t: self.resets = tuple(set(self.resets) ^ {t})
+        if t:
+            self.resets = tuple(set(self.resets) ^ {t})
 
     # what is shown
     def passage(self) -> Passage:
         """What the memory holds and says at each step."""
         key = self.model, self.stream, self.resets
-        if key not in self._seen: self._seen[key] = passage(self.memory, self.now.x, self.starts)
+        if key not in self._seen:
+            self._seen[key] = passage(self.memory, self.now.x, self.starts)
         return self._seen[key]
 
     def weigh(self) -> np.ndarray:
         """The table (T, T) of what each input s weighs for each output t."""
-        if self.saliency is None: raise ValueError("no saliency was given; see the arguments of MemoryExplorer")
+        if self.saliency is None:
+            raise ValueError("no saliency was given; see the arguments of MemoryExplorer")
         key = self.model, self.stream, self.resets, self.channel
         if key not in self._weighed:
             of = None if self.channel < 0 else np.eye(self.memory.n_out, dtype=np.float32)[self.channel]
-            with busy(self.status, f'Asking what {len(self.now.x)} inputs weigh for {self.model}', self._model, self._stream, self._channel, self._cut, self._again):
+            with busy(
+                self.status,
+                f'Asking what {len(self.now.x)} inputs weigh for {self.model}',
+                self._model,
+                self._stream,
+                self._channel,
+                self._cut,
+                self._again,
+            ):
                 self._weighed[key] = np.asarray(self.saliency(self.memory, self.now.x, self.starts, of=of))
         return self._weighed[key]
 
@@ -318,25 +499,47 @@ class MemoryExplorer(StaticForm, W.VBox):
         self._quiet = False
         self.facts.value = self._facts()
         self.inputs.figure = self.inputs_figure()
-        self._draw_heat(); self._draw_step(); self._draw_tables()
+        self._draw_heat()
+        self._draw_step()
+        self._draw_tables()
 
-    def _draw_heat(self): self.heat.figure = self.state_figure()
+    def _draw_heat(self):
+        self.heat.figure = self.state_figure()
+
     def _draw_tables(self):
-        for view, figure in zip((v for name, v in (('recall', self.recalled), ('cost', self.costs)) if self.tables[name] is not None), self.table_figures()): view.figure = figure
+        for view, figure in zip(
+            (v for name, v in (('recall', self.recalled), ('cost', self.costs)) if self.tables[name] is not None),
+            self.table_figures(),
+        ):
+            view.figure = figure
 
     def _draw_step(self):
         "Draw what depends on t alone."
-        if self.saliency: self.weights.figure, self.matrix.figure = self.weights_figure(), self.matrix_figure()
-        self._cut.description = 'an episode begins here' if self.t == 0 else f'join t = {self.t} to what came before' if self.t in self.resets else f'begin an episode at t = {self.t}'
-        self._cut.icon, self._cut.disabled, self._again.disabled = 'link' if self.t in self.resets else 'cut', self.t == 0, self.resets == self._given_resets()
+        if self.saliency:
+            self.weights.figure, self.matrix.figure = self.weights_figure(), self.matrix_figure()
+        self._cut.description = (
+            'an episode begins here'
+            if self.t == 0
+            else f'join t = {self.t} to what came before'
+            if self.t in self.resets
+            else f'begin an episode at t = {self.t}'
+        )
+        self._cut.icon, self._cut.disabled, self._again.disabled = (
+            'link' if self.t in self.resets else 'cut',
+            self.t == 0,
+            self.resets == self._given_resets(),
+        )
         self.status.say(self._words())
 
-    def _begin(self) -> int: return max((r for r in self.resets if r <= self.t), default=0)
+    def _begin(self) -> int:
+        return max((r for r in self.resets if r <= self.t), default=0)
 
     def _words(self) -> str:
         begin, steps = self._begin(), self.t - self._begin() + 1
-        where = f't = {self.t}, step {steps} of {"the" if not self.resets else "an"} episode' + (f' that began at {begin}. ' if begin else '. ')
-        return where + (say_weights(self.weigh()[self.t, :self.t + 1], begin) if self.saliency else '')
+        where = f't = {self.t}, step {steps} of {"the" if not self.resets else "an"} episode' + (
+            f' that began at {begin}. ' if begin else '. '
+        )
+        return where + (say_weights(self.weigh()[self.t, : self.t + 1], begin) if self.saliency else '')
 
     def _facts(self) -> Markup:
         m, n, shapes = self.memory, self.passage().state.shape[1], self.passage().shapes
@@ -344,15 +547,24 @@ class MemoryExplorer(StaticForm, W.VBox):
         count = sum(p.numel() for p in m.parameters())
         parts = [' × '.join(map(str, s)) if s else 'a clock' for s in shapes]
         several = len(parts) > 1 or 'a clock' in parts or any('×' in p for p in parts)
-        holds = Markup('holds <b>{:,}</b> number{} from step to step{}').format(n, 's'*(n != 1), f' ({", ".join(parts)})'*several)
-        if not n: holds = Markup('holds <b>nothing</b> from step to step: it has no state')
+        holds = Markup('holds <b>{:,}</b> number{} from step to step{}').format(
+            n, 's' * (n != 1), f' ({", ".join(parts)})' * several
+        )
+        if not n:
+            holds = Markup('holds <b>nothing</b> from step to step: it has no state')
         words = Markup('<span><b>{}</b> ({}{}) reads {} numbers, {}, says {}. {:,} parameters.</span>')
-        return words.format(self.model, type(m).__name__, ', untrained'*made, m.n_in, holds, m.n_out, count)
+        return words.format(self.model, type(m).__name__, ', untrained' * made, m.n_in, holds, m.n_out, count)
 
     def _over_time(self, fig: go.Figure, title: str, height: int, last: bool = False) -> go.Figure:
         "A figure whose steps stand exactly below those of the others"
-        fig.update_layout(title=dict(text=title, font_size=13, pad_t=6), height=height, margin=dict(l=84, r=96, t=30, b=38 if last else 8, autoexpand=False))
-        fig.update_xaxes(range=[-.5, len(self.now.x) - .5], title='step t' if last else None, showticklabels=last, automargin=False)
+        fig.update_layout(
+            title=dict(text=title, font_size=13, pad_t=6),
+            height=height,
+            margin=dict(l=84, r=96, t=30, b=38 if last else 8, autoexpand=False),
+        )
+        fig.update_xaxes(
+            range=[-0.5, len(self.now.x) - 0.5], title='step t' if last else None, showticklabels=last, automargin=False
+        )
         return fig.update_yaxes(automargin=False)
 
     def inputs_figure(self) -> go.Figure:
@@ -360,42 +572,105 @@ class MemoryExplorer(StaticForm, W.VBox):
         rows = self.now.rows
         fig = style(go.Figure(heat_trace(rows)))
         fig.update_yaxes(type='category', autorange='reversed', showgrid=False, tickfont_size=11)
-        for r in self.resets: fig.add_vline(x=r - .5, line=dict(color='white', width=3)).add_vline(x=r - .5, line=dict(color=INK, dash='dash', width=1.5))
-        return self._over_time(fig, 'Inputs', 48 + int(np.clip(14*len(rows.names), 40, 230)))
+        for r in self.resets:
+            fig.add_vline(x=r - 0.5, line=dict(color='white', width=3)).add_vline(
+                x=r - 0.5, line=dict(color=INK, dash='dash', width=1.5)
+            )
+        return self._over_time(fig, 'Inputs', 48 + int(np.clip(14 * len(rows.names), 40, 230)))
 
     def state_figure(self) -> go.Figure:
         """Draw the state, or the output, over the steps; dashed lines are where episodes begin."""
         seen = self.passage()
-        several, values = self.show == 'state' and sum(map(bool, seen.shapes)) > 1, seen.output if self.show == 'output' else seen.evened()
-        if not values.shape[1]: return self._no_state_figure()
+        several, values = (
+            self.show == 'state' and sum(map(bool, seen.shapes)) > 1,
+            seen.output if self.show == 'output' else seen.evened(),
+        )
+        if not values.shape[1]:
+            return self._no_state_figure()
         fig = plot_state(values, self.starts)
-        if several: fig.update_traces(colorbar_title_text='of the largest', hovertemplate='step %{x}<br>number %{customdata}: %{z:.3g} of the largest of its tensor<extra></extra>')
-        elif self.show == 'output': fig.update_traces(hovertemplate='step %{x}<br>output %{customdata}: %{z:.3g}<extra></extra>').update_yaxes(title='number of the output')
-        return self._over_time(fig.update_traces(colorbar_title_font_size=12), f'{self.show.capitalize()} after each step' + (', each of its tensors by its largest number' if several else ''), 300, last=not self.saliency)
+        if several:
+            fig.update_traces(
+                colorbar_title_text='of the largest',
+                hovertemplate='step %{x}<br>number %{customdata}: %{z:.3g} of the largest of its tensor<extra></extra>',
+            )
+        elif self.show == 'output':
+            fig.update_traces(hovertemplate='step %{x}<br>output %{customdata}: %{z:.3g}<extra></extra>').update_yaxes(
+                title='number of the output'
+            )
+        return self._over_time(
+            fig.update_traces(colorbar_title_font_size=12),
+            f'{self.show.capitalize()} after each step'
+            + (', each of its tensors by its largest number' if several else ''),
+            300,
+            last=not self.saliency,
+        )
 
     def _no_state_figure(self) -> go.Figure:
         "What is drawn of a memory that has none, or a clock only"
         words = f'“{self.model}” {"carries only a clock" if self.passage().state.size else "has no state: nothing is carried"} from one step to the next.'
-        fig = go.Figure(go.Scatter(x=[None], y=[None])).add_annotation(text=words, x=.5, y=.5, xref='paper', yref='paper', showarrow=False)
-        return self._over_time(style(fig).update_yaxes(visible=False).update_xaxes(showgrid=False), 'State after each step', 120)
+        fig = go.Figure(go.Scatter(x=[None], y=[None])).add_annotation(
+            text=words, x=0.5, y=0.5, xref='paper', yref='paper', showarrow=False
+        )
+        return self._over_time(
+            style(fig).update_yaxes(visible=False).update_xaxes(showgrid=False), 'State after each step', 120
+        )
 
     def weights_figure(self) -> go.Figure:
         """Draw what each input weighs for the output of step t: row t of the table."""
-        row = self.weigh()[self.t, :self.t + 1]
-        fig = style(go.Figure(go.Bar(x=np.arange(len(row)), y=row, width=.86, marker=dict(color=LINE, line_width=0), customdata=self.t - np.arange(len(row)), hovertemplate='input s %{x}, %{customdata} steps before<br>weight <b>%{y:.3g}</b><extra></extra>')))
-        for r in self.resets: fig.add_vline(x=r - .5, line=dict(color=INK, dash='dash', width=1.5))
-        fig.update_yaxes(**dict(type='log', dtick=1, exponentformat='power', range=_decades(row)) if self.log else dict(rangemode='tozero', nticks=4), title='weight')
-        return self._over_time(fig, f'What each past input weighs for {"the output" if self.channel < 0 else f"output {self.channel}"} of t = {self.t}', 170, last=True)
+        row = self.weigh()[self.t, : self.t + 1]
+        fig = style(
+            go.Figure(
+                go.Bar(
+                    x=np.arange(len(row)),
+                    y=row,
+                    width=0.86,
+                    marker=dict(color=LINE, line_width=0),
+                    customdata=self.t - np.arange(len(row)),
+                    hovertemplate='input s %{x}, %{customdata} steps before<br>weight <b>%{y:.3g}</b><extra></extra>',
+                )
+            )
+        )
+        for r in self.resets:
+            fig.add_vline(x=r - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+        fig.update_yaxes(
+            **dict(type='log', dtick=1, exponentformat='power', range=_decades(row))
+            if self.log
+            else dict(rangemode='tozero', nticks=4),
+            title='weight',
+        )
+        return self._over_time(
+            fig,
+            f'What each past input weighs for {"the output" if self.channel < 0 else f"output {self.channel}"} of t = {self.t}',
+            170,
+            last=True,
+        )
 
     def matrix_figure(self) -> go.Figure:
         """Draw the whole table of weights."""
-        return plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log, title=f'What each input weighs for each {"output" if self.channel < 0 else f"output {self.channel}"}').update_layout(title_font_size=13).update_traces(colorbar_title_font_size=12)
+        return (
+            plot_saliency(
+                self.weigh(),
+                self.starts,
+                t=self.t,
+                log=self.log,
+                title=f'What each input weighs for each {"output" if self.channel < 0 else f"output {self.channel}"}',
+            )
+            .update_layout(title_font_size=13)
+            .update_traces(colorbar_title_font_size=12)
+        )
 
     def table_figures(self) -> list[go.Figure]:
         """Draw recall and cost, as far as they were given, with the present model marked."""
         names = self.model, self.model.split(',')[0]
         chosen = lambda table: next((n for n in names if n in set(table['model'])), None)
-        return [draw(table, highlight=chosen(table), title=title).update_layout(title_font_size=13) for table, draw, title in ((self.tables['recall'], plot_recall, 'Recall'), (self.tables['cost'], plot_cost, 'Cost')) if table is not None]
+        return [
+            draw(table, highlight=chosen(table), title=title).update_layout(title_font_size=13)
+            for table, draw, title in (
+                (self.tables['recall'], plot_recall, 'Recall'),
+                (self.tables['cost'], plot_cost, 'Cost'),
+            )
+            if table is not None
+        ]
 
     def figure(self) -> go.Figure:
         """Draw the static form: inputs, state, and the weights of step t, over the same steps."""

@@ -24,19 +24,27 @@ from ..figures.style import pretty, style
 from .frames import FrameBrowser
 from .views import FramePicker, PlotView, StaticForm, Words, is_interactive
 
+
 # %% ../../nbs/08_widgets/02_probe.ipynb #20afe2eb
 def check_results(results, recording: Recording | None) -> dict:
     """Check that results hold `truth` and `predictions` over the same (episode, t), and that the recording has those episodes."""
     for method, result in (results or {}).items():
         lost = [name for name in ('truth', 'predictions') if not hasattr(result, name)]
-        if lost: raise ValueError(f"the result of {method!r} has no {' and no '.join(lost)}; give what linear_probe returns")
-        if not result.truth.index.equals(result.predictions.index): raise ValueError(f"truth and predictions of {method!r} stand over different steps")
+        if lost:
+            raise ValueError(f"the result of {method!r} has no {' and no '.join(lost)}; give what linear_probe returns")
+        if not result.truth.index.equals(result.predictions.index):
+            raise ValueError(f"truth and predictions of {method!r} stand over different steps")
         top = int(result.truth.index.get_level_values(0).max()) if len(result.truth) else -1
-        if recording is not None and top >= len(recording): raise ValueError(f"the result of {method!r} speaks of episode {top}; the recording has {len(recording)}. Give the recording that was aligned with the codes")
+        if recording is not None and top >= len(recording):
+            raise ValueError(
+                f"the result of {method!r} speaks of episode {top}; the recording has {len(recording)}. Give the recording that was aligned with the codes"
+            )
     return dict(results or {})
+
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #957b21ac
 _WORST = Markup('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
+
 
 class ProbeAnswers(W.VBox):
     """Show the answers behind the score of one variable and one method.
@@ -50,18 +58,34 @@ class ProbeAnswers(W.VBox):
     Traits: episode (whose steps are drawn), selection ((episode, t) of the frame opened; `show` opens the worst one, and None says that nothing there is wrong).
     `browser` is the frame browser or None, `worst` the table of the largest errors, `confused` the button that shows the confusions.
     """
+
     episode = traitlets.Int(0)
     selection = traitlets.Tuple(traitlets.Int(), traitlets.Int(), allow_none=True, default_value=None)
 
     def __init__(self, results: Mapping, recording: Recording | None = None, *, marks='auto'):
         super().__init__()
-        self.results, self.recording, self.variable, self.method, self._quiet = check_results(results, recording), recording, '', '', False
+        self.results, self.recording, self.variable, self.method, self._quiet = (
+            check_results(results, recording),
+            recording,
+            '',
+            '',
+            False,
+        )
         self.worst = pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
         self.trace = PlotView(scrub=True, label='true and predicted value over time', config=dict(displayModeBar=False))
         self.picker = FramePicker(label='frames where the probe is most wrong')
         self.heading = Words(_WORST)
-        self.confused = W.ToggleButton(False, description='What is taken for what', tooltip='show or hide the confusion matrix of this variable', layout=dict(width='auto', align_self='flex-start'))
-        self.matrix = PlotView(label='confusion matrix: what was true, and what was said', config=dict(displayModeBar=False), layout=dict(display='none'))
+        self.confused = W.ToggleButton(
+            False,
+            description='What is taken for what',
+            tooltip='show or hide the confusion matrix of this variable',
+            layout=dict(width='auto', align_self='flex-start'),
+        )
+        self.matrix = PlotView(
+            label='confusion matrix: what was true, and what was said',
+            config=dict(displayModeBar=False),
+            layout=dict(display='none'),
+        )
         filmed = recording is not None and len(recording) and 'frame' in recording[0].obs
         self.browser = FrameBrowser(recording, marks=marks, interactive=True) if filmed and self.results else None
         self.confused.observe(lambda _: self._draw_matrix(), 'value')
@@ -69,12 +93,21 @@ class ProbeAnswers(W.VBox):
         if self.browser:
             traitlets.link((self, 'episode'), (self.browser, 'episode'))
             self.trace.channel = self.browser.player.channel
-        self.children = [self.trace, self.confused, self.matrix, *([self.heading, self.picker, self.browser] if self.browser else [])]
+        self.children = [
+            self.trace,
+            self.confused,
+            self.matrix,
+            *([self.heading, self.picker, self.browser] if self.browser else []),
+        ]
 
     def answers(self) -> tuple[pd.Series, pd.Series] | None:
         """Get truth and predictions of what is shown, or None where there are none."""
         result = self.results.get(self.method)
-        return None if result is None or self.variable not in result.truth else (result.truth[self.variable], result.predictions[self.variable])
+        return (
+            None
+            if result is None or self.variable not in result.truth
+            else (result.truth[self.variable], result.predictions[self.variable])
+        )
 
     def show(self, variable: str, method: str) -> str:
         """Show the answers of one method about one variable, the worst frame first; return a sentence about them."""
@@ -83,66 +116,129 @@ class ProbeAnswers(W.VBox):
         self.worst = worst_steps(*answers) if answers else self.worst[:0]
         self.heading.layout.display = '' if len(self.worst) else 'none'
         if self.browser:
-            self.picker.show(self._worst_frames(), [f'episode {w.episode}, t {w.t}\ntrue {w.truth:g}, said {w.predicted:g}' for w in self.worst.itertuples()])
-            if variable in set(self.browser.factor_table['name']): self.browser.factor = variable
+            self.picker.show(
+                self._worst_frames(),
+                [
+                    f'episode {w.episode}, t {w.t}\ntrue {w.truth:g}, said {w.predicted:g}'
+                    for w in self.worst.itertuples()
+                ],
+            )
+            if variable in set(self.browser.factor_table['name']):
+                self.browser.factor = variable
         self._open_worst([] if answers is None else list(answers[0].index.unique(0)))
-        self._draw_trace(); self._draw_matrix()
-        if answers is None: return f'No predictions of {variable} by {pretty(method)} were given.' if self.results else ''
+        self._draw_trace()
+        self._draw_matrix()
+        if answers is None:
+            return f'No predictions of {variable} by {pretty(method)} were given.' if self.results else ''
         miss = median_miss(*answers)
-        return f'{variable}, {pretty(method)}: {int((answers[0] != answers[1]).sum()):,} of {len(answers[0]):,} test steps wrong' + (f', half of these by {miss:g} or less.' if miss else '.')
+        return (
+            f'{variable}, {pretty(method)}: {int((answers[0] != answers[1]).sum()):,} of {len(answers[0]):,} test steps wrong'
+            + (f', half of these by {miss:g} or less.' if miss else '.')
+        )
 
     def _open_worst(self, tested):
         """Choose the episode to draw: the one with the worst step, or one that was tested."""
         self._quiet, self.selection = True, None
         try:
-            if len(self.worst): self.selection = self._worst_step(0)
-            elif tested and self.episode not in tested: self.episode = int(tested[0])
-        finally: self._quiet = False
+            if len(self.worst):
+                self.selection = self._worst_step(0)
+            elif tested and self.episode not in tested:
+                self.episode = int(tested[0])
+        finally:
+            self._quiet = False
 
-    def _worst_step(self, k): return tuple(int(v) for v in self.worst.loc[k, ['episode', 't']])
-    def _worst_frames(self): return [np.asarray(self.recording[int(w.episode)].obs[self.browser.modality][int(w.t)]) for w in self.worst.itertuples()]
+    def _worst_step(self, k):
+        return tuple(int(v) for v in self.worst.loc[k, ['episode', 't']])
+
+    def _worst_frames(self):
+        return [
+            np.asarray(self.recording[int(w.episode)].obs[self.browser.modality][int(w.t)])
+            for w in self.worst.itertuples()
+        ]
 
     @traitlets.observe('episode')
-    def _on_episode(self, _): None if self._quiet else self._draw_trace()
+    def _on_episode(self, _):
+        None if self._quiet else self._draw_trace()
+
     @traitlets.observe('selection')
     def _on_selection(self, change):
-        if change['new'] is not None: self._open(*change['new'])
+        if change['new'] is not None:
+            self._open(*change['new'])
 
     def _on_pick(self, _):
         pressed = self._worst_step(self.picker.picked)
-        if pressed == self.selection: self._open(*pressed)                  # the reader browsed on and wants to come back
-        else: self.selection = pressed
+        if pressed == self.selection:
+            self._open(*pressed)  # the reader browsed on and wants to come back
+        else:
+            self.selection = pressed
 
     def _open(self, episode: int, t: int):
         """Show one frame below and its step in the trace; outline it if it is among the worst."""
-        if self.browser: self.browser.seek(episode, t)
+        if self.browser:
+            self.browser.seek(episode, t)
         self.episode = episode
         self.trace.cursor = t
-        self.picker.picked = next((k for k, w in enumerate(self.worst.itertuples()) if (w.episode, w.t) == (episode, t)), -1)
+        self.picker.picked = next(
+            (k for k, w in enumerate(self.worst.itertuples()) if (w.episode, w.t) == (episode, t)), -1
+        )
 
-    def _draw_trace(self): self.trace.figure = self.trace_figure()
+    def _draw_trace(self):
+        self.trace.figure = self.trace_figure()
+
     def _draw_matrix(self):
         answers = self.answers()
         self.matrix.layout.display = '' if answers and self.confused.value else 'none'
-        if answers and self.confused.value: self.matrix.figure = plot_confusion(*answers, variable=self.variable, method=self.method)
+        if answers and self.confused.value:
+            self.matrix.figure = plot_confusion(*answers, variable=self.variable, method=self.method)
 
     def trace_figure(self, at: int | None = None) -> go.Figure:
         """Draw true against predicted over the steps of `episode`."""
         answers = self.answers()
-        if answers is None: return style(go.Figure(layout=dict(height=60, xaxis_visible=False, yaxis_visible=False, margin=dict(t=30, b=4))))
+        if answers is None:
+            return style(
+                go.Figure(layout=dict(height=60, xaxis_visible=False, yaxis_visible=False, margin=dict(t=30, b=4)))
+            )
         steps = answers[0].index.get_level_values(0) == self.episode
         truth, predicted = (a[steps] for a in answers)
-        fig = plot_probe_trace(truth, predicted, truth.index.get_level_values(1), variable=self.variable, method=self.method, episode=self.episode, at=at)
-        if not steps.any(): fig.update_layout(title_text=f'<b>{self.variable}</b>: episode {self.episode} is not in the test split, so nothing was predicted there')
+        fig = plot_probe_trace(
+            truth,
+            predicted,
+            truth.index.get_level_values(1),
+            variable=self.variable,
+            method=self.method,
+            episode=self.episode,
+            at=at,
+        )
+        if not steps.any():
+            fig.update_layout(
+                title_text=f'<b>{self.variable}</b>: episode {self.episode} is not in the test split, so nothing was predicted there'
+            )
         return fig
 
     def figures(self) -> list[go.Figure]:
         """Draw the static form: true against predicted, the confusions if they are shown, and the worst frames."""
         answers = self.answers()
-        if answers is None: return []
-        figures = [self.trace_figure()] + ([plot_confusion(*answers, variable=self.variable, method=self.method)] if self.confused.value else [])
-        captions = [f'episode {w.episode}, t {w.t}<br>true {w.truth:g}, said {w.predicted:g}' for w in self.worst.itertuples()]
-        return figures + ([plot_contact_sheet(self._worst_frames(), captions=captions, columns=4, title=f'{self.variable}, {pretty(self.method)}: the largest errors')] if self.browser and captions else [])
+        if answers is None:
+            return []
+        figures = [self.trace_figure()] + (
+            [plot_confusion(*answers, variable=self.variable, method=self.method)] if self.confused.value else []
+        )
+        captions = [
+            f'episode {w.episode}, t {w.t}<br>true {w.truth:g}, said {w.predicted:g}' for w in self.worst.itertuples()
+        ]
+        return figures + (
+            [
+                plot_contact_sheet(
+                    self._worst_frames(),
+                    captions=captions,
+                    columns=4,
+                    title=f'{self.variable}, {pretty(self.method)}: the largest errors',
+                )
+            ]
+            if self.browser and captions
+            else []
+        )
+
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #773582f3
 class ProbeHeatmap(StaticForm, W.VBox):
@@ -161,39 +257,79 @@ class ProbeHeatmap(StaticForm, W.VBox):
     Traits: metric, variable, method; and of the answers: episode (whose steps are drawn), selection ((episode, t) of the frame opened; a new cell opens its worst one, and None says that nothing there is wrong).
     `answers` is the part below, None without results; `browser` its frame browser, `worst` its table of the largest errors.
     """
+
     metric, variable, method = traitlets.Unicode('f1'), traitlets.Unicode(''), traitlets.Unicode('')
     episode = traitlets.Int(0)
     selection = traitlets.Tuple(traitlets.Int(), traitlets.Int(), allow_none=True, default_value=None)
     answers, _links = None, ()
 
-    def __init__(self, scores: pd.DataFrame, results: Mapping | None = None, recording: Recording | None = None, *, metric: str = 'f1', variable: str | None = None, method: str | None = None, game: str | None = None, paper: list[str] | None = None, marks='auto', interactive: bool | None = None):
-        self.scores, self.recording, self.interactive, self._grid, self._marks = scores, recording, is_interactive(interactive), dict(game=game, paper=paper), marks
+    def __init__(
+        self,
+        scores: pd.DataFrame,
+        results: Mapping | None = None,
+        recording: Recording | None = None,
+        *,
+        metric: str = 'f1',
+        variable: str | None = None,
+        method: str | None = None,
+        game: str | None = None,
+        paper: list[str] | None = None,
+        marks='auto',
+        interactive: bool | None = None,
+    ):
+        self.scores, self.recording, self.interactive, self._grid, self._marks = (
+            scores,
+            recording,
+            is_interactive(interactive),
+            dict(game=game, paper=paper),
+            marks,
+        )
         self.results = check_results(results, recording)
         self.variables, self.methods, self.metrics = self._choices(metric)
         super().__init__()
-        label, bar = 'heat map of probe scores; the menus above choose the same cells', dict(modeBarButtons=[['toImage']])
+        label, bar = (
+            'heat map of probe scores; the menus above choose the same cells',
+            dict(modeBarButtons=[['toImage']]),
+        )
         self.heat, self.status = PlotView(label=label, config=bar), Words()
         self.status.add_class('srlviz-status')
-        self._menus = {name: W.Dropdown(options=[(pretty(v) if name != 'variable' else v, v) for v in options], description=name.capitalize(), layout=dict(width='300px')) for name, options in (('variable', self.variables), ('method', self.methods), ('metric', self.metrics))}
+        self._menus = {
+            name: W.Dropdown(
+                options=[(pretty(v) if name != 'variable' else v, v) for v in options],
+                description=name.capitalize(),
+                layout=dict(width='300px'),
+            )
+            for name, options in (('variable', self.variables), ('method', self.methods), ('metric', self.metrics))
+        }
         self._quiet = True
         self.metric, self.variable = metric, variable or self.variables[0]
         self.method = method or next((m for m in reversed(self.methods) if m in self.results), self.methods[-1])
-        for name, menu in self._menus.items(): traitlets.link((self, name), (menu, 'value'))
+        for name, menu in self._menus.items():
+            traitlets.link((self, name), (menu, 'value'))
         self._quiet = False
         self.heat.observe(self._on_click, 'clicked')
         self._draw_scores()
         self.children = [W.HBox(list(self._menus.values()), layout=dict(flex_flow='row wrap')), self.heat, self.status]
-        if self.results: self.give(self.results, recording)
+        if self.results:
+            self.give(self.results, recording)
         self.add_class('srlviz-probe-heatmap')
 
     def _choices(self, metric):
         """List what the menus offer: variables, our methods, metrics."""
         ours = self.scores[self.scores['source'] != 'paper']
         grid = probe_grid(self.scores, metric=metric, **self._grid)[0]
-        if not len(ours): raise ValueError("a ProbeHeatmap explores scores of ours; these are all the paper's. plot_probe_heatmap draws them")
-        if not (variables := [target for _, target in grid.index if target != 'mean']): raise ValueError("the table holds means, and no score of a single variable: plot_probe_heatmap draws it")
+        if not len(ours):
+            raise ValueError(
+                "a ProbeHeatmap explores scores of ours; these are all the paper's. plot_probe_heatmap draws them"
+            )
+        if not (variables := [target for _, target in grid.index if target != 'mean']):
+            raise ValueError("the table holds means, and no score of a single variable: plot_probe_heatmap draws it")
         task = self._grid['game'] or ours['task'].iloc[0]
-        return variables, [m for source, m in grid.columns if source != 'paper'] or [''], list(ours[ours['task'] == task]['metric'].unique())
+        return (
+            variables,
+            [m for source, m in grid.columns if source != 'paper'] or [''],
+            list(ours[ours['task'] == task]['metric'].unique()),
+        )
 
     def give(self, results: Mapping, recording: Recording | None = None):
         """Show the answers behind the scores; those given before go.
@@ -203,52 +339,78 @@ class ProbeHeatmap(StaticForm, W.VBox):
         results, recording : as when a ProbeHeatmap is made
         """
         part = ProbeAnswers(results, recording, marks=self._marks)
-        for link in self._links: link.unlink()
+        for link in self._links:
+            link.unlink()
         self.answers, self.results, self.recording, self.selection = part, part.results, recording, None
         self._links = [traitlets.link((part, name), (self, name)) for name in ('episode', 'selection')]
         self._draw_answers()
         self.children = [*self.children[:3], part]
 
     @property
-    def browser(self): return self.answers and self.answers.browser
+    def browser(self):
+        return self.answers and self.answers.browser
+
     @property
-    def worst(self): return self.answers.worst if self.answers else None
+    def worst(self):
+        return self.answers.worst if self.answers else None
+
     @property
-    def trace(self): return self.answers and self.answers.trace
+    def trace(self):
+        return self.answers and self.answers.trace
+
     @property
-    def picker(self): return self.answers and self.answers.picker
+    def picker(self):
+        return self.answers and self.answers.picker
 
     @traitlets.validate('variable', 'method', 'metric')
     def _is_there(self, proposal):
         choices = getattr(self, proposal['trait'].name + 's')
-        if proposal['value'] not in choices: raise traitlets.TraitError(str(unknown(proposal['trait'].name, proposal['value'], choices)))
+        if proposal['value'] not in choices:
+            raise traitlets.TraitError(str(unknown(proposal['trait'].name, proposal['value'], choices)))
         return proposal['value']
 
     @traitlets.observe('metric', 'variable', 'method')
     def _on_choice(self, change):
-        if self._quiet: return
+        if self._quiet:
+            return
         self._draw_scores()
-        if change['name'] != 'metric': self._draw_answers()
+        if change['name'] != 'metric':
+            self._draw_answers()
 
-    def __repr__(self): return f"ProbeHeatmap(metric={self.metric!r}, variable={self.variable!r}, method={self.method!r}, selection={self.selection})"
+    def __repr__(self):
+        return f"ProbeHeatmap(metric={self.metric!r}, variable={self.variable!r}, method={self.method!r}, selection={self.selection})"
 
     def _on_click(self, change):
         group, target, source, method = [*(change['new'].get('data') or []), '', '', '', ''][:4]
-        if not target: return
-        if source == 'paper': self.status.say('The paper gives scores, not answers. Choose a cell of ours.')
-        elif target == 'mean': self.status.say('A mean over variables. Choose the cell of one variable.')
-        else: self.choose(target, method)
+        if not target:
+            return
+        if source == 'paper':
+            self.status.say('The paper gives scores, not answers. Choose a cell of ours.')
+        elif target == 'mean':
+            self.status.say('A mean over variables. Choose the cell of one variable.')
+        else:
+            self.choose(target, method)
 
     def choose(self, variable: str, method: str):
         """Choose a cell: a variable and a method of ours."""
         self._quiet = True
-        try: self.variable, self.method = variable, method
-        finally: self._quiet = False
-        self._draw_scores(); self._draw_answers()
+        try:
+            self.variable, self.method = variable, method
+        finally:
+            self._quiet = False
+        self._draw_scores()
+        self._draw_answers()
 
-    def _draw_scores(self): self.heat.figure = plot_probe_heatmap(self.scores, metric=self.metric, selected=(self.variable, self.method), **self._grid)
-    def _draw_answers(self): self.status.say(self.answers.show(self.variable, self.method) if self.answers else '')
-    def _answers(self): return self.answers and self.answers.answers()
+    def _draw_scores(self):
+        self.heat.figure = plot_probe_heatmap(
+            self.scores, metric=self.metric, selected=(self.variable, self.method), **self._grid
+        )
+
+    def _draw_answers(self):
+        self.status.say(self.answers.show(self.variable, self.method) if self.answers else '')
+
+    def _answers(self):
+        return self.answers and self.answers.answers()
 
     def figure(self) -> go.Figure:
         """Draw the static form: the heat map."""

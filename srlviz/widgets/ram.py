@@ -16,22 +16,37 @@ import traitlets
 from markupsafe import Markup
 
 from ..core.recordings import Recording
-from ..figures.codes import byte_label, byte_names, difference, plot_difference, plot_effects, plot_predictors, plot_ram
+from srlviz.figures.codes import (
+    byte_label,
+    byte_names,
+    difference,
+    plot_difference,
+    plot_effects,
+    plot_predictors,
+    plot_ram,
+)
 from ..figures.style import pretty
 from .views import PlotView, StaticForm, Words, busy, is_interactive
 
 # %% ../../nbs/08_widgets/04_ram.ipynb #f2e03910
-_SIGNS = ('\u2002A blue frame: it has a name. An orange corner: it changed since the moment before. '
-          'An arrow: which way it shifts a sprite.')
-_ASKS = Markup('<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.')
-SHIFT = 8                  # added to a byte when it is chosen, so that its effect is seen at once; no sprite's own picture is so few values away
+_SIGNS = (
+    '\u2002A blue frame: it has a name. An orange corner: it changed since the moment before. '
+    'An arrow: which way it shifts a sprite.'
+)
+_ASKS = Markup(
+    '<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.'
+)
+SHIFT = 8  # added to a byte when it is chosen, so that its effect is seen at once; no sprite's own picture is so few values away
+
 
 def pixel_box(box, size: tuple[int, int]) -> tuple[int, int, int, int]:
     """Round a rectangle in pixels to a box (x0, y0, x1, y1) of whole ones within (height, width), x1 and y1 just outside; at least one pixel."""
-    if len(box) != 4: raise ValueError(f"a box is (x0, y0, x1, y1) in pixels, got {tuple(box)}")
+    if len(box) != 4:
+        raise ValueError(f"a box is (x0, y0, x1, y1) in pixels, got {tuple(box)}")
     (x0, y0, x1, y1), (height, width) = (round(float(v)) for v in box), size
     x0, y0 = (int(np.clip(v, 0, top - 1)) for v, top in ((x0, width), (y0, height)))
     return x0, y0, int(np.clip(x1, x0 + 1, width)), int(np.clip(y1, y0 + 1, height))
+
 
 # %% ../../nbs/08_widgets/04_ram.ipynb #beca568f
 class RAMExplorer(StaticForm, W.VBox):
@@ -48,13 +63,31 @@ class RAMExplorer(StaticForm, W.VBox):
     Traits: address, value (what the byte is set to), frames, colours ('values' or 'effects'), box ((x0, y0, x1, y1) in pixels, x1 and y1 just outside; or None).
     `effects` and `predictors` are the tables that `find_effects()` and `find_predictors()` leave, None before; `step` and `restart` choose another moment.
     """
+
     address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)
     colours = traitlets.Enum(['values', 'effects'], 'values')
-    box = traitlets.Tuple(traitlets.Int(), traitlets.Int(), traitlets.Int(), traitlets.Int(), allow_none=True, default_value=None)
+    box = traitlets.Tuple(
+        traitlets.Int(), traitlets.Int(), traitlets.Int(), traitlets.Int(), allow_none=True, default_value=None
+    )
 
-    def __init__(self, lab, recording: Recording | None = None, predict: Callable | None = None, *, address: int | None = None, frames: int = 2, interactive: bool | None = None):
-        if (recording is None) != (predict is None): raise ValueError("to ask which byte tells a region, give both a recording and predict (see srlviz.envs.ram.predict_region)")
-        if recording is not None and (not len(recording) or not {'frame', 'ram'} <= set(recording[0].obs)): raise ValueError(f"the recording needs obs 'frame' and 'ram'; it has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}")
+    def __init__(
+        self,
+        lab,
+        recording: Recording | None = None,
+        predict: Callable | None = None,
+        *,
+        address: int | None = None,
+        frames: int = 2,
+        interactive: bool | None = None,
+    ):
+        if (recording is None) != (predict is None):
+            raise ValueError(
+                "to ask which byte tells a region, give both a recording and predict (see srlviz.envs.ram.predict_region)"
+            )
+        if recording is not None and (not len(recording) or not {'frame', 'ram'} <= set(recording[0].obs)):
+            raise ValueError(
+                f"the recording needs obs 'frame' and 'ram'; it has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}"
+            )
         super().__init__()
         self.lab, self.recording, self.predict, self.interactive = lab, recording, predict, is_interactive(interactive)
         self.names, self.size = byte_names(lab.labels), np.shape(lab.frame)[:2]
@@ -62,7 +95,13 @@ class RAMExplorer(StaticForm, W.VBox):
         self.address, self.frames = min(self.names, default=0) if address is None else address, frames
         self._build()
         self.value = self._shifted()
-        for trait, part in (('address', self._byte), ('value', self._value), ('frames', self._frames), ('colours', self._colours)): traitlets.link((self, trait), (part, 'value'))
+        for trait, part in (
+            ('address', self._byte),
+            ('value', self._value),
+            ('frames', self._frames),
+            ('colours', self._colours),
+        ):
+            traitlets.link((self, trait), (part, 'value'))
         self._quiet = False
         self._draw_moment()
         self.add_class('srlviz-ram-explorer')
@@ -70,100 +109,174 @@ class RAMExplorer(StaticForm, W.VBox):
     def _build(self):
         wide = lambda px: dict(width=f'{px}px')
         bytes_ = sorted(range(len(self.lab.ram)), key=lambda a: (a not in self.names, a))
-        self._byte = W.Dropdown(options=[(byte_label(a, self.names), a) for a in bytes_], description='Byte', layout=wide(300))
+        self._byte = W.Dropdown(
+            options=[(byte_label(a, self.names), a) for a in bytes_], description='Byte', layout=wide(300)
+        )
         self._value = W.IntSlider(min=0, max=255, description='set to', layout=wide(420))
-        self._frames = W.BoundedIntText(min=1, max=60, description='frames later', layout=wide(160), tooltip='emulator frames between setting the byte and looking')
-        self._same = self._button('as it is', 'Set the byte to what it is', lambda: setattr(self, 'value', int(self.lab.ram[self.address])))
-        self._action = W.Dropdown(options=[(pretty(a.lower()), i) for i, a in enumerate(self.lab.actions)], description='Play', layout=wide(220))
+        self._frames = W.BoundedIntText(
+            min=1,
+            max=60,
+            description='frames later',
+            layout=wide(160),
+            tooltip='emulator frames between setting the byte and looking',
+        )
+        self._same = self._button(
+            'as it is', 'Set the byte to what it is', lambda: setattr(self, 'value', int(self.lab.ram[self.address]))
+        )
+        self._action = W.Dropdown(
+            options=[(pretty(a.lower()), i) for i, a in enumerate(self.lab.actions)],
+            description='Play',
+            layout=wide(220),
+        )
         self._steps = W.BoundedIntText(4, min=1, max=10_000, description='for steps', layout=wide(160))
-        self._go = self._button('play on', 'Hold the action for so many steps', lambda: self.step(self._action.value, self._steps.value))
+        self._go = self._button(
+            'play on', 'Hold the action for so many steps', lambda: self.step(self._action.value, self._steps.value)
+        )
         self._seed = W.BoundedIntText(0, min=0, max=2**31 - 1, description='New seed', layout=wide(170))
         self._after = W.BoundedIntText(200, min=0, max=1_000_000, description='after steps', layout=wide(170))
-        self._again = self._button('start again', 'A new game, so many steps into random play', lambda: self.restart(self._seed.value, self._after.value))
-        self._colours = W.ToggleButtons(options=[('value of each byte', 'values'), ('pixels it moves', 'effects')], style=dict(button_width='150px'))
-        self._find = self._button('find what each byte moves', 'Set every byte once and compare pictures', self.find_effects, 220)
-        self.picture = PlotView(label='the picture as it would be, with the byte set, and what differs; drag a rectangle to choose a region', config=dict(displayModeBar=False))
-        self.grid = PlotView(label='the bytes of memory; the menu above chooses the same byte', config=dict(displayModeBar=False))
+        self._again = self._button(
+            'start again',
+            'A new game, so many steps into random play',
+            lambda: self.restart(self._seed.value, self._after.value),
+        )
+        self._colours = W.ToggleButtons(
+            options=[('value of each byte', 'values'), ('pixels it moves', 'effects')], style=dict(button_width='150px')
+        )
+        self._find = self._button(
+            'find what each byte moves', 'Set every byte once and compare pictures', self.find_effects, 220
+        )
+        self.picture = PlotView(
+            label='the picture as it would be, with the byte set, and what differs; drag a rectangle to choose a region',
+            config=dict(displayModeBar=False),
+        )
+        self.grid = PlotView(
+            label='the bytes of memory; the menu above chooses the same byte', config=dict(displayModeBar=False)
+        )
         self.bars = PlotView(label='bytes that tell best what the region shows', config=dict(displayModeBar=False))
-        self._columns, self._rows = (W.IntRangeSlider(value=(0, n), min=0, max=n, description=name, layout=wide(420), continuous_update=False) for name, n in (('columns', self.size[1]), ('rows', self.size[0])))
+        self._columns, self._rows = (
+            W.IntRangeSlider(value=(0, n), min=0, max=n, description=name, layout=wide(420), continuous_update=False)
+            for name, n in (('columns', self.size[1]), ('rows', self.size[0]))
+        )
         self._ask = self._button('which byte tells it?', 'Ask the recording', self.find_predictors, 180)
         self.status, self.note = Words(), Words()
-        self.status.add_class('srlviz-status'); self.note.add_class('srlviz-status')
-        self.picture.observe(lambda change: setattr(self, 'box', pixel_box([v + .5 for v in change['new']], self.size)) if len(change['new']) == 4 else None, 'box')
-        self.grid.observe(self._on_click, 'clicked'); self.bars.observe(self._on_click, 'clicked')
-        for slider in (self._columns, self._rows): slider.observe(self._on_range, 'value')
+        self.status.add_class('srlviz-status')
+        self.note.add_class('srlviz-status')
+        self.picture.observe(
+            lambda change: (
+                setattr(self, 'box', pixel_box([v + 0.5 for v in change['new']], self.size))
+                if len(change['new']) == 4
+                else None
+            ),
+            'box',
+        )
+        self.grid.observe(self._on_click, 'clicked')
+        self.bars.observe(self._on_click, 'clicked')
+        for slider in (self._columns, self._rows):
+            slider.observe(self._on_range, 'value')
         row = lambda *parts: W.HBox(parts, layout=dict(flex_flow='row wrap', align_items='center'))
         region = [Words(_ASKS), row(self._columns, self._rows, self._ask), self.note, self.bars]
-        self.children = [row(self._action, self._steps, self._go, self._seed, self._after, self._again), row(self._byte, self._value, self._same, self._frames), self.status, self.picture,
-                         row(self._colours, self._find, Words(_SIGNS)), self.grid, *(region if self.predict else [])]
+        self.children = [
+            row(self._action, self._steps, self._go, self._seed, self._after, self._again),
+            row(self._byte, self._value, self._same, self._frames),
+            self.status,
+            self.picture,
+            row(self._colours, self._find, Words(_SIGNS)),
+            self.grid,
+            *(region if self.predict else []),
+        ]
 
     def _button(self, words, tooltip, act, width=110):
         button = W.Button(description=words, tooltip=tooltip, layout=dict(width=f'{width}px'))
         button.on_click(lambda _: act())
         return button
 
-    def __repr__(self): return f"RAMExplorer({self.lab.game}, address={self.address}, value={self.value}, colours={self.colours!r}, box={self.box})"
+    def __repr__(self):
+        return f"RAMExplorer({self.lab.game}, address={self.address}, value={self.value}, colours={self.colours!r}, box={self.box})"
 
     @traitlets.validate('address')
     def _is_byte(self, proposal):
-        if proposal['value'] >= len(self.lab.ram): raise traitlets.TraitError(f"byte {proposal['value']} is not there: memory has 0 to {len(self.lab.ram) - 1}")
+        if proposal['value'] >= len(self.lab.ram):
+            raise traitlets.TraitError(
+                f"byte {proposal['value']} is not there: memory has 0 to {len(self.lab.ram) - 1}"
+            )
         return proposal['value']
-    @traitlets.validate('box')
-    def _is_box(self, proposal): return proposal['value'] and pixel_box(proposal['value'], self.size)
 
-    def _shifted(self): return (int(self.lab.ram[self.address]) + SHIFT) % 256
+    @traitlets.validate('box')
+    def _is_box(self, proposal):
+        return proposal['value'] and pixel_box(proposal['value'], self.size)
+
+    def _shifted(self):
+        return (int(self.lab.ram[self.address]) + SHIFT) % 256
 
     @traitlets.observe('address')
     def _on_address(self, _):
-        if self._quiet: return
+        if self._quiet:
+            return
         self._quiet, self.value = True, self._shifted()
         self._quiet = False
-        self._draw_picture(); self._draw_grid(); self._draw_bars()
+        self._draw_picture()
+        self._draw_grid()
+        self._draw_bars()
+
     @traitlets.observe('value', 'frames')
-    def _on_value(self, _): None if self._quiet else self._draw_picture()
+    def _on_value(self, _):
+        None if self._quiet else self._draw_picture()
+
     @traitlets.observe('colours')
-    def _on_colours(self, _): None if self._quiet else self._draw_grid()
+    def _on_colours(self, _):
+        None if self._quiet else self._draw_grid()
+
     @traitlets.observe('box')
     def _on_box(self, _):
         self.predictors = None
-        if self._quiet: return
+        if self._quiet:
+            return
         x0, y0, x1, y1 = self.box or (0, 0, *self.size[::-1])
         self._quiet, self._columns.value, self._rows.value = True, (x0, x1), (y0, y1)
         self._quiet = False
-        self._draw_picture(); self._draw_bars()
+        self._draw_picture()
+        self._draw_bars()
 
     def _on_range(self, _):
-        if not self._quiet: self.box = (self._columns.value[0], self._rows.value[0], self._columns.value[1], self._rows.value[1])
+        if not self._quiet:
+            self.box = (self._columns.value[0], self._rows.value[0], self._columns.value[1], self._rows.value[1])
 
     def _on_click(self, change):
         address = change['new'].get('data')
-        if isinstance(address, int) and address >= 0: self.address = address
+        if isinstance(address, int) and address >= 0:
+            self.address = address
 
     def step(self, action: int = 0, n: int = 1):
         """Play on: hold an action (its number) for n steps, then look at that moment."""
         earlier = np.array(self.lab.ram)
-        with busy(self.status, 'Playing', self._go, self._again): self.lab.step(action, n)
+        with busy(self.status, 'Playing', self._go, self._again):
+            self.lab.step(action, n)
         self.earlier = earlier
         self._draw_moment()
 
     def restart(self, seed: int = 0, steps: int = 200):
         """Look at another game, some steps into random play."""
-        with busy(self.status, 'Playing', self._go, self._again): self.lab.restart(seed, steps)
+        with busy(self.status, 'Playing', self._go, self._again):
+            self.lab.restart(seed, steps)
         self.earlier = None
         self._draw_moment()
 
     def find_effects(self) -> pd.DataFrame:
         """Find what each byte moves at this moment, colour the grid by it, and return the table."""
-        with busy(self.status, 'Setting each byte once and comparing pictures', self._find): self.effects = self.lab.effects()
+        with busy(self.status, 'Setting each byte once and comparing pictures', self._find):
+            self.effects = self.lab.effects()
         self.colours = 'effects'
-        self._draw_grid(); self._say()
+        self._draw_grid()
+        self._say()
         return self.effects
 
     def find_predictors(self) -> pd.DataFrame:
         """Find which bytes tell what the region shows (the whole screen if none was chosen), draw them, and return the table."""
-        if self.predict is None: raise ValueError("no recording and no predict were given; see the arguments of RAMExplorer")
+        if self.predict is None:
+            raise ValueError("no recording and no predict were given; see the arguments of RAMExplorer")
         box = self.box or (0, 0, *self.size[::-1])
-        with busy(self.note, f'Reading {self.recording.n_steps:,} frames', self._ask): self.predictors = self.predict(self.recording, box)
+        with busy(self.note, f'Reading {self.recording.n_steps:,} frames', self._ask):
+            self.predictors = self.predict(self.recording, box)
         self._draw_bars()
         return self.predictors
 
@@ -172,7 +285,9 @@ class RAMExplorer(StaticForm, W.VBox):
         self.effects, self._quiet = None, True
         self.value, self.colours = self._shifted(), 'values'
         self._quiet = False
-        self._draw_picture(); self._draw_grid(); self._draw_bars()
+        self._draw_picture()
+        self._draw_grid()
+        self._draw_bars()
 
     def _draw_picture(self):
         self.picture.figure = self.figure().update_layout(dragmode='select' if self.predict else False)
@@ -180,17 +295,21 @@ class RAMExplorer(StaticForm, W.VBox):
 
     def _say(self):
         now, n = int(self.lab.ram[self.address]), self._where
-        does = 'no pixel changes' if n is None else f'pixels change within x {n[0]} to {n[2] - 1}, y {n[1]} to {n[3] - 1}'
+        does = (
+            'no pixel changes' if n is None else f'pixels change within x {n[0]} to {n[2] - 1}, y {n[1]} to {n[3] - 1}'
+        )
         byte = Markup('Byte <b>{}</b> is {}').format(byte_label(self.address, self.names), now)
         set_to = f'. Set to {self.value}, {self.frames} emulator frame{"s" if self.frames > 1 else ""} later {does}.'
         self.status.say(byte + (' and stays so.' if self.value == now else set_to))
 
-    def _draw_grid(self): self.grid.figure = self.grid_figure()
+    def _draw_grid(self):
+        self.grid.figure = self.grid_figure()
 
     def _draw_bars(self):
         asked = self.predictors is not None
         self.bars.layout.display = '' if asked else 'none'
-        if asked: self.bars.figure = self.predictors_figure()
+        if asked:
+            self.bars.figure = self.predictors_figure()
         x0, y0, x1, y1 = self.box or (0, 0, *self.size[::-1])
         self.note.say(f'Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.')
 
@@ -198,23 +317,75 @@ class RAMExplorer(StaticForm, W.VBox):
         """Draw the picture as it would be, with the byte set, and what differs."""
         self._pictures = self.lab.unpoked(self.frames), self.lab.poke(self.address, self.value, self.frames)
         self._where = difference(*self._pictures)[1]
-        return plot_difference(*self._pictures, captions=[f'byte {self.address} stays {int(self.lab.ram[self.address])}', f'byte {byte_label(self.address, self.names)} set to {self.value}'], region=self.box)
+        return plot_difference(
+            *self._pictures,
+            captions=[
+                f'byte {self.address} stays {int(self.lab.ram[self.address])}',
+                f'byte {byte_label(self.address, self.names)} set to {self.value}',
+            ],
+            region=self.box,
+        )
 
     def grid_figure(self) -> go.Figure:
         """Draw the bytes, coloured by `colours`."""
-        title = f'{pretty(self.lab.game)}: the 128 bytes' if self.colours == 'values' else f'{pretty(self.lab.game)}: which bytes move which pixels, at this moment'
-        if self.colours == 'values': return plot_ram(self.lab.ram, self.lab.labels, before=self.earlier, selected=self.address, title=title)
-        if self.effects is not None: return plot_effects(self.effects, selected=self.address, title=title)
-        empty = pd.DataFrame([dict(address=a, variable=', '.join(self.names.get(a, [])), n_pixels=0, x0=-1, y0=-1, x1=-1, y1=-1, dx=np.nan, dy=np.nan) for a in range(len(self.lab.ram))])
-        return plot_effects(empty, selected=self.address, title=f'{pretty(self.lab.game)}: press “find what each byte moves” (of this moment)')
+        title = (
+            f'{pretty(self.lab.game)}: the 128 bytes'
+            if self.colours == 'values'
+            else f'{pretty(self.lab.game)}: which bytes move which pixels, at this moment'
+        )
+        if self.colours == 'values':
+            return plot_ram(self.lab.ram, self.lab.labels, before=self.earlier, selected=self.address, title=title)
+        if self.effects is not None:
+            return plot_effects(self.effects, selected=self.address, title=title)
+        empty = pd.DataFrame(
+            [
+                dict(
+                    address=a,
+                    variable=', '.join(self.names.get(a, [])),
+                    n_pixels=0,
+                    x0=-1,
+                    y0=-1,
+                    x1=-1,
+                    y1=-1,
+                    dx=np.nan,
+                    dy=np.nan,
+                )
+                for a in range(len(self.lab.ram))
+            ]
+        )
+        return plot_effects(
+            empty,
+            selected=self.address,
+            title=f'{pretty(self.lab.game)}: press “find what each byte moves” (of this moment)',
+        )
 
     def predictors_figure(self) -> go.Figure:
         """Draw the bytes that tell best what the region shows."""
         x0, y0, x1, y1 = self.box or (0, 0, *self.size[::-1])
-        return plot_predictors(self.predictors, selected=self.address, title=f'Bytes that tell best what x {x0} to {x1 - 1}, y {y0} to {y1 - 1} shows')
+        return plot_predictors(
+            self.predictors,
+            selected=self.address,
+            title=f'Bytes that tell best what x {x0} to {x1 - 1}, y {y0} to {y1 - 1} shows',
+        )
 
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: the pictures, the bytes, and the answers that were asked for."""
-        values = plot_ram(self.lab.ram, self.lab.labels, before=self.earlier, selected=self.address, title=f'{pretty(self.lab.game)}: the 128 bytes')
-        effects = [] if self.effects is None else [plot_effects(self.effects, selected=self.address, title=f'{pretty(self.lab.game)}: which bytes move which pixels, at this moment')]
+        values = plot_ram(
+            self.lab.ram,
+            self.lab.labels,
+            before=self.earlier,
+            selected=self.address,
+            title=f'{pretty(self.lab.game)}: the 128 bytes',
+        )
+        effects = (
+            []
+            if self.effects is None
+            else [
+                plot_effects(
+                    self.effects,
+                    selected=self.address,
+                    title=f'{pretty(self.lab.game)}: which bytes move which pixels, at this moment',
+                )
+            ]
+        )
         return [self.figure(), values, *effects, *([] if self.predictors is None else [self.predictors_figure()])]
