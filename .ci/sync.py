@@ -1,4 +1,4 @@
-"""Export and clean every notebook, write README.md from nbs/index.ipynb, and fail if that changed anything.
+"""Lay out, export and clean every notebook, write README.md from nbs/index.ipynb, and fail if that changed anything.
 
 A tree whose notebooks are all exported and clean passes, committed or not. With --write the changes are expected.
 """
@@ -7,6 +7,7 @@ import hashlib, subprocess, sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+BY_HAND = ('tests', 'benchmarks', '.ci')  # what no notebook exports
 
 
 def readme(root: Path) -> str:
@@ -19,20 +20,23 @@ def readme(root: Path) -> str:
 
 def contents(root: Path) -> dict[str, str]:
     "The hash of every file that stands in both worlds."
-    files = [
-        p
-        for d, kind in (('srlviz', '*.py'), ('nbs', '*.ipynb'))
-        for p in (root / d).rglob(kind)
-        if '.ipynb_checkpoints' not in p.parts
-    ] + [root / 'README.md']
+    kinds = [('srlviz', '*.py'), ('nbs', '*.ipynb'), *((d, '*.py') for d in BY_HAND)]
+    found = [p for d, kind in kinds for p in (root / d).rglob(kind) if '.ipynb_checkpoints' not in p.parts]
+    files = [*found, root / 'README.md']
     return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.exists()}
 
 
 def sync(root: Path) -> list[str]:
     "Bring modules and README in line with the notebooks; return what had to change."
     before = contents(root)
-    for command in 'nbdev-export', 'nbdev-clean':
-        subprocess.run([str(Path(sys.executable).with_name(command))], cwd=root, check=True)
+    by_hand = [d for d in BY_HAND if (root / d).is_dir()]
+    for name, *arguments in (
+        ('ruff', 'format', '--quiet', 'nbs', *by_hand),
+        ('nbdev-export',),
+        ('ruff', 'format', '--quiet', 'srlviz'),
+        ('nbdev-clean',),
+    ):
+        subprocess.run([str(Path(sys.executable).with_name(name)), *arguments], cwd=root, check=True)
     if (root / 'nbs/index.ipynb').exists():
         text, target = readme(root), root / 'README.md'
         if not target.exists() or target.read_text(encoding='utf-8') != text:

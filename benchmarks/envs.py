@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 import srlviz.envs  # noqa: F401 - registers the tasks
-from srlviz.envs.pomdp import TASKS, make_task, make_tasks
+from srlviz.envs.pomdp.base import TASKS, make_task, make_tasks
 
 START = """
 import sys, time

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from srlviz.data.landing import flight_table, generate_flights, read_flights
-from srlviz.envs.approach import HZ, PAPER_FLIGHTS, draw_conditions, fly_approach
-from srlviz.envs.sensors import sensors
+from srlviz.envs.landing.approach import HZ, PAPER_FLIGHTS, draw_conditions, fly_approach
+from srlviz.envs.landing.sensors import sensors
 
 MEMORY = """
 import resource, sys

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from srlviz.core.protocols import catalog
+from srlviz.core.names import catalog
 from srlviz.core.training import seeded, threads
 from srlviz.evaluate.cost import peak_memory
 

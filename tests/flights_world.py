@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from srlviz.core.recordings import Episode, Factor
-from srlviz.data import landing
+from srlviz.data.landing import flights as landing
 
 AIRPORTS = dict(KAAA='fit', KBBB='valid', KCCC='probe', KDDD='test')
 

@@ -3,7 +3,7 @@
 import numpy as np
 from gymnasium.utils import seeding
 
-from srlviz.envs.pomdp import _native, random_float, random_normal
+from srlviz.envs.pomdp.base import _native, random_float, random_normal
 
 _known = {}
 _float, _normal = (_native(f, {}, _known) for f in (random_float, random_normal))

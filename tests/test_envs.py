@@ -9,8 +9,8 @@ import pytest
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.protocols import catalog, check_pomdp
-from srlviz.envs import pomdp
-from srlviz.envs.pomdp import TASKS, POMDPVector, make_task, make_tasks
+from srlviz.envs.pomdp import base as pomdp
+from srlviz.envs.pomdp.base import TASKS, POMDPVector, make_task, make_tasks
 
 CLASSES = catalog('envs')
 OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]  # without aliases
@@ -135,7 +135,7 @@ class Rows(list):
 
 
 def plain(template, names: dict):
-    "A template of srlviz.envs.pomdp that Python runs."
+    "A template of srlviz.envs.pomdp.base that Python runs."
     scope = {**vars(pomdp), **names}
     ours = {k: plain(f, names) for k, f in pomdp._calls(template, scope).items() if f.__globals__ is vars(pomdp)}
     return types.FunctionType(template.__code__, scope | ours)

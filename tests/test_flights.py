@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from flights_world import make  # noqa: E402
 
 from srlviz.core.storage import from_arrow  # noqa: E402
-from srlviz.data import landing  # noqa: E402
+from srlviz.data.landing import flights as landing  # noqa: E402
 from srlviz.data.landing import flight_columns, flight_table, generate_flights, read_flights, verify_flights  # noqa: E402
 from srlviz.studies.cli import main  # noqa: E402
 

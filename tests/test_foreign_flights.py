@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from flights_world import World, make  # noqa: E402
 
 from srlviz.core.storage import from_arrow  # noqa: E402
-from srlviz.data import landing  # noqa: E402
-from srlviz.data.landing import encode_film, read_flights, verify_flights  # noqa: E402
-from srlviz.data.published import export_published, read_published  # noqa: E402
+from srlviz.data.landing import flights as landing  # noqa: E402
+from srlviz.data.landing.flights import encode_film, read_flights, verify_flights  # noqa: E402
+from srlviz.data.landing.published import export_published, read_published  # noqa: E402
 
 SAMPLE = Path(__file__).parents[1] / 'data_samples' / 'landings'
 SHARD, FILM = 'data/chunk-000/file-000.parquet', 'videos/front/chunk-000/flight_000003.mp4'

@@ -19,7 +19,7 @@ from srlviz.data import atari as recorder
 from srlviz.data.atari import game_returns, prune_factors, record_atari, split_episodes
 from srlviz.encoders.ppo_features import AGENT_FILE, PPOFeatures, agent_file, read_agent
 from srlviz.envs.atari import annotations
-from srlviz.envs.runways import Runways
+from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe
 from srlviz.memories.recurrent import GRU
 from srlviz.studies import probing

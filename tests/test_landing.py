@@ -7,7 +7,7 @@ import numpy as np, pandas as pd, pytest
 from joblib import Parallel, delayed
 
 from srlviz.core.files import sample_path
-from srlviz.envs.approach import (
+from srlviz.envs.landing.approach import (
     AIM,
     HZ,
     MOST_EVENTS,
@@ -21,7 +21,7 @@ from srlviz.envs.approach import (
     fly_approach,
 )
 from srlviz.envs.landing import fly
-from srlviz.envs.sensors import sensor_table, sensors
+from srlviz.envs.landing.sensors import sensor_table, sensors
 
 CALM = dict(
     runway='KSEA/12L', distance=6500.0, wind_speed=3.0, gust=0.0, visibility=30000.0, precipitation='none', hour=21.0
@@ -193,7 +193,7 @@ def test_a_failure_shows_in_the_sensors(name):
 
 def test_lights_out_is_for_the_camera():
     "No sensor tells that the runway lights are out; the film of the night does"
-    from srlviz.envs.camera import film
+    from srlviz.envs.landing.camera import film
 
     with_it, without = (
         fly_approach(draw_conditions(7, events=e, **CALM | dict(distance=2500.0)))

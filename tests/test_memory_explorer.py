@@ -3,7 +3,7 @@
 import numpy as np, pytest, torch, traitlets
 from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
 
-from srlviz.core.protocols import catalog
+from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording
 from srlviz.evaluate.recall import saliency
 from srlviz.widgets.memories import MemoryExplorer, as_stream, passage

@@ -9,7 +9,7 @@ import pytest
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.files import sample_path
-from srlviz.envs.pomdp import TASKS, make_task, make_tasks
+from srlviz.envs.pomdp.base import TASKS, make_task, make_tasks
 
 with warnings.catch_warnings():
     warnings.simplefilter('ignore')

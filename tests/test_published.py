@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from srlviz.core.recordings import Episode, Recording
-from srlviz.data.published import TARGETS, export_lerobot, export_published, read_published
+from srlviz.data.landing.published import TARGETS, export_lerobot, export_published, read_published
 from srlviz.envs.landing import fly
-from srlviz.envs.runways import Runways, runways
-from srlviz.envs.sensors import sensor_table
+from srlviz.envs.landing.runways import Runways, runways
+from srlviz.envs.landing.sensors import sensor_table
 
 NAMES = list(sensor_table()['name'])
 SPLIT = ['fit', 'valid', 'probe', 'test']
@@ -440,7 +440,7 @@ def test_lerobot_of_a_game(tmp_path):
 
 
 def test_an_airport_that_is_gone(monkeypatch):
-    import srlviz.envs.runways as module
+    import srlviz.envs.landing.runways as module
 
     known = dict(module._known())
     known.pop('EGLL')

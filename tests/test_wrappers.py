@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     from popgym.envs.repeat_previous import RepeatPreviousEasy
 
 import srlviz.envs.wrappers as ours
-from srlviz.envs.pomdp import TASKS
+from srlviz.envs.pomdp.base import TASKS
 
 ENVS = RepeatPreviousEasy, AutoencodeEasy, CountRecallEasy, MineSweeperEasy, PositionOnlyPendulumEasy
 STACKS = {

@@ -37,7 +37,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from ..core.play import Recorder, episode_seed, gather_episodes, play_episode
 from ..core.recordings import Recording
-from ..envs.pomdp import make_task
+from ..envs.pomdp.base import make_task
 
 
 # %% ../../nbs/02_data/01_popgym.ipynb #70ceb1bc

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Recording
 from .frames import FrameEncoder
 

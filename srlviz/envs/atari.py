@@ -39,7 +39,7 @@ import gymnasium
 import numpy as np
 import pandas as pd
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.files import sample_path
 from ..core.scores import real_number, table_rows, table_text, whole_number
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
 METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')

@@ -24,7 +24,7 @@ import pandas as pd
 import torch
 from sklearn.metrics import accuracy_score, f1_score
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.files import atomic_path, make_folder, read_npz, reading
 from ..core.training import threads

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.training import seeded, threads, train
 
 # %% ../../nbs/06_evaluate/03_recall.ipynb #2482eeee

@@ -33,7 +33,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.scores import bootstrap_interval
 from srlviz.figures.probe import (
     CATEGORY_ORDER,

@@ -44,7 +44,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from .frames import decimate, plot_contact_sheet
 from .style import GRID, INK, LINE, MUTED, WRONG, pretty, style

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from .style import INK, MUTED, SEQUENTIAL, method_color, style
 
 # %% ../../nbs/07_figures/06_memories.ipynb #21c4461f

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from ..agents.ppo import PPO, ActorCritic, NetworkPolicy, PPOConfig
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.files import atomic_path, make_folder, reading
 from ..core.training import native_bfloat16, pick_device, save_weights, seeded
 from ..data.atari import play_games

@@ -17,7 +17,7 @@ from .run import StudyError, run_study, summary
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
 def _choices() -> list[str]:
     "What there is to choose from; imports torch, so not before it is asked for"
-    from srlviz.core.protocols import catalog
+    from srlviz.core.names import catalog
     from srlviz.envs.atari import GAMES
     from srlviz.studies.probing import method_name
 
@@ -151,7 +151,7 @@ def _complain(e: object) -> None:
 
 def _metres(miles: float) -> float:
     "A distance in nautical miles, checked here so that an error is about what was typed"
-    from srlviz.envs.approach import LIMITS, NM
+    from srlviz.envs.landing.approach import LIMITS, NM
 
     low, high, _ = LIMITS['distance']
     if not low <= miles * NM <= high:
@@ -176,7 +176,7 @@ def _landings(args) -> int:
         raise ValueError(f"--flights must be from 1 to 1000000; got {args.flights}")
     given = {} if args.distance is None else dict(distance=_metres(args.distance))
     if args.runways:
-        from srlviz.envs.runways import Runways
+        from srlviz.envs.landing.runways import Runways
 
         given['runways'] = Runways.from_ourairports(args.runways)
     flights = generate_flights(

@@ -27,7 +27,7 @@ from typing import Any
 import pandas as pd
 
 from ..core.files import COUNT, LIST, TABLE, TEXT, TEXTS, Field, check_fields, is_whole, read_json, reading
-from ..core.protocols import unknown
+from ..core.names import unknown
 
 # %% ../../nbs/09_studies/05_notebooks.ipynb #fc989b02
 _COLOUR = re.compile(r'\x1b\[[0-9;?]*[A-Za-z]')

@@ -36,7 +36,7 @@ from pathlib import Path
 import joblib
 import pandas as pd
 
-from ..core.protocols import catalog, unknown
+from ..core.names import catalog, unknown
 from ..core.recordings import Recording, align
 from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, paper_scores, save_scores
 from ..core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, inside, is_real, make_folder

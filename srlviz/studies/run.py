@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from ..core.files import file_size, make_folder, only_writer, read_json, reading
-from ..core.protocols import unknown
+from ..core.names import unknown
 from .notebooks import list_studies, notebook_parameters, quiet_papermill, read_notebook
 from .notebooks import studies_folder, study_parameters, study_path, study_title, visible
 from .page import is_own_page, plot_html, to_html

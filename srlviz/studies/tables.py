@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.scores import merge_scores, paper_scores
 from ..envs.atari import CATEGORIES, GAMES, annotations, game_name
 from ..figures.style import pretty

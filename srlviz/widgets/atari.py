@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Recording
 from ..core.scores import check_scores
 from srlviz.figures.games import (

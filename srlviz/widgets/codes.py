@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Recording
 from ..figures.codes import factor_differences, patch, plot_loss_map, plot_neighbours, plot_patches
 from ..figures.style import method_color, pretty

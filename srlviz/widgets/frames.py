@@ -14,7 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import traitlets
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import check_marks, mark_colors, plot_contact_sheet, plot_factor_strip
 from ..figures.style import pretty

@@ -45,7 +45,7 @@ import traitlets
 from markupsafe import Markup
 from PIL import Image, ImageDraw
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..core.files import sample_path
 from ..figures.frames import check_frame, mark_colors

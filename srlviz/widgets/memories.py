@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..core.training import seeded
 from ..figures.memories import plot_cost, plot_recall, plot_saliency, plot_state

@@ -46,7 +46,7 @@ from srlviz.core.play import (
     play_episode,
     stack_records,
 )
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import frame_png, plot_frame
 from ..figures.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout

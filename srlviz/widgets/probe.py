@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.protocols import unknown
+from ..core.names import unknown
 from ..core.recordings import Recording
 from ..figures.frames import plot_contact_sheet
 from ..figures.games import plot_confusion

@@ -323,7 +323,7 @@ def read_set(place):
 
 
 def read_cached_flights(place):
-    from srlviz.data import landing
+    from srlviz.data.landing import flights as landing
 
     landing._SMALL = 0  # a set that is too large for memory
     r = landing.read_flights(place)
@@ -418,7 +418,7 @@ _NAMES = ['sim/a', 'sim/b', 'sim/c', 'sim/d']
 
 def _published(place, film):
     from srlviz.core.recordings import Episode, Recording
-    from srlviz.data.published import export_published
+    from srlviz.data.landing.published import export_published
 
     ramp = 6 * np.add.outer(np.arange(32), np.arange(32))[..., None] % 200
 
@@ -451,7 +451,7 @@ def published_mp4(place):
 
 
 def read_layout(place):
-    from srlviz.data.published import read_published
+    from srlviz.data.landing.published import read_published
 
     whole_, task = read_published(place, columns='file'), read_published(place, task='autoregression', columns='file')
     return of_recording(whole_) | of_recording(task, 'task ')
@@ -584,7 +584,7 @@ def airports(place):
 
 
 def read_airports(place):
-    from srlviz.envs.runways import Runways
+    from srlviz.envs.landing.runways import Runways
 
     found = Runways.from_ourairports(place / 'runways.csv')
     return {'runways': sorted(repr(r) for r in found), 'split': found.split()}
