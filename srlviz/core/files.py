@@ -450,11 +450,30 @@ def open_lock(path: str | Path) -> BinaryIO:
 
 
 def lock_file(f, shared: bool = False) -> bool:
-    """Lock an open file, or raise BlockingIOError if another holds it; False where there are no locks (Windows, some network drives)."""
-    try:
-        import fcntl
+    """Lock an open file with [filelock](https://py-filelock.readthedocs.io), or let an exclusive lock down to a shared one.
 
-        fcntl.flock(f, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+    Parameters
+    ----------
+    f : the open file
+    shared : several may hold it; only where there is flock (not on Windows)
+
+    Returns
+    -------
+    Whether it is locked; False where there are no such locks (some network drives)
+
+    Raises
+    ------
+    BlockingIOError : if another holds it
+    """
+    import filelock
+
+    try:
+        if shared:
+            import fcntl
+
+            fcntl.flock(f, fcntl.LOCK_NB | fcntl.LOCK_SH)  # filelock knows exclusive locks of an open file only
+        elif not filelock.lock_descriptor(f.fileno(), blocking=False):
+            raise BlockingIOError(f"another holds the lock {f.name}")
         return True
     except BlockingIOError:
         raise

@@ -4,6 +4,7 @@
 
 # %% auto #0
 __all__ = [
+    'annotated_type',
     'parse_value',
     'inert_value',
     'check_parameters',
@@ -31,7 +32,7 @@ import ast, json, os, re, sys, time, uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Optional, Union
 
 import numpy as np
 
@@ -45,80 +46,123 @@ _all_ = ['list_studies', 'studies_folder', 'study_parameters', 'study_path', 'st
 
 
 # %% ../../nbs/09_studies/00_run.ipynb #0c1264a3
-def _literal(text: str):
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return json.loads(text)
-
-
-def _whole(value) -> int:
-    if isinstance(value, bool) or not float(value).is_integer():
-        raise ValueError
-    try:
-        return int(value)
-    except ValueError:
-        return int(float(value))  # '1e5'
-
-
-def _truth(value) -> bool:
-    words = {'true': True, 'yes': True, 'on': True, '1': True, 'false': False, 'no': False, 'off': False, '0': False}
-    return value if isinstance(value, bool) else words[str(value).lower()]
-
-
-def _number(value) -> float:
-    if isinstance(value, bool):
-        raise ValueError
-    return float(value)
-
-
-def _text(value) -> str:
+def _literal(value):
+    "Text as the literal that it spells, in Python's words or JSON's; anything else as it is."
     if not isinstance(value, str):
-        raise ValueError
+        return value
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return json.loads(value)
+
+
+def _listed(value):
+    "Text as a list: a literal, or items between commas."
+    if not isinstance(value, str) or value.strip()[:1] in ('[', '('):
+        return _literal(value)
+    return [v.strip() for v in value.split(',') if v.strip()]
+
+
+def _number(value):
+    if isinstance(value, bool):
+        raise ValueError('a number is wanted, not true or false')
     return value
 
 
-def _path(value) -> str:
-    "A file or folder is meant from where the study is asked for, not from the folder of its results, where it runs"
-    return str(Path(value).resolve()) if _text(value) and Path(value).exists() else value
+def _whole(value):
+    "Whole numbers may be written 1e5, which pydantic refuses."
+    if isinstance(value, str) and re.fullmatch(r'[+-]?\d+(\.\d*)?[eE]\+?\d+', value) and float(value).is_integer():
+        return int(float(value))
+    return value
 
 
-_KINDS = {'int': _whole, 'bool': _truth, 'float': _number, 'str': _text, 'Path': _path}
+def _found(path: str) -> str:
+    "A file or folder is meant from where the study is asked for, not from the folder of its results, where it runs."
+    return str(Path(path).resolve()) if Path(path).exists() else path
 
 
 # %% ../../nbs/09_studies/00_run.ipynb #af30ec5e
+def annotated_type(annotation: str, item: type | None = None):
+    """Give the type that the text of an annotation names, for a `pydantic.TypeAdapter`; no code is run.
+
+    Parameters
+    ----------
+    annotation : int, float, bool, str, Path, list, tuple, dict, `list[int]`, `Literal['a', 'b']`, `Optional[int]`, `int | None` and so on
+    item : type of the items of a list that does not say it
+
+    Returns
+    -------
+    A type; a name that is not known, and what is no annotation, means anything that a literal spells
+    """
+    from pydantic import AfterValidator, BeforeValidator
+
+    spelled = Annotated[Any, BeforeValidator(_literal)]
+    plain = dict(
+        int=Annotated[int, BeforeValidator(_whole), BeforeValidator(_number)],
+        float=Annotated[float, BeforeValidator(_number)],
+        Path=Annotated[str, AfterValidator(_found)],
+        bool=bool,
+        str=str,
+        dict=Annotated[dict, BeforeValidator(_literal)],
+    )
+    plain['list'] = plain['tuple'] = Annotated[
+        list[plain.get(item.__name__, Any) if item else Any], BeforeValidator(_listed)
+    ]
+
+    def read(node):
+        match node:
+            case ast.Constant(value=None):
+                return None
+            case ast.Constant(value=str(text)):
+                return annotated_type(text, item)
+            case ast.Name(id=name):
+                return plain.get(name, spelled)
+            case ast.BinOp(op=ast.BitOr()):
+                return Union[read(node.left), read(node.right)]
+            case ast.Subscript(value=ast.Name(id='Literal')):
+                return Literal[ast.literal_eval(node.slice)]
+            case ast.Subscript(value=ast.Name(id='Optional')):
+                return Optional[read(node.slice)]
+            case ast.Subscript(value=ast.Name(id='list' | 'tuple')):
+                first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice  # tuple[int, ...]
+                return Annotated[list[read(first)], BeforeValidator(_listed)]
+            case ast.Subscript(value=ast.Name(id='dict'), slice=ast.Tuple(elts=[key, of])):
+                return Annotated[dict[read(key), read(of)], BeforeValidator(_literal)]
+        return spelled
+
+    try:
+        return read(ast.parse(annotation.strip(), mode='eval').body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return spelled
+
+
+# %% ../../nbs/09_studies/00_run.ipynb #e75dd734
 def parse_value(value, kind: str, default=None):
     """Turn a value, or the text of one, into what a parameter of this type takes.
 
     Parameters
     ----------
     value : a Python value, or text as typed on a command line
-    kind : annotation of the parameter: str, int, float, bool, list, list[int], dict, 'int | None', or 'Path' for the text of a path
+    kind : annotation of the parameter, see `annotated_type`; 'Path' for the text of a path
     default : its default; tells the type of a list's items, and whether None may be
 
     Raises
     ------
     ValueError : if the value is none of that type
     """
-    base, _, inner = kind.replace('Optional[', '').replace('tuple', 'list').partition('|')[0].strip(' ]').partition('[')
-    if (default is None or 'None' in kind or 'Optional' in kind) and (value is None or str(value).lower() == 'none'):
+    from pydantic import TypeAdapter, ValidationError
+
+    empty = default is None or 'None' in kind or 'Optional' in kind
+    if empty and (value is None or str(value).lower() == 'none'):
         return None
+    item = type(default[0]) if isinstance(default, (list, tuple)) and default else None
     try:
-        if base in _KINDS:
-            return _KINDS[base](value)
-        if base != 'list':
-            return _literal(value) if isinstance(value, str) else value
-        if isinstance(value, str):
-            value = (
-                _literal(value)
-                if value.strip()[:1] in ('[', '(')
-                else [v.strip() for v in value.split(',') if v.strip()]
-            )
-        if not isinstance(value, (list, tuple)):
-            raise ValueError
-        item = inner or (type(default[0]).__name__ if default else '')
-        return [_KINDS[item](v) if item in _KINDS else v for v in value]
-    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError, RecursionError, MemoryError):
+        return TypeAdapter(annotated_type(kind, item)).validate_python(value)
+    except ValidationError as e:
+        first = e.errors(include_url=False)[0]
+        what = ' '.join(f"item {k}:" for k in first['loc'] if isinstance(k, int)) + ' ' + first['msg']
+        raise ValueError(f"must be {kind}, got {value!r} ({what.strip()})") from None
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
         raise ValueError(f"must be {kind}, got {value!r}") from None
 
 
