@@ -1,7 +1,8 @@
 """Make .venv ready, or find in 0.1 s that it already is. Standard library only: this runs before anything is installed.
 
 python3 .ci/setup.py [--browser]
-Environment: PIP_ARGS (more arguments for pip), LOCK='' (loose ranges of settings.ini instead of the lock), CHROMIUM (a browser of your own).
+Environment: PIP_ARGS (more arguments for pip), LOCK='' (loose ranges of settings.ini instead of the lock), CHROMIUM (a
+browser of your own).
 """
 
 import hashlib, json, os, shlex, shutil, signal, subprocess, sys, time
@@ -20,7 +21,10 @@ BROWSERS = [
     '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
     '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ]
-HEAVY = 'torch pandas plotly.io sklearn.linear_model gymnasium ale_py ipywidgets anywidget nbconvert papermill jupyterlab.labapp ipykernel.kernelapp pytest'.split()
+HEAVY = [
+    *('torch', 'pandas', 'plotly.io', 'sklearn.linear_model', 'gymnasium', 'ale_py', 'ipywidgets', 'anywidget'),
+    *('nbconvert', 'papermill', 'jupyterlab.labapp', 'ipykernel.kernelapp', 'pytest'),
+]
 START = time.time()
 
 
@@ -175,7 +179,8 @@ def browser():
     if not find_browser():
         stop(
             'apt-get installed no Chromium that runs (on Ubuntu it is a snap). Either:',
-            '.venv/bin/playwright install --with-deps chromium && export PLAYWRIGHT_BROWSERS_PATH=~/.cache/ms-playwright',
+            '.venv/bin/playwright install --with-deps chromium && export '
+            'PLAYWRIGHT_BROWSERS_PATH=~/.cache/ms-playwright',
             'or set CHROMIUM=/path/to/one',
         )
 

@@ -51,5 +51,6 @@ if __name__ == '__main__':
         print('  ' + f)
     if changed and '--write' not in sys.argv:
         sys.exit(
-            'These files were not what their notebooks say. They are now: look at the change (git diff), then run this again.'
+            'These files were not what their notebooks say. They are now: look at the change (git diff), then run '
+            'this again.'
         )

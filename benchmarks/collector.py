@@ -1,9 +1,11 @@
-"""Environment steps a second: ours (RAM included) against Gymnasium's AtariPreprocessing with getRAM in one process, interleaved.
+"""Environment steps a second: ours (RAM included) against Gymnasium's AtariPreprocessing with getRAM in one process,
+interleaved.
 
     python benchmarks/collector.py [game] [--steps 8000] [--rounds 7]
 
 A step is four emulator frames at 210 x 160 gray. The bar is 1.5x in the median of the ratios of neighbouring rounds.
-Ours uses every core it may; the one-process figure is printed too. AtariVectorEnv gives no RAM and is printed for honesty.
+Ours uses every core it may; the one-process figure is printed too. AtariVectorEnv gives no RAM and is printed for
+honesty.
 """
 
 import argparse, statistics, time
@@ -70,7 +72,8 @@ def main(game, steps, rounds):
     for name, s in speeds.items():
         ratios = [a / b for a, b in zip(s, speeds['gymnasium'])]
         print(
-            f"{game:16s} {name:26s} median {statistics.median(s):7.0f} steps/s   {statistics.median(ratios):5.2f}x gymnasium  ({min(ratios):.2f} to {max(ratios):.2f})"
+            f"{game:16s} {name:26s} median {statistics.median(s):7.0f} steps/s   {statistics.median(ratios):5.2f}x "
+            f"gymnasium  ({min(ratios):.2f} to {max(ratios):.2f})"
         )
     return statistics.median(a / b for a, b in zip(speeds['srlviz'], speeds['gymnasium']))
 

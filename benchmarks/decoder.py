@@ -1,6 +1,8 @@
-"""Drawing frames from codes on CPU: the decoder of VAE and PixelPred, ours against the same layers as torch's ConvTranspose2d.
+"""Drawing frames from codes on CPU: the decoder of VAE and PixelPred, ours against the same layers as torch's
+ConvTranspose2d.
 
-Same weights, same codes, forward and backward of 64 frames of 210 x 160. One thread, CPU time, interleaved; medians of ratios.
+Same weights, same codes, forward and backward of 64 frames of 210 x 160. One thread, CPU time, interleaved; medians of
+ratios.
 """
 
 import argparse
@@ -43,7 +45,8 @@ def main(repeats: int):
                     took[name].append(time.process_time() - start)
         a, b = (np.array(took[n][1:]) for n in ('ours', 'torch'))
         print(
-            f"{'bfloat16' if precision else 'float32':8}  ours {1e3 * np.median(a):4.0f} ms, torch {1e3 * np.median(b):4.0f} ms: {np.median(b / a):.2f}x; pictures differ by {difference:.1e} at most"
+            f"{'bfloat16' if precision else 'float32':8}  ours {1e3 * np.median(a):4.0f} ms, torch "
+            f"{1e3 * np.median(b):4.0f} ms: {np.median(b / a):.2f}x; pictures differ by {difference:.1e} at most"
         )
 
 

@@ -1,8 +1,10 @@
-"""The POMDPs: steps a second of popgym's environments and of ours, through the Gymnasium API, in one run and on one core.
+"""The POMDPs: steps a second of popgym's environments and of ours, through the Gymnasium API, in one run and on one
+core.
 
-Actions are drawn before. A round measures, one after another, popgym's environment, ours, and ours batched: plain (new arrays at each step), with the
-paper's one-hot stack written by the kernel into the same array each step, and the same copied. Ratios are taken within a round; medians over rounds.
-Start-up is timed in processes of their own: the first use of a class, which compiles it, and the next, which finds it in the cache.
+Actions are drawn before. A round measures, one after another, popgym's environment, ours, and ours batched: plain (new
+arrays at each step), with the paper's one-hot stack written by the kernel into the same array each step, and the same
+copied. Ratios are taken within a round; medians over rounds. Start-up is timed in processes of their own: the first use
+of a class, which compiles it, and the next, which finds it in the cache.
 """
 
 import argparse, os, statistics, subprocess, sys, tempfile, time, warnings
@@ -145,10 +147,13 @@ if __name__ == '__main__':
     for kind in ('single', 'batched', 'one-hot', 'one-hot, copied'):
         x = summary[f'{kind} x']
         print(
-            f"{kind}: {np.exp(np.log(x).mean()):.4g}x popgym in the geometric mean of {len(x)} tasks; least {x.min():.4g}x ({x.idxmin()}), most {x.max():.4g}x ({x.idxmax()})"
+            f"{kind}: {np.exp(np.log(x).mean()):.4g}x popgym in the geometric mean of {len(x)} tasks; least "
+            f"{x.min():.4g}x ({x.idxmin()}), most {x.max():.4g}x ({x.idxmax()})"
         )
     starts = start_up([t for t in tasks if t.endswith('-hard')] or tasks)
     print(
-        f"start-up of one environment, import and numba included: first use {starts['first use, s'].median():.2f} s (at most {starts['first use, s'].max():.2f}), cached {starts['cached, s'].median():.2f} s (at most {starts['cached, s'].max():.2f})"
+        f"start-up of one environment, import and numba included: first use {starts['first use, s'].median():.2f} "
+        f"s (at most {starts['first use, s'].max():.2f}), cached {starts['cached, s'].median():.2f} s (at most "
+        f"{starts['cached, s'].max():.2f})"
     )
     print(f"table and plot: {args.out}/envs.csv, envs.html")

@@ -1,12 +1,13 @@
 """The landing world, every measured bar: speed, memory, outcomes, the size of the paper's set, and reading.
 
-    python benchmarks/landing.py                            the bars, with a set of 12 flights, in about 5 minutes on two idle cores
+    python benchmarks/landing.py                            the bars, with 12 flights: 5 minutes on two idle cores
     python benchmarks/landing.py --set-flights 50           the projection to 8011 flights from 50
     python benchmarks/landing.py --only outcomes            one part: speed, memory, outcomes, reading
 
-Real time is the seconds flown per second of CPU on one core, so that others on the machine do not count; frames are read per second of CPU too. What two workers gain is wall time, in pairs of
-sets made one after the other by warm workers. Memory is the largest that a worker of `generate_flights` ever held. Scenery is cached in each process, and
-a set of 114 runways meets each often: flights of a small set pay more for it than those of a large one.
+Real time is the seconds flown per second of CPU on one core, so that others on the machine do not count; frames are
+read per second of CPU too. What two workers gain is wall time, in pairs of sets made one after the other by warm
+workers. Memory is the largest that a worker of `generate_flights` ever held. Scenery is cached in each process, and a
+set of 114 runways meets each often: flights of a small set pay more for it than those of a large one.
 """
 
 import argparse, multiprocessing, os, subprocess, sys, tempfile, time
@@ -172,13 +173,15 @@ def main(args) -> pd.DataFrame:
         if wants('reading'):
             wall, cpu, gb = projected(folder, args.set_flights, args.size)
             print(
-                f'{PAPER_FLIGHTS} flights from {args.set_flights}: {wall:.1f} hours with two workers as busy as this machine is, {cpu:.1f} hours on two cores of their own, {gb:.1f} GB',
+                f'{PAPER_FLIGHTS} flights from {args.set_flights}: {wall:.1f} hours with two workers as busy as '
+                f'this machine is, {cpu:.1f} hours on two cores of their own, {gb:.1f} GB',
                 flush=True,
             )
             outcome = flight_table(read_flights(folder / 'set'))['outcome'].value_counts().to_dict()
             r = reading(folder / 'set', args.windows)
             print(
-                f"the set: {outcome}; its cache is built in {r['build']:.2f} s; the slowest window in a hundred {r['slow']:.3f} ms, the slowest film {r['least']:.0f} frames/s"
+                f"the set: {outcome}; its cache is built in {r['build']:.2f} s; the slowest window in a hundred "
+                f"{r['slow']:.3f} ms, the slowest film {r['least']:.0f} frames/s"
             )
             say('a random window of 25 to 75 rows from the cache: under 1 ms', r['window'], r['window'] < 1, ' ms')
             say('windows of 50 frames: at least 500 frames/s', r['frames'], r['frames'] >= 500, ' frames/s')

@@ -1,9 +1,10 @@
-"""Measure where each localisation byte puts its sprite, and compare with (or rewrite) data_samples/atari_annotations.csv.
+"""Measure where each localisation byte puts its sprite, and compare with (or rewrite)
+data_samples/atari_annotations.csv.
 
-From many states of a random rollout: write a few other values into the byte, run two emulator frames, and mark the pixels
-that differ from the untouched run under (almost) every other value. Those pixels are the sprite where the byte really is. Its centre
-is then regressed on the byte of the same instant. Accepted when the median residual is at most 1.5 px and 80% of states lie within 3 px
-(half of them, if the line is that of another sprite of the game).
+From many states of a random rollout: write a few other values into the byte, run two emulator frames, and mark the
+pixels that differ from the untouched run under (almost) every other value. Those pixels are the sprite where the byte
+really is. Its centre is then regressed on the byte of the same instant. Accepted when the median residual is at most
+1.5 px and 80% of states lie within 3 px (half of them, if the line is that of another sprite of the game).
 
     python benchmarks/measure_pixels.py [game ...] [--write] [--states 200]
 """
@@ -55,7 +56,8 @@ def sprite(ale, state, address, plain, value, frames):
 
 
 def measure(game, address, axis, n_states=300, frames=2, anywhere=False):
-    """Regress the centre of the sprite on the byte; `anywhere`: after the byte was set to anything at all, for sprites that seldom move.
+    """Regress the centre of the sprite on the byte; `anywhere`: after the byte was set to anything at all, for sprites
+    that seldom move.
 
     Returns scale, offset, cross (pixel on the other axis if constant), low, high (of the byte), residual, inliers, n
     """
@@ -155,7 +157,8 @@ def accepted(m):
 
 
 def like_sibling(m, others):
-    "Half of the states on the line that is accepted for another sprite of the game: one kernel draws both, and the rest was hidden or doubled"
+    """Half of the states on the line that is accepted for another sprite of the game:
+    one kernel draws both, and the rest was hidden or doubled"""
     return (
         m['n'] >= 25
         and m['inliers'] >= 0.5
@@ -224,7 +227,9 @@ if __name__ == '__main__':
             m = m | dict(cross=np.nan)  # the other axis has a variable of its own
         was = f"{r.scale:6.2f} {r.offset:7.1f}" if not np.isnan(r.scale) else '  unknown'
         print(
-            f"{r.game:17s}{r.variable:30s}{'ok' if ok else '--'} n {m['n']:4d} scale {m['scale']:6.2f} offset {m['offset']:7.1f} cross {m['cross']:6.1f} bytes {m['low']:4.0f}-{m['high']:3.0f} residual {m['residual']:5.2f} within 3 px {m['inliers']:.2f}   table: {was}"
+            f"{r.game:17s}{r.variable:30s}{'ok' if ok else '--'} n {m['n']:4d} scale {m['scale']:6.2f} offset "
+            f"{m['offset']:7.1f} cross {m['cross']:6.1f} bytes {m['low']:4.0f}-{m['high']:3.0f} residual "
+            f"{m['residual']:5.2f} within 3 px {m['inliers']:.2f}   table: {was}"
         )
         if any(how in r.evidence for how in ('by colour', 'the mark is', 'any value')):
             continue  # found by looking for the sprite's colour, or in a narrower range

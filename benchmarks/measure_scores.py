@@ -1,8 +1,8 @@
 """Make data_samples/atari_scores.csv, the scores that come with the package, and atari_scores.json, how they were made.
 
-All 22 games with four methods, and four games with four more; one seed; five epochs over 8,000 frames for every encoder that
-learns: about five CPU-minutes a game. Whatever was made is found again in --out, so that a killed run goes on. What comes with
-the package today is the first part; atari_scores.json lists the methods of each game.
+All 22 games with four methods, and four games with four more; one seed; five epochs over 8,000 frames for every encoder
+that learns: about five CPU-minutes a game. Whatever was made is found again in --out, so that a killed run goes on.
+What comes with the package today is the first part; atari_scores.json lists the methods of each game.
 """
 
 import argparse

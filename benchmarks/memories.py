@@ -1,7 +1,9 @@
-"""Memories: forward and backward of ours and of popgym's modules with the same weights, and the peak memory of the linear models against the length.
+"""Memories: forward and backward of ours and of popgym's modules with the same weights, and the peak memory of the
+linear models against the length.
 
-One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs are built by the comparisons of the tests
-(tests/popgym_memories_*.py); of Elman, GRU and LSTM popgym takes torch's layers as they are, and so does the reference here.
+One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs are built by the
+comparisons of the tests (tests/popgym_memories_*.py); of Elman, GRU and LSTM popgym takes torch's layers as they are,
+and so does the reference here.
 """
 
 import argparse
@@ -84,7 +86,8 @@ def race(make, batch, length, runs, budget):
 
 def speed(names, runs, budget):
     print(
-        '| model | B x T | popgym ms | ours ms | ratio | bar | y apart | gradients apart | runs |\n|---|---|---|---|---|---|---|---|---|'
+        '| model | B x T | popgym ms | ours ms | ratio | bar | y apart | gradients apart | runs '
+        '|\n|---|---|---|---|---|---|---|---|---|'
     )
     for name, make in comparisons().items():
         if names and name not in names:
@@ -93,7 +96,8 @@ def speed(names, runs, budget):
             theirs, ours, ratio, y, g, n = race(make, batch, length, runs, budget)
             bar = BARS.get(name, 0.95)
             print(
-                f"| {name} | {batch} x {length} | {theirs:.1f} | {ours:.1f} | {ratio:.2f}{'' if ratio >= bar else ' BELOW'} | {bar} | {y:.0e} | {g:.0e} | {n} |",
+                f"| {name} | {batch} x {length} | {theirs:.1f} | {ours:.1f} | "
+                f"{ratio:.2f}{'' if ratio >= bar else ' BELOW'} | {bar} | {y:.0e} | {g:.0e} | {n} |",
                 flush=True,
             )
 
@@ -121,7 +125,8 @@ def memory(names, batch=8):
             model.zero_grad(set_to_none=True)
             peaks.append(peak_memory(train, torch.device('cpu')) / 2**20)
         print(
-            f"| {name} | {' | '.join(f'{p:.1f}' for p in peaks)} | {' '.join(f'x{b / a:.2f}' for a, b in zip(peaks, peaks[1:]))} |",
+            f"| {name} | {' | '.join(f'{p:.1f}' for p in peaks)} | "
+            f"{' '.join(f'x{b / a:.2f}' for a, b in zip(peaks, peaks[1:]))} |",
             flush=True,
         )
 

@@ -55,8 +55,10 @@ def main(game: str, batches: int, rounds: int):
             whole.append(reference / (ours + once * 64 * batches / 100))
     gap = max((layer.weight - block.weight[v]).abs().max().item() for v, layer in enumerate(layers))
     print(
-        f"{game}: {len(names)} variables, {64 * batches} frames a round: reference {reference:.2f} s, ours {ours:.4f} s CPU; {np.median(ratios):.0f}x less an epoch "
-        f"({np.median(whole):.0f}x with the one encoding spread over 100 epochs), median of {rounds}; weights differ by {gap:.1e} at most"
+        f"{game}: {len(names)} variables, {64 * batches} frames a round: reference {reference:.2f} s, ours "
+        f"{ours:.4f} s CPU; {np.median(ratios):.0f}x less an epoch "
+        f"({np.median(whole):.0f}x with the one encoding spread over 100 epochs), median of {rounds}; weights "
+        f"differ by {gap:.1e} at most"
     )
 
 

@@ -1,7 +1,7 @@
 """ST-DIM on CPU: images per second of ours against the plain float32 form, and their losses step by step.
 
-The plain form is that of the authors' code: float32, two passes of the encoder, a loop over the 88 positions for each loss.
-Both start from the same weights and see the same batches. One thread, CPU time, interleaved; medians of ratios.
+The plain form is that of the authors' code: float32, two passes of the encoder, a loop over the 88 positions for each
+loss. Both start from the same weights and see the same batches. One thread, CPU time, interleaved; medians of ratios.
 """
 
 import argparse
@@ -72,13 +72,16 @@ def main(steps: int, compare: int):
     for name, t in took.items():
         ratio = np.median(plain[: len(t) - 1] / np.array(t[1:]))
         print(
-            f"{name:36} {1e3 * np.median(t[1:]):6.0f} ms a step  {128 / np.median(t[1:]):6.0f} images/s/core  {ratio:.2f}x"
+            f"{name:36} {1e3 * np.median(t[1:]):6.0f} ms a step  {128 / np.median(t[1:]):6.0f} images/s/core  "
+            f"{ratio:.2f}x"
         )
     a, b = (np.array(losses[n]) for n in ('plain float32, loop over positions', 'ours, auto precision'))
     smooth = lambda x: np.convolve(x, np.ones(10) / 10, 'valid')
     print(
-        f"losses over {len(a)} steps: {a[0]:.3f} -> {a[-10:].mean():.3f} (plain), {b[0]:.3f} -> {b[-10:].mean():.3f} (ours); "
-        f"largest difference {100 * abs(b / a - 1).max():.2f}% a step, {100 * abs(smooth(b) / smooth(a) - 1).max():.2f}% over 10 steps"
+        f"losses over {len(a)} steps: {a[0]:.3f} -> {a[-10:].mean():.3f} (plain), {b[0]:.3f} -> "
+        f"{b[-10:].mean():.3f} (ours); "
+        f"largest difference {100 * abs(b / a - 1).max():.2f}% a step, "
+        f"{100 * abs(smooth(b) / smooth(a) - 1).max():.2f}% over 10 steps"
     )
 
 

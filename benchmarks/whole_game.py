@@ -1,8 +1,9 @@
 """A whole game, from the emulator to the table: CPU time, how it grows with the frames, and memory.
 
-Random frames are recorded, encoded by RandomCNN, and all variables probed, raw and standardised, beside the majority. Every
-size runs in a process of its own, recording and all, and is measured with its children: CPU seconds, the largest memory that
-belongs to the process alone (frames mapped from disk are the system's to drop), and the largest resident set.
+Random frames are recorded, encoded by RandomCNN, and all variables probed, raw and standardised, beside the majority.
+Every size runs in a process of its own, recording and all, and is measured with its children: CPU seconds, the largest
+memory that belongs to the process alone (frames mapped from disk are the system's to drop), and the largest resident
+set.
 """
 
 import argparse
@@ -81,8 +82,11 @@ def main(game: str, sizes: list[int], epochs: int):
             ).stdout.splitlines()[-1]
         )
         print(
-            f"{game}, {frames:,} frames, {found['variables']} variables, probes of at most {epochs} epochs: {found['cpu'] / 60:.2f} CPU-minutes (recording, splits, duplicates {found['recorded']:.0f} s; {', '.join(f'{m} {s:.0f} s' for m, s in found['methods'].items())}), "
-            f"{found['cpu'] / frames * 1e3:.2f} ms a frame, memory {found['anonymous']:.2f} GB of its own, {found['resident']:.2f} GB with mapped frames; {found['scores']}",
+            f"{game}, {frames:,} frames, {found['variables']} variables, probes of at most {epochs} epochs: "
+            f"{found['cpu'] / 60:.2f} CPU-minutes (recording, splits, duplicates {found['recorded']:.0f} s; "
+            f"{', '.join(f'{m} {s:.0f} s' for m, s in found['methods'].items())}), "
+            f"{found['cpu'] / frames * 1e3:.2f} ms a frame, memory {found['anonymous']:.2f} GB of its own, "
+            f"{found['resident']:.2f} GB with mapped frames; {found['scores']}",
             flush=True,
         )
 

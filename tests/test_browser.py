@@ -1,4 +1,5 @@
-"""The quick-start in a real JupyterLab and a real Chromium: what a reader presses, what the page shows, what the kernel then holds.
+"""The quick-start in a real JupyterLab and a real Chromium: what a reader presses, what the page shows, what the kernel
+then holds.
 
 Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
 """
@@ -36,29 +37,37 @@ def wait_for(what, timeout=60, every=0.2, say=''):
     raise AssertionError(f'waited {timeout} s in vain: {say or what}; last answer {seen!r}')
 
 
-IN_STEP = """() => Promise.race([new Promise((_, fail) => setTimeout(() => fail(new Error('the kernel does not answer')), 240000)), (async () => {
-    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-    for (let i = 0; i < 2; i++) await kernel.requestExecute({ code: '', silent: true, store_history: false }).done;
-    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-})()])"""
+IN_STEP = """() => {
+    const late = new Promise((_, fail) => setTimeout(() => fail(new Error('the kernel does not answer')), 240000));
+    const settled = async () => {
+        const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+        for (let i = 0; i < 2; i++) await kernel.requestExecute({ code: '', silent: true, store_history: false }).done;
+        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    };
+    return Promise.race([late, settled()]);
+}"""
 
 
 def in_step(page):
-    """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is drawn.
+    """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is
+    drawn.
 
-    An empty request stands in the same two queues as what widgets say. Twice, for an answer may bring a question. What follows may press at a computed place, press a key that is meant
-    for the state that the kernel is in, or read a value once.
+    An empty request stands in the same two queues as what widgets say. Twice, for an answer may bring a question. What
+    follows may press at a computed place, press a key that is meant for the state that the kernel is in, or read a
+    value once.
     """
     page.evaluate(IN_STEP)
 
 
-DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
+DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(
+    ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
 
 class Lab:
     """A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook.
 
-    Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is printed has it not.
+    Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is
+    printed has it not.
     """
 
     client = None
@@ -214,7 +223,8 @@ def open_page(browser, lab):
 
 
 def run_all(page, lab):
-    "Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads; not by waiting for the command, whose promise may stay pending"
+    """Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads;
+    not by waiting for the command, whose promise may stay pending"""
     lab.open(page, '/lab/tree/notebook.ipynb')
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
     page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
@@ -225,7 +235,8 @@ def run_all(page, lab):
     )
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=120_000)
     page.evaluate(
-        "() => { window.jupyterapp.commands.execute('application:toggle-left-area'); window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }"
+        "() => { window.jupyterapp.commands.execute('application:toggle-left-area'); "
+        "window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }"
     )
     prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
     try:
@@ -236,7 +247,8 @@ def run_all(page, lab):
     except Exception:
         page.screenshot(path=SHOTS / 'failed_run.png', full_page=True)
         wrong = page.locator(
-            '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], .jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
+            '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], '
+            '.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
         ).all_inner_texts()
         pytest.fail(f'the notebook did not run to its end: {page.evaluate(prompts)} {wrong[:3]}', pytrace=False)
 
@@ -270,7 +282,8 @@ def test_the_frame_is_the_recorded_one(page, lab):
     player = player_in(page, '.srlviz-frame-browser')
     wait_for(lambda: shown(player) == 200, say='a jump from Python reaches the page')
     drawn = player.locator('canvas').first.evaluate(
-        "c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return Array.from(d.filter((_, i) => i % 4 === 0)) }"
+        "c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return "
+        "Array.from(d.filter((_, i) => i % 4 === 0)) }"
     )
     assert drawn == lab.ask("recording[1].obs['frame'][200].ravel().tolist()")
     lab.ask("browser.seek(0, 0)")
@@ -344,7 +357,8 @@ def test_table_and_strip(page, lab):
     strip.scroll_into_view_if_needed()
     in_step(page)
     x, y, t = strip.locator('.js-plotly-plot').evaluate(
-        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }"
+        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); "
+        "return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }"
     )
     page.mouse.click(x, y)
     wait_for(lambda: shown(player) == t, say='a press in the strip moves the frame')
@@ -366,9 +380,15 @@ def test_table_and_strip(page, lab):
 def cell_of(heat, variable, method):
     "Where on the page a cell of the heat map is"
     return heat.evaluate(
-        """(g, [variable, method]) => { const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
-        const i = d.findIndex(row => row[0][1] === variable), j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method), middle = (e, k) => (e[k] + e[k + 1])/2;
-        return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i))] }""",
+        """(g, [variable, method]) => {
+            const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
+            const i = d.findIndex(row => row[0][1] === variable);
+            const j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method);
+            const middle = (e, k) => (e[k] + e[k + 1])/2;
+            const x = l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j));
+            const y = l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i));
+            return [r.left + x, r.top + y];
+        }""",
         [variable, method],
     )
 
@@ -482,7 +502,8 @@ def test_dark_theme(page, lab):
     colour = lambda: heat.evaluate("g => g._fullLayout.font.color")
     light = colour()
     page.evaluate(
-        "() => { window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }); return null }"
+        "() => { window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }); return "
+        "null }"
     )
     wait_for(
         lambda: colour() != light and colour() == '#e6e8eb', say='the figure is drawn in the inks of the dark theme'

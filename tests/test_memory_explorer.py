@@ -1,4 +1,5 @@
-"""MemoryExplorer: its traits without a browser, and the fourth tutorial in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
+"""MemoryExplorer: its traits without a browser, and the fourth tutorial in a real JupyterLab:
+what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pytest, torch, traitlets
 from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
@@ -191,7 +192,8 @@ def cursors(whole):
 
 def at(plot, x):
     return plot.evaluate(
-        "(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }",
+        "(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + "
+        "l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }",
         x,
     )
 
@@ -286,7 +288,8 @@ def test_tables(page, lab):
     )
     in_step(page)
     assert lab.ask(
-        "[t.line.width for t in watch.recalled.figure.data if t.name == 'GRU'][0] > [t.line.width for t in watch.recalled.figure.data if t.name == 'MLP'][0]"
+        "[t.line.width for t in watch.recalled.figure.data if t.name == 'GRU'][0] > [t.line.width for t in "
+        "watch.recalled.figure.data if t.name == 'MLP'][0]"
     )
     page.wait_for_timeout(600)
     whole.screenshot(path=SHOTS / 'memory_cards.png')

@@ -1,6 +1,7 @@
 """Run the example cells of every room notebook against the exported module.
 
-Cells marked `#| slow` run with SRLVIZ_SLOW=1 (make slow). nbdev-test runs the export cells instead, and so never sees the module that users import.
+Cells marked `#| slow` run with SRLVIZ_SLOW=1 (make slow). nbdev-test runs the export cells instead, and so never sees
+the module that users import.
 """
 
 import importlib, os, re

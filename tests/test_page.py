@@ -103,8 +103,10 @@ def test_stored_tables(opened):
 
 PLAY = """async source => {
   const start = source.indexOf('const KEEP_DECODED'), end = source.indexOf('function render(');
-  const Chunks = new Function(source.slice(start, end).replace('KEEP_ENCODED = 192e6', 'KEEP_ENCODED = 10e6') + '; return Chunks;')();
-  const sent = [], model = { get: () => ({ n: 3200, chunk: 32, width: 10, height: 10, id: 1 }), send: m => sent.push(m) };
+  const cache = source.slice(start, end).replace('KEEP_ENCODED = 192e6', 'KEEP_ENCODED = 10e6');
+  const Chunks = new Function(cache + '; return Chunks;')();
+  const sent = [], film = { n: 3200, chunk: 32, width: 10, height: 10, id: 1 };
+  const model = { get: () => film, send: m => sent.push(m) };
   let centre = 0, asked = 0, peak = 0, missing = 0;
   const chunks = new Chunks(model, () => chunks.ask(centre));
   for (; centre < 100; centre++) {
@@ -119,7 +121,8 @@ PLAY = """async source => {
 
 
 def test_a_film_larger_than_the_browser_keeps(browser):
-    "100 chunks of 1 MB where 10 MB are kept: each is there when it is looked at, none is fetched twice, and the limit holds."
+    """100 chunks of 1 MB where 10 MB are kept:
+    each is there when it is looked at, none is fetched twice, and the limit holds."""
     from pathlib import Path
     import srlviz.widgets
 

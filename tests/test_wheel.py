@@ -64,7 +64,10 @@ def test_every_module_imports(installed, tmp_path):
         for p in sorted((ROOT / 'srlviz').rglob('*.py'))
         if p.stem not in ('__init__', '_modidx')
     ]
-    code = f'import importlib, srlviz; assert "site-packages" in srlviz.__file__; [importlib.import_module(m) for m in {names}]; print(srlviz.__version__)'
+    code = (
+        'import importlib, srlviz; assert "site-packages" in srlviz.__file__; '
+        f'[importlib.import_module(m) for m in {names}]; print(srlviz.__version__)'
+    )
     assert run(installed, '-c', code, cwd=tmp_path).strip()
 
 

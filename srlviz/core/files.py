@@ -90,7 +90,8 @@ def remove_temporary(folder: str | Path) -> None:
 # %% ../../nbs/00_core/00_files.ipynb #979da049
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Give a new folder to fill; it becomes `path`, which must be new or empty, when all is written, and goes on any error."""
+    """Give a new folder to fill; it becomes `path`, which must be new or empty, when all is written, and goes on any
+    error."""
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{str(path)!r} is {'not empty' if path.is_dir() else 'a file'}; choose a new folder")
@@ -335,7 +336,8 @@ def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipI
 
     Raises
     ------
-    ValueError : for a name that is there twice, an encrypted member, or another method than deflate (or, without `packed`, than plain storage)
+    ValueError : for a name that is there twice, an encrypted member, or another method than deflate (or, without
+        `packed`, than plain storage)
     """
     members = {m.filename: m for m in z.infolist()}
     if len(members) < len(z.infolist()):
@@ -352,7 +354,8 @@ def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipI
 
 # %% ../../nbs/00_core/00_files.ipynb #1100ba99
 class Npz:
-    """The arrays of an .npz file, without pickles: `headers` are looked through when it is opened, `read(name)` unpacks one.
+    """The arrays of an .npz file, without pickles: `headers` are looked through when it is opened, `read(name)` unpacks
+    one.
 
     Parameters
     ----------
@@ -397,7 +400,8 @@ class Npz:
             raise ValueError(f"{member.filename!r:.80} holds Python objects")
         if start + math.prod(shape) * dtype.itemsize != member.file_size:
             raise ValueError(
-                f"{member.filename!r:.80} has the shape {shape} and the type {dtype}, and {member.file_size:,} bytes, which is another size"
+                f"{member.filename!r:.80} has the shape {shape} and the type {dtype}, and {member.file_size:,} "
+                "bytes, which is another size"
             )
         return shape, dtype
 
@@ -426,7 +430,8 @@ class Npz:
 
 
 def read_npz(path: str | Path, what: str = 'an npz file', most: int = MOST_BYTES) -> dict[str, np.ndarray]:
-    """Read all arrays of an .npz file; a ValueError names it if it is damaged, declares wrong sizes, or needs more than `most` bytes."""
+    """Read all arrays of an .npz file;
+    a ValueError names it if it is damaged, declares wrong sizes, or needs more than `most` bytes."""
     with reading(path, what), Npz(path, most) as z:
         return {name: z.read(name) for name in z.headers}
 
@@ -450,7 +455,8 @@ def open_lock(path: str | Path) -> BinaryIO:
 
 
 def lock_file(f, shared: bool = False) -> bool:
-    """Lock an open file with [filelock](https://py-filelock.readthedocs.io), or let an exclusive lock down to a shared one.
+    """Lock an open file with [filelock](https://py-filelock.readthedocs.io), or let an exclusive lock down to a shared
+    one.
 
     Parameters
     ----------
@@ -491,12 +497,14 @@ def only_writer(
     Parameters
     ----------
     out : the folder, which is there
-    done : asked at the end; the lock goes if it says True, and stays, free, for workers that may still write if it says False
+    done : asked at the end; the lock goes if it says True, and stays, free, for workers that may still write if it says
+        False
     name : of the lock in the folder
 
     Raises
     ------
-    OSError : if another process holds it after `PATIENCE` seconds;  ValueError : if something else is in the lock's place
+    OSError : if another process holds it after `PATIENCE` seconds;  ValueError : if something else is in the lock's
+        place
     """
     out, until = Path(out), time.monotonic() + PATIENCE
     while (f := _taken(out / name)) is None:
@@ -527,7 +535,8 @@ def _taken(path: Path) -> BinaryIO | None:
 
 # %% ../../nbs/00_core/00_files.ipynb #4bdb28a4
 def runtime_folder() -> Path:
-    """Give the user's own folder for locks, made if it is not there: XDG_RUNTIME_DIR/srlviz, or XDG_CACHE_HOME (~/.cache)/srlviz/runtime."""
+    """Give the user's own folder for locks, made if it is not there:
+    XDG_RUNTIME_DIR/srlviz, or XDG_CACHE_HOME (~/.cache)/srlviz/runtime."""
     runtime = os.environ.get('XDG_RUNTIME_DIR')
     cache = Path(os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache'))  # stays ~ where there is no home
     for place in [

@@ -49,7 +49,8 @@ def pick_device(device: str = 'auto') -> torch.device:
 
 
 def native_bfloat16(device: torch.device) -> bool:
-    """True where bfloat16 products are made by the hardware (AVX512-BF16 or AMX, or a GPU of compute capability 8 or more)."""
+    """True where bfloat16 products are made by the hardware (AVX512-BF16 or AMX, or a GPU of compute capability 8 or
+    more)."""
     if device.type == 'cuda':
         return torch.cuda.get_device_capability(device)[0] >= 8
     asks = [getattr(torch.cpu, f'_is_{name}_supported', lambda: False) for name in ('avx512_bf16', 'amx_tile')]
@@ -59,7 +60,8 @@ def native_bfloat16(device: torch.device) -> bool:
 # %% ../../nbs/00_core/06_training.ipynb #70d9b3a3
 @contextmanager
 def seeded(*seed: int, device: torch.device | None = None):
-    """Run a block with torch's generator (and that of a CUDA `device`) seeded by one or more numbers; restore the random state behind it."""
+    """Run a block with torch's generator (and that of a CUDA `device`) seeded by one or more numbers;
+    restore the random state behind it."""
     mixed = int(np.random.SeedSequence(seed).generate_state(1)[0]) if len(seed) > 1 else int(seed[0])
     gpus = [device] if device is not None and device.type == 'cuda' else []
     with torch.random.fork_rng(devices=gpus):
@@ -84,7 +86,7 @@ def threads(n: int):
 
 # %% ../../nbs/00_core/06_training.ipynb #ecc3b77f
 def window_starts(lengths: np.ndarray, width: int) -> np.ndarray:
-    """Rows (in the concatenation of episodes of these lengths) at which a window of `width` rows fits in its episode."""
+    """Rows (of all episodes of these lengths, end to end) at which a window of `width` rows fits in its episode."""
     offsets = np.cumsum(lengths) - lengths
     return np.concatenate(
         [np.arange(o, o + n - width + 1) for o, n in zip(offsets, lengths) if n >= width] or [np.empty(0, int)]
@@ -195,7 +197,8 @@ def save_weights(path: str | Path, state: dict, config: dict) -> None:
                 _look_through(z.read(listed))
             except ValueError as e:
                 raise ValueError(
-                    f"{path} cannot be saved so that it loads again: {e}; give tensors, numbers and texts (float(x) for a number of NumPy)"
+                    f"{path} cannot be saved so that it loads again: {e}; give tensors, numbers and texts "
+                    "(float(x) for a number of NumPy)"
                 ) from None
 
 
@@ -255,9 +258,11 @@ def train(
     batches : epoch number (from 0) -> a sized iterable of batches
     validate : module -> float, lower is better, called after every epoch in evaluation mode without gradients
     patience : stop after this many epochs without a better validation loss
-    plateau : arguments of `torch.optim.lr_scheduler.ReduceLROnPlateau`, such as dict(patience=5, factor=.2, min_lr=1e-5)
+    plateau : arguments of `torch.optim.lr_scheduler.ReduceLROnPlateau`, such as dict(patience=5, factor=.2,
+        min_lr=1e-5)
     seed : of what is random inside the module, such as dropout; every epoch is seeded by (seed, epoch)
-    checkpoint : file written after every epoch; if it is there, training goes on from it. `config` is stored with it and has to agree.
+    checkpoint : file written after every epoch; if it is there, training goes on from it. `config` is stored with it
+        and has to agree.
 
     Returns
     -------
@@ -265,7 +270,8 @@ def train(
 
     Raises
     ------
-    FloatingPointError : if a loss is not finite;  ValueError : bad arguments, or a checkpoint of another configuration or of more epochs
+    FloatingPointError : if a loss is not finite;  ValueError : bad arguments, or a checkpoint of another configuration
+        or of more epochs
     """
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1; got {epochs}")
@@ -280,7 +286,8 @@ def train(
         history, best, state = _resume(checkpoint, config or {}, module, optimizer, scheduler)
     if len(history) > epochs:
         raise ValueError(
-            f"{str(checkpoint)!r} has learned for {len(history)} epochs, more than epochs={epochs}; ask for more, or use another file"
+            f"{str(checkpoint)!r} has learned for {len(history)} epochs, more than epochs={epochs}; ask for more, "
+            "or use another file"
         )
     bar = _progress_bar(label, epochs, len(history), progress)
     for epoch in range(len(history), epochs):
@@ -292,7 +299,8 @@ def train(
             valid = _evaluate(module, validate)
         if validate and not math.isfinite(valid):
             raise FloatingPointError(
-                f"the validation loss is {valid} after epoch {epoch}; lower lr, or look at the validation data for values that are not finite"
+                f"the validation loss is {valid} after epoch {epoch}; lower lr, or look at the validation data for "
+                "values that are not finite"
             )
         history.append(dict(epoch=epoch, loss=mean, valid=valid, lr=lr_now, seconds=time.perf_counter() - start))
         if validate is None or valid < best:
@@ -328,7 +336,8 @@ def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
         value = loss(module, batch)
         if not torch.isfinite(value):
             raise FloatingPointError(
-                f"the loss is {value.item()} in epoch {epoch}, batch {i} of {n}; lower lr, or look at the batch for values that are not finite"
+                f"the loss is {value.item()} in epoch {epoch}, batch {i} of {n}; lower lr, or look at the batch "
+                "for values that are not finite"
             )
         optimizer.zero_grad(set_to_none=True)
         value.backward()

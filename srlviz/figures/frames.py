@@ -88,7 +88,8 @@ def _extend(trace, xs, ys):
 
 
 def _mark_traces(marks, width, height, x0=0, y0=0, legend=True, size=11):
-    """Draw each named mark twice, a dark rim and the colour: points, or lines along an unknown axis. x0, y0 hold one offset per row of marks."""
+    """Draw each named mark twice, a dark rim and the colour:
+    points, or lines along an unknown axis. x0, y0 hold one offset per row of marks."""
     x0, y0 = np.broadcast_to(x0, len(marks)), np.broadcast_to(y0, len(marks))
     colors, traces = mark_colors(marks['name']), []
     for name, colour in colors.items():

@@ -100,7 +100,8 @@ def _landings_parser(commands) -> None:
         '--out',
         required=True,
         metavar='DIR',
-        help='folder of the set; one that was begun goes on where it was, and of a finished one lost films are made again',
+        help='folder of the set; one that was begun goes on where it was, and of a finished one lost films are '
+        'made again',
     )
     what = fly.add_mutually_exclusive_group(required=True)
     what.add_argument('--flights', type=int, metavar='N', help='how many to fly')
@@ -156,7 +157,8 @@ def _metres(miles: float) -> float:
     low, high, _ = LIMITS['distance']
     if not low <= miles * NM <= high:
         raise ValueError(
-            f"--distance must be from {-(-100 * low // NM) / 100:g} to {100 * high // NM / 100:g} nautical miles ({low} to {high} m); got {miles:g} ({miles * NM:.0f} m)"
+            f"--distance must be from {-(-100 * low // NM) / 100:g} to {100 * high // NM / 100:g} nautical miles "
+            f"({low} to {high} m); got {miles:g} ({miles * NM:.0f} m)"
         )
     return miles * NM
 
@@ -185,7 +187,8 @@ def _landings(args) -> int:
     outcomes = flight_table(flights)['outcome'].value_counts()
     size = sum(p.stat().st_size for p in Path(args.out).rglob('*') if p.is_file())
     print(
-        f"{len(flights)} flights ({', '.join(f'{n} {k}' for k, n in outcomes.items())}), {flights.n_steps:,} rows, {size / 1e6:,.0f} MB in {args.out}"
+        f"{len(flights)} flights ({', '.join(f'{n} {k}' for k, n in outcomes.items())}), {flights.n_steps:,} rows, "
+        f"{size / 1e6:,.0f} MB in {args.out}"
     )
     return 0
 

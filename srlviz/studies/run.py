@@ -87,7 +87,8 @@ def annotated_type(annotation: str, item: type | None = None):
 
     Parameters
     ----------
-    annotation : int, float, bool, str, Path, list, tuple, dict, `list[int]`, `Literal['a', 'b']`, `Optional[int]`, `int | None` and so on
+    annotation : int, float, bool, str, Path, list, tuple, dict, `list[int]`, `Literal['a', 'b']`, `Optional[int]`, `int
+        | None` and so on
     item : type of the items of a list that does not say it
 
     Returns
@@ -205,7 +206,8 @@ def check_parameters(
 
     Raises
     ------
-    ValueError : for a name that the study does not declare (with the nearest one that it does), or a value of the wrong type
+    ValueError : for a name that the study does not declare (with the nearest one that it does), or a value of the wrong
+        type
     """
     have, name, checked = study_parameters(path) if declared is None else declared, Path(path).stem, {}
     for p, value in (parameters or {}).items():

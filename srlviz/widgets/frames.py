@@ -73,7 +73,8 @@ def pick_marks(marks, recording: Recording, i: int, episode: Episode) -> pd.Data
     if marks is None:
         return check_marks(None, 't')
     raise ValueError(
-        f"marks are 'auto', None, a table with columns t, name, x, y, or a function from an episode to such a table; got {type(marks).__name__}"
+        "marks are 'auto', None, a table with columns t, name, x, y, or a function from an episode to such a "
+        f"table; got {type(marks).__name__}"
     )
 
 
@@ -120,7 +121,8 @@ class FrameBrowser(StaticForm, W.VBox):
     episode, t : where to begin
     factor : the one shown over time; the first if None
     factors : names of the factors to show, in this order; all if None
-    marks : 'auto' uses recording.meta['pixels']; or None, a table (t, name, x, y, and episode), or a function from an Episode to such a table
+    marks : 'auto' uses recording.meta['pixels']; or None, a table (t, name, x, y, and episode), or a function from an
+        Episode to such a table
     zoom : whole screen pixels per pixel
     interactive : None decides by the environment; False shows `figure()`
 
@@ -268,7 +270,10 @@ class FrameBrowser(StaticForm, W.VBox):
         )
 
     def __repr__(self):
-        return f"FrameBrowser({self.recording.name or 'recording'}, episode={self.episode}, t={self.t}, factor={self.factor!r})"
+        return (
+            f"FrameBrowser({self.recording.name or 'recording'}, episode={self.episode}, t={self.t}, "
+            f"factor={self.factor!r})"
+        )
 
     def figure(self, n: int = 6) -> go.Figure:
         """Draw the static form: n frames of the episode, evenly spaced, and the factor over time."""

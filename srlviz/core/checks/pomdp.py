@@ -156,7 +156,8 @@ def _check_single(make, seed: int, episodes: int) -> str:
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #d759d8ad
 def _advance(env, action, ended: bool, same_step: bool):
-    "One step of a single environment that restarts as a batched one does: (obs, reward, terminated, truncated, last obs of an ended episode)."
+    """One step of a single environment that restarts as a batched one does:
+    (obs, reward, terminated, truncated, last obs of an ended episode)."""
     if ended and not same_step:
         return env.reset()[0], 0.0, False, False, None
     obs, reward, terminated, truncated, _ = env.step(action)

@@ -14,7 +14,8 @@ import numpy as np
 
 # %% ../../../nbs/00_core/checks/00_rules.ipynb #25f30afe
 def require(ok, thing, rule: str, found=''):
-    "Raise an AssertionError that names the class, the broken rule and what was found (or what a function says of it), unless all is well."
+    """Raise an AssertionError that names the class, the broken rule and what was found (or what a function says of
+    it), unless all is well."""
     if ok:
         return
     name, found = (
