@@ -10,6 +10,7 @@ __all__ = [
     'frame_uri',
     'mark_colors',
     'check_marks',
+    'mark_pieces',
     'plot_frame',
     'decimate',
     'strip_trace',
@@ -55,14 +56,8 @@ def frame_uri(frame) -> str:
 
 
 # %% ../../nbs/07_figures/01_frames.ipynb #b53ef611
-MARK_COLORS = [
-    '#E69F00',
-    '#56B4E9',
-    '#F0E442',
-    '#CC79A7',
-    '#2CC79B',
-    '#FF8A4C',
-]  # Okabe and Ito's bright ones: they stand on frames, which are mostly dark
+# Okabe and Ito's bright ones: they stand on frames, which are mostly dark
+MARK_COLORS = ['#E69F00', '#56B4E9', '#F0E442', '#CC79A7', '#2CC79B', '#FF8A4C']
 
 
 def mark_colors(names) -> dict[str, str]:
@@ -81,50 +76,62 @@ def check_marks(marks, *columns) -> pd.DataFrame:
     return marks
 
 
-def _extend(trace, xs, ys):
-    """Add a piece to the coordinates of a trace, None after it: pieces are not joined."""
-    trace[0].extend([*xs, None])
-    trace[1].extend([*ys, None])
+# %% ../../nbs/07_figures/01_frames.ipynb #ed2dec46
+def mark_pieces(x, y, width: int, height: int, x0=0, y0=0) -> tuple[np.ndarray, np.ndarray]:
+    """Give what marks draw as coordinates of plotly, NaN between pieces: points, and lines along an axis that is unknown.
+
+    Parameters
+    ----------
+    x, y : (n,) pixels; NaN where unknown, and where both are nothing is drawn
+    width, height : of the frame, pixels: how far lines go
+    x0, y0 : where the frame's corner lies, one number or (n,)
+
+    Returns
+    -------
+    points, lines : (2, 2 or 3 times their number): x and y
+    """
+    x, y, x0, y0 = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float), x0, y0)
+    no_x, no_y = np.isnan(x), np.isnan(y)
+    end = np.full(x.shape, np.nan)
+    row = [np.stack([x0 - 0.5, x0 + width - 0.5, end]), np.stack([y0 + y, y0 + y, end])]
+    column = [np.stack([x0 + x, x0 + x, end]), np.stack([y0 - 0.5, y0 + height - 0.5, end])]
+    lines = np.where(no_x, row, column)[:, :, no_x ^ no_y]
+    points = np.stack([[x0 + x, end], [y0 + y, end]])[:, :, ~no_x & ~no_y]
+    return tuple(pieces.transpose(0, 2, 1).reshape(2, -1) for pieces in (points, lines))
 
 
-def _mark_traces(marks, width, height, x0=0, y0=0, legend=True, size=11):
-    """Draw each named mark twice, a dark rim and the colour:
-    points, or lines along an unknown axis. x0, y0 hold one offset per row of marks."""
+# %% ../../nbs/07_figures/01_frames.ipynb #f0cdddfb
+def _mark_trace(name, xy, mode, colour, width, size, legend):
+    "A trace of the marks of one name; without a legend it is a rim, which does not answer the pointer."
+    return go.Scatter(
+        x=[None if np.isnan(v) else v for v in xy[0].tolist()],
+        y=[None if np.isnan(v) else v for v in xy[1].tolist()],
+        name=pretty(name),
+        mode=mode,
+        line=dict(color=colour, width=width),
+        marker=dict(symbol='circle-open', size=size, color=colour, line=dict(width=width)),
+        legendgroup=name,
+        hovertemplate=f'<b>{pretty(name)}</b><extra></extra>',
+        **legend,
+    )
+
+
+def _mark_traces(marks, width, height, x0=0, y0=0, size=11):
+    "Draw each named mark twice, a dark rim and the colour. x0, y0 hold one offset per row of marks."
     x0, y0 = np.broadcast_to(x0, len(marks)), np.broadcast_to(y0, len(marks))
-    colors, traces = mark_colors(marks['name']), []
-    for name, colour in colors.items():
+    traces = []
+    for name, colour in mark_colors(marks['name']).items():
         rows = (marks['name'] == name).to_numpy()
-        X, Y = (marks.loc[rows, c].to_numpy(float) for c in 'xy')
-        points, lines = ([], []), ([], [])
-        for x, y, dx, dy in zip(X, Y, x0[rows], y0[rows]):
-            if np.isnan(x) and np.isnan(y):
-                continue  # off the screen, or unknown
-            if np.isnan(x):
-                _extend(lines, [dx - 0.5, dx + width - 0.5], [dy + y] * 2)
-            elif np.isnan(y):
-                _extend(lines, [dx + x] * 2, [dy - 0.5, dy + height - 0.5])
-            else:
-                _extend(points, [dx + x], [dy + y])
-        for (xs, ys), mode in ((points, 'markers'), (lines, 'lines')):
-            for rim in (True, False) if xs else ():
-                c, w = ('rgba(0,0,0,.75)', 4.5) if rim else (colour, 2)
-                traces.append(
-                    go.Scatter(
-                        x=xs,
-                        y=ys,
-                        name=pretty(name),
-                        mode=mode,
-                        line=dict(color=c, width=w),
-                        marker=dict(symbol='circle-open', size=size, color=c, line=dict(width=w)),
-                        showlegend=legend and not rim,
-                        legendgroup=name,
-                        hoverinfo='skip' if rim else None,
-                        hovertemplate=f'<b>{pretty(name)}</b><extra></extra>',
-                    )
-                )
+        x, y = (marks.loc[rows, c].to_numpy(float) for c in 'xy')
+        for xy, mode in zip(mark_pieces(x, y, width, height, x0[rows], y0[rows]), ('markers', 'lines')):
+            if xy.size:
+                rim = dict(showlegend=False, hoverinfo='skip')
+                traces.append(_mark_trace(name, xy, mode, 'rgba(0,0,0,.75)', 4.5, size, rim))
+                traces.append(_mark_trace(name, xy, mode, colour, 2, size, dict(showlegend=True)))
     return traces
 
 
+# %% ../../nbs/07_figures/01_frames.ipynb #ab9733ff
 def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '', dark: bool | None = None) -> go.Figure:
     """Draw one frame, and marks on it.
 
@@ -252,6 +259,34 @@ def _montage(frames, columns, gap):
     return sheet, corners
 
 
+# %% ../../nbs/07_figures/01_frames.ipynb #a4946291
+def _add_strip(fig, values, t, start, height, **words):
+    "Draw a factor below a sheet, the given steps marked; `height` is the share of the figure that it takes."
+    strip = strip_trace(values, start=start, **words)
+    fig.add_trace(strip.update(xaxis='x2', yaxis='y2', showlegend=False))
+    for i in t:
+        ends = dict(x0=i, x1=i, xref='x2', y0=0, y1=1, yref='y2 domain')
+        fig.add_shape(type='line', **ends, line=dict(color=MUTED, width=1, dash='dot'))
+    name, unit = pretty(words['name']), words['unit']
+    right = start + max(len(values), 2) - 0.5
+    fig.update_layout(
+        xaxis2=dict(title='step t', anchor='y2', showgrid=False, range=[start - 0.5, right]),
+        yaxis2=dict(domain=[0, height], anchor='x2', nticks=4, title=dict(text=f'{name} ({unit})' if unit else name)),
+    )
+
+
+def _check_sheet(frames, t, captions):
+    "Frames of one size, a step and a caption for each."
+    frames = [check_frame(f) for f in frames]
+    if not frames:
+        raise ValueError("a contact sheet needs at least one frame, got none")
+    if len({f.shape for f in frames}) > 1:
+        raise ValueError(f"frames of one sheet have one size, got {sorted({f.shape for f in frames})}")
+    t = list(range(len(frames)) if t is None else t)
+    return frames, t, captions or [f't = {i}' for i in t]
+
+
+# %% ../../nbs/07_figures/01_frames.ipynb #e6796d8b
 def plot_contact_sheet(
     frames,
     t=None,
@@ -278,90 +313,37 @@ def plot_contact_sheet(
     captions : one text per frame, lines divided by `<br>`; the step if None
     values : (T,) a factor of the whole episode; None draws no strip
     """
-    frames = [check_frame(f) for f in frames]
-    if not frames:
-        raise ValueError("a contact sheet needs at least one frame, got none")
-    if len({f.shape for f in frames}) > 1:
-        raise ValueError(f"frames of one sheet have one size, got {sorted({f.shape for f in frames})}")
-    t = list(range(len(frames)) if t is None else t)
-    captions, marks = captions or [f't = {i}' for i in t], check_marks(marks, 't')
+    (frames, t, captions), marks = _check_sheet(frames, t, captions), check_marks(marks, 't')
     height, width = frames[0].shape[:2]
-    columns, gap = (
-        min(columns, len(frames)),
-        max(24, height // 10, int((15 * max(c.count('<br>') + 1 for c in captions) + 6) / zoom)),
-    )  # pixels of a frame; room for the captions
+    columns, lines = min(columns, len(frames)), max(c.count('<br>') + 1 for c in captions)
+    gap = max(24, height // 10, int((15 * lines + 6) / zoom))  # pixels of a frame; room for the captions
     sheet, corners = _montage(frames, columns, gap)
     png = io.BytesIO()
     Image.fromarray(sheet).save(png, 'PNG')
+    picture = 'data:image/png;base64,' + base64.b64encode(png.getvalue()).decode()
     shown = marks[marks['t'].isin(t)]
     at = np.array([corners[t.index(i)] for i in shown['t']]).reshape(-1, 2)
-    fig = go.Figure(
-        [
-            go.Image(source='data:image/png;base64,' + base64.b64encode(png.getvalue()).decode(), hoverinfo='skip'),
-            *_mark_traces(shown, width, height, at[:, 0], at[:, 1], size=8),
-        ]
-    )
+    rings = _mark_traces(shown, width, height, at[:, 0], at[:, 1], size=8)
+    fig = go.Figure([go.Image(source=picture, hoverinfo='skip'), *rings])
+    words = dict(showarrow=False, yanchor='bottom', font=dict(size=12))
     for (x, y), text in zip(corners, captions):
-        fig.add_annotation(
-            x=x + width / 2 - 0.5, y=y - 1, text=text, showarrow=False, yanchor='bottom', font=dict(size=12)
-        )
-    tall, strip, between = (
-        (sheet.shape[0] + gap) * zoom,
-        90 * (values is not None),
-        16 * (values is not None),
-    )  # pixels on the screen
-    inner, top, bottom, left = (
-        tall + strip + between,
-        12 + 26 * bool(title) + 26 * bool(len(shown)),
-        52 if values is not None else 6,
-        64 if values is not None else 8,
-    )
+        fig.add_annotation(x=x + width / 2 - 0.5, y=y - 1, text=text, **words)
+    # pixels on the screen: the strip and the space above it, all that is drawn, the margins
+    strip, between, bottom, left = (0, 0, 6, 8) if values is None else (90, 16, 52, 64)
+    inner, top = (sheet.shape[0] + gap) * zoom + strip + between, 12 + 26 * bool(title) + 26 * bool(len(shown))
+    still = dict(visible=False, constrain='domain')
+    ends = dict(range=[sheet.shape[0] - 0.5, -gap - 0.5], domain=[(strip + between) / inner, 1])
     fig.update_layout(
-        xaxis=dict(visible=False, range=[-0.5, sheet.shape[1] - 0.5], constrain='domain', constraintoward='left'),
-        yaxis=dict(
-            visible=False,
-            range=[sheet.shape[0] - 0.5, -gap - 0.5],
-            scaleanchor='x',
-            constrain='domain',
-            constraintoward='top',
-            domain=[(strip + between) / inner, 1],
-        ),
+        xaxis=dict(**still, range=[-0.5, sheet.shape[1] - 0.5], constraintoward='left'),
+        yaxis=dict(**still, **ends, scaleanchor='x', constraintoward='top'),
     )
     if values is not None:
-        fig.add_trace(
-            strip_trace(values, name=name, unit=unit, start=start, step=step).update(
-                xaxis='x2', yaxis='y2', showlegend=False
-            )
-        )
-        for i in t:
-            fig.add_shape(
-                type='line',
-                x0=i,
-                x1=i,
-                xref='x2',
-                y0=0,
-                y1=1,
-                yref='y2 domain',
-                line=dict(color=MUTED, width=1, dash='dot'),
-            )
-        fig.update_layout(
-            xaxis2=dict(
-                title='step t', anchor='y2', showgrid=False, range=[start - 0.5, start + max(len(values), 2) - 0.5]
-            ),
-            yaxis2=dict(
-                domain=[0, strip / inner],
-                anchor='x2',
-                nticks=4,
-                title=dict(text=f'{pretty(name)}' + (f' ({unit})' if unit else '')),
-            ),
-        )
-    return style(
-        fig.update_layout(
-            title=title,
-            width=round(sheet.shape[1] * zoom) + left + 12,
-            height=round(inner) + top + bottom,
-            margin=dict(l=left, r=12, t=top, b=bottom),
-            legend=dict(y=1, yanchor='bottom'),
-        ),
-        dark=dark,
+        _add_strip(fig, values, t, start, strip / inner, name=name, unit=unit, step=step)
+    fig.update_layout(
+        title=title,
+        width=round(sheet.shape[1] * zoom) + left + 12,
+        height=round(inner) + top + bottom,
+        margin=dict(l=left, r=12, t=top, b=bottom),
+        legend=dict(y=1, yanchor='bottom'),
     )
+    return style(fig, dark=dark)

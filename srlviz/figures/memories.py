@@ -57,6 +57,38 @@ def _recall_rows(table, models, tasks):
     return rows, tasks, list(rows.groupby('model')['accuracy'].mean().sort_values(ascending=False, kind='stable').index)
 
 
+# %% ../../nbs/07_figures/06_memories.ipynb #0d8f031f
+def _chance(rows, legend):
+    "A dotted line: how often chance is right at each delay."
+    return go.Scatter(
+        x=rows['delay'].astype(str),
+        y=rows['chance'],
+        mode='lines',
+        name='chance',
+        legendgroup='chance',
+        showlegend=legend,
+        line=dict(color=MUTED, dash='dot', width=1.5),
+        hovertemplate='chance %{y:.0%}<extra></extra>',
+    )
+
+
+def _curve(rows, model, i, legend, highlight):
+    pale = highlight is not None and model != highlight
+    return go.Scatter(
+        x=rows['delay'].astype(str),
+        y=rows['accuracy'],
+        mode='lines+markers',
+        name=model,
+        legendgroup=model,
+        showlegend=legend,
+        opacity=0.35 if pale else 1,
+        line=dict(color=method_color(model), width=1 if pale else 4 if highlight else 2),
+        marker=dict(symbol=_SYMBOLS[i % len(_SYMBOLS)], size=5 if pale else 8),
+        hovertemplate=f'<b>{model}</b><br>delay %{{x}}: %{{y:.1%}} right<extra></extra>',
+    )
+
+
+# %% ../../nbs/07_figures/06_memories.ipynb #e75279b4
 def plot_recall(
     table: pd.DataFrame,
     *,
@@ -95,27 +127,12 @@ def plot_recall(
     for i, task in enumerate(tasks):
         at, part = dict(row=i // across + 1, col=i % across + 1), rows[rows['task'] == task]
         chance = part.drop_duplicates('delay').sort_values('delay')
-        delays = list(chance['delay'].astype(str))
-        fig.add_trace(
-            go.Scatter(
-                x=delays,
-                y=chance['chance'],
-                mode='lines',
-                name='chance',
-                legendgroup='chance',
-                showlegend=not i,
-                line=dict(color=MUTED, dash='dot', width=1.5),
-                hovertemplate='chance %{y:.0%}<extra></extra>',
-            ),
-            **at,
-        )
-        for m in models:
-            fig.add_trace(
-                _curve(part[part['model'] == m].sort_values('delay'), m, models.index(m), not i, highlight), **at
-            )
-        fig.update_xaxes(
-            type='category', categoryorder='array', categoryarray=delays, title=_DELAYS.get(task, 'delay'), **at
-        )
+        fig.add_trace(_chance(chance, legend=not i), **at)
+        for k, m in enumerate(models):
+            rows_m = part[part['model'] == m].sort_values('delay')
+            fig.add_trace(_curve(rows_m, m, k, not i, highlight), **at)
+        delays = dict(type='category', categoryorder='array', categoryarray=list(chance['delay'].astype(str)))
+        fig.update_xaxes(**delays, title=_DELAYS.get(task, 'delay'), **at)
     fig.update_yaxes(range=[-0.03, 1.05], tickformat='.0%', dtick=0.25)
     fig.update_yaxes(title='right answers', col=1)
     for a in fig.layout.annotations:
@@ -123,22 +140,6 @@ def plot_recall(
     fig = style(fig.update_layout(height=70 + 270 * down, title=title), dark=dark)
     return fig.update_layout(
         margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
-    )
-
-
-def _curve(rows, model, i, legend, highlight):
-    pale = highlight is not None and model != highlight
-    return go.Scatter(
-        x=rows['delay'].astype(str),
-        y=rows['accuracy'],
-        mode='lines+markers',
-        name=model,
-        legendgroup=model,
-        showlegend=legend,
-        opacity=0.35 if pale else 1,
-        line=dict(color=method_color(model), width=1 if pale else 4 if highlight else 2),
-        marker=dict(symbol=_SYMBOLS[i % len(_SYMBOLS)], size=5 if pale else 8),
-        hovertemplate=f'<b>{model}</b><br>delay %{{x}}: %{{y:.1%}} right<extra></extra>',
     )
 
 
@@ -194,6 +195,62 @@ def plot_recall_map(
 
 
 # %% ../../nbs/07_figures/06_memories.ipynb #3e1057c9
+def _log_ticks(low, high):
+    "Ticks of a logarithmic axis and their texts: powers of ten, or 1, 2 and 5 where there would be few."
+    if not low > 0:
+        return {}
+    steps = (1, 2, 5) if np.log10(high / low) < 1.6 else (1,)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [float(s * 10.0**e) for e in powers for s in steps]
+    return {v: f'{v / 1e6:g}M' if v >= 1e6 else f'{v / 1e3:g}k' if v >= 1e3 else f'{v:g}' for v in ticks}
+
+
+# %% ../../nbs/07_figures/06_memories.ipynb #6e8e7132
+_COST_HOVER = (
+    '<b>%{y}</b><br>%{x:,.4~g}<br>95% interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}<extra></extra>'
+)
+
+
+def _dots(rows, low, highlight):
+    "A dot for each model, and its interval."
+    value, names = rows['value'], rows.index
+    interval = dict(type='data', array=(rows['high'] - value).fillna(0), arrayminus=(value - low).fillna(0))
+    look = dict(color=INK, thickness=1.2, width=3, visible=bool((rows['high'] > value).any()))
+    return go.Scatter(
+        x=value.where(value > 0),
+        y=names,
+        mode='markers',
+        marker=dict(color=[method_color(m) for m in names], size=[15 if m == highlight else 10 for m in names]),
+        error_x=interval | look,
+        customdata=rows[['low', 'high']],
+        hovertemplate=_COST_HOVER,
+    )
+
+
+def _zeros(rows):
+    "A written zero, at the left of what has a place on a logarithmic axis."
+    zero, least = list(rows.index[rows['value'] == 0]), rows['value'][rows['value'] > 0].min()
+    return go.Scatter(
+        x=[(least if least > 0 else 1) / 1.6] * len(zero),
+        y=zero,
+        mode='text',
+        text=['0'] * len(zero),
+        textfont=dict(color=INK),
+        hovertemplate='<b>%{y}</b><br>0<extra></extra>',
+    )
+
+
+def _cost_panel(fig, rows, highlight, **at):
+    low = rows['low'].clip(lower=rows['value'] / 10)  # an interval may reach below zero
+    fig.add_trace(_dots(rows, low, highlight), **at)
+    if (rows['value'] == 0).any():
+        fig.add_trace(_zeros(rows), **at)
+    some = rows['value'] > 0
+    ticks = _log_ticks(low.where(some).min(), rows['high'].where(some).max())
+    fig.update_xaxes(type='log', tickvals=list(ticks), ticktext=list(ticks.values()), **at)
+
+
+# %% ../../nbs/07_figures/06_memories.ipynb #68d13fb7
 def plot_cost(
     table: pd.DataFrame,
     *,
@@ -226,82 +283,16 @@ def plot_cost(
     )
     across = min(3, len(metrics))
     down = -(-len(metrics) // across)
-    fig = make_subplots(
-        down,
-        across,
-        subplot_titles=metrics,
-        shared_yaxes=True,
-        horizontal_spacing=0.03,
-        vertical_spacing=70 / (down * (70 + 20 * len(models))),
-    )
+    high = down * (70 + 20 * len(models))  # pixels
+    spacing = dict(horizontal_spacing=0.03, vertical_spacing=70 / high)
+    fig = make_subplots(down, across, subplot_titles=metrics, shared_yaxes=True, **spacing)
     for i, metric in enumerate(metrics):
-        _cost_panel(
-            fig,
-            rows[rows['metric'] == metric].set_index('model').reindex(models),
-            highlight,
-            row=i // across + 1,
-            col=i % across + 1,
-        )
+        panel = rows[rows['metric'] == metric].set_index('model').reindex(models)
+        _cost_panel(fig, panel, highlight, row=i // across + 1, col=i % across + 1)
     fig.update_yaxes(type='category', categoryorder='array', categoryarray=models, autorange='reversed', dtick=1)
     fig.update_annotations(font_size=13)
-    return style(
-        fig.update_layout(height=60 + down * (70 + 20 * len(models)) + 30 * bool(title), showlegend=False, title=title),
-        dark=dark,
-    ).update_layout(margin=dict(t=70 if title else 36, l=90))
-
-
-def _cost_panel(fig, rows, highlight, **at):
-    value, zero = rows['value'], list(rows.index[rows['value'] == 0])
-    floor = value[value > 0].min()
-    low = rows['low'].clip(lower=value / 10)  # an interval may reach below zero
-    fig.add_trace(
-        go.Scatter(
-            x=value.where(value > 0),
-            y=rows.index,
-            mode='markers',
-            marker=dict(
-                color=[method_color(m) for m in rows.index], size=[15 if m == highlight else 10 for m in rows.index]
-            ),
-            error_x=dict(
-                type='data',
-                array=(rows['high'] - value).fillna(0),
-                arrayminus=(value - low).fillna(0),
-                color=INK,
-                thickness=1.2,
-                width=3,
-                visible=bool((rows['high'] > value).any()),
-            ),
-            customdata=rows[['low', 'high']],
-            hovertemplate='<b>%{y}</b><br>%{x:,.4~g}<br>95%% interval %{customdata[0]:,.4~g} to '
-            '%{customdata[1]:,.4~g}<extra></extra>'.replace('%%', '%'),
-        ),
-        **at,
-    )
-    if zero:
-        fig.add_trace(
-            go.Scatter(
-                x=[(floor if floor > 0 else 1) / 1.6] * len(zero),
-                y=zero,
-                mode='text',
-                text=['0'] * len(zero),
-                textfont=dict(color=INK),
-                hovertemplate='<b>%{y}</b><br>0<extra></extra>',
-            ),
-            **at,
-        )
-    ticks = _log_ticks(low.where(value > 0).min(), rows['high'].where(value > 0).max())
-    fig.update_xaxes(type='log', tickvals=list(ticks), ticktext=list(ticks.values()), **at)
-
-
-def _log_ticks(low, high):
-    "Ticks of a logarithmic axis and their texts: powers of ten, or 1, 2 and 5 where there would be few."
-    if not low > 0:
-        return {}
-    steps = (1, 2, 5) if np.log10(high / low) < 1.6 else (1,)
-    ticks = [
-        float(s * 10.0**e) for e in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1) for s in steps
-    ]
-    return {v: f'{v / 10**6:g}M' if v >= 10**6 else f'{v / 10**3:g}k' if v >= 10**3 else f'{v:g}' for v in ticks}
+    fig.update_layout(height=60 + high + 30 * bool(title), showlegend=False, title=title)
+    return style(fig, dark=dark).update_layout(margin=dict(t=70 if title else 36, l=90))
 
 
 # %% ../../nbs/07_figures/06_memories.ipynb #e6f15e93
