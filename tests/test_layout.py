@@ -291,12 +291,95 @@ def markup(root):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}'
 
 
-RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines, markup]
+# Weight is counted in characters of formatted code, which no layout can cheat. What was reached is held: a page that
+# becomes heavier than this should be cut into ideas that each have an example, see CONTRIBUTING.md.
+LARGE, LARGEST = 4000, 6000  # characters of an export cell: where a reader drowns; the most
+LARGE_SHARE = 0.1  # of what is exported stands in large cells, at most
+ASSERTING = 0.5  # cells that assert for each cell that exports, at least
+WIDGETS = 'widgets'  # their weight is not held yet
+
+
+def exports(root):
+    "Every cell that exports: (room, path, its text)."
+    for room, p in notebooks(root):
+        for c in cells(p):
+            if directive(source(c), 'exports?') or directive(source(c), 'exporti'):
+                yield room, p, source(c)
+
+
+def asserting(root):
+    "Every visible cell that would fail: (room, path)."
+    for room, p in notebooks(root):
+        for c in cells(p):
+            text = source(c)
+            shown = not any(directive(text, d) for d in ('exports?', 'exporti', 'hide'))
+            if shown and re.search(r'^\s*(assert\b|assert_\w+\(|with pytest\.raises|check_\w+\()', text, re.M):
+                yield room, p
+
+
+def statistics(root) -> dict[str, dict]:
+    "What a reader carries, by room: characters exported, the median cell, the share in large cells, asserting cells."
+    found = {}
+    for room in ROOMS:
+        sizes = sorted(len(text) for r, _, text in exports(root) if r == room)
+        if sizes:
+            large = sum(n for n in sizes if n > LARGE) / sum(sizes)
+            examples_ = sum(r == room for r, _ in asserting(root)) / len(sizes)
+            half = sizes[len(sizes) // 2]
+            found[room] = dict(cells=len(sizes), characters=sum(sizes), median=half, large=large, asserting=examples_)
+    return found
+
+
+def weight(root):
+    "No export cell is huge, few are large, and ideas are followed by examples."
+    for room, p, text in exports(root):
+        if room != WIDGETS and len(text) > LARGEST:
+            yield f'{p.relative_to(root)} exports {len(text)} characters in a cell: {text.splitlines()[1][:60]!r}'
+    found = [f for room, f in statistics(root).items() if room != WIDGETS]
+    all_of = sum(f['characters'] for f in found) or 1
+    if (share := sum(f['large'] * f['characters'] for f in found) / all_of) > LARGE_SHARE:
+        yield f'{share:.0%} of the exported code stands in cells above {LARGE} characters'
+    n_cells = sum(f['cells'] for f in found)
+    if (rate := sum(f['asserting'] * f['cells'] for f in found) / max(n_cells, 1)) < ASSERTING:
+        yield f'{rate:.2f} asserting cells for each cell that exports'
+
+
+def heirs(root):
+    "No class is there only to be the base of one other, which would be one class cut into two pages."
+    bases, named, where = {}, {}, {}
+    for p in modules(root):
+        tree = ast.parse(p.read_text(encoding='utf-8'))
+        for n in ast.walk(tree):
+            if isinstance(n, ast.ClassDef):
+                where[n.name] = p.relative_to(root)
+                for b in n.bases:
+                    bases.setdefault(ast.unparse(b).split('.')[-1], []).append(n.name)
+        in_bases = {id(x) for n in ast.walk(tree) if isinstance(n, ast.ClassDef) for b in n.bases for x in ast.walk(b)}
+        for n in ast.walk(tree):
+            if isinstance(n, ast.Name) and id(n) not in in_bases:
+                named[n.id] = named.get(n.id, 0) + 1
+    for name, children in bases.items():
+        if name in where and len(children) == 1 and not named.get(name):
+            yield f'{where[name]}: {name} has one heir, {children[0]}, and no other use'
+
+
+RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines, markup, weight, heirs]
 
 
 @pytest.mark.parametrize('rule', RULES, ids=lambda r: r.__name__)
 def test_house(rule):
     assert list(rule(ROOT)) == []
+
+
+def test_statistics(capsys):
+    "Prints what a reader carries; `weight` holds it."
+    found = statistics(ROOT)
+    with capsys.disabled():
+        print('\nroom         cells  characters  median  above 4,000  asserting cells a cell')
+        for room, f in found.items():
+            print(f"{room:11} {f['cells']:6} {f['characters']:11,} {f['median']:7}", end='')
+            print(f" {f['large']:12.0%} {f['asserting']:23.2f}")
+    assert set(found) == {room for room, _ in rooms(ROOT)}
 
 
 def test_light_import():
@@ -340,7 +423,7 @@ def house(tmp_path):
         tmp_path / 'nbs/03_encoders/03_contrast.ipynb',
         '#| default_exp encoders.contrast',
         '#| export\nfrom srlviz.core.recordings import Episode',
-        'from srlviz.data.atari import x\n%time x',
+        'from srlviz.data.atari import x\n%time x\nassert x',
     )
     notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
     notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
@@ -435,6 +518,12 @@ FAULTS = {
     'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
     'Markup of data': (markup, lambda r: drawn(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),
+    'huge cell': (
+        weight,
+        lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', 'class Episode: pass', 'x = 1  # ' + 'y' * 7000),
+    ),
+    'no example': (weight, lambda r: edit(r, 'nbs/03_encoders/03_contrast.ipynb', 'assert x', 'x')),
+    'one heir': (heirs, lambda r: drawn(r, 'class _Half: pass\nclass Whole(_Half): pass\n')),
     'Markup of a name': (markup, lambda r: drawn(r, 'def say(name): return markupsafe.Markup(name)\n')),
     'script sets HTML': (markup, lambda r: (r / 'srlviz/core/list.js').write_text('node.innerHTML = name;\n')),
     'shared folder': (machines, lambda r: edit(r, 'nbs/index.ipynb', 'In one', 'In ../' + 'shared/')),
