@@ -1,3 +1,10 @@
-"""The fifteen partially observable tasks of popgym, and one of our own; each class registers itself with Gymnasium."""
+"""The fifteen partially observable tasks of popgym, and one of our own.
 
-from srlviz.envs.pomdp import boards, cards, control, mazes  # noqa: F401
+Every module of this package is imported, and each class in it registers itself with Gymnasium: a new task is one
+notebook in nbs/01_envs/pomdp.
+"""
+
+import importlib, pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f'{__name__}.{_module.name}')
