@@ -243,7 +243,7 @@ def test_told_by_a_table():
         def __iter__(self):
             raise AssertionError('a flight was opened')
 
-    whole = Closed(fleet()._episodes, hz=5)
+    whole = Closed([*fleet()], hz=5)
     f = FleetBrowser(whole, table, TABLE, interactive=True)
     assert f.list.rows[0][-1] == ['wind rises'] and find_flights(f.table, event='none').tolist() == [1, 2]
     f.flight = 0

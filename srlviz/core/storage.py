@@ -9,6 +9,9 @@ __all__ = [
     'KINDS',
     'ENDINGS',
     'SPLITS',
+    'FACTOR_FIELDS',
+    'MOST_WORD',
+    'MOST_NAMES',
     'to_arrow',
     'from_arrow',
     'row_bytes',
@@ -17,7 +20,10 @@ __all__ = [
     'singles',
     'step_features',
     'check_rate',
+    'factor_label',
+    'check_words',
     'check_factors',
+    'told_factor',
     'check_split',
     'StepFile',
     'check_key',
@@ -162,28 +168,81 @@ def check_rate(hz) -> None:
         raise ValueError(f"hz, the rows a second, is None or a finite number above 0; got {hz!r:.80}")
 
 
+# %% ../../nbs/00_core/02_storage.ipynb #8bf0ea6a
+FACTOR_FIELDS = ('name', 'group', 'kind', 'unit', 'label', 'names')
+MOST_WORD, MOST_NAMES = 200, 1_000  # characters of a label or a name; names of one factor
+
+
+def factor_label(name: str) -> str:
+    """Give the words for a factor that brings none: `agent_x` is `agent x`."""
+    return name.replace('_', ' ').strip() or name
+
+
+def check_words(name: str, kind: str, label, names) -> None:
+    """Raise a ValueError for a label, or names of the values of a category, that a figure could not show.
+
+    Parameters
+    ----------
+    name, kind : of the factor
+    label : text of one line, or ''
+    names : of the values 0, 1, ..., each a text of one line without '|', no two alike; a continuous factor has none
+    """
+    of = f"of the factor {name!r:.80}"
+    if not _is_line(label, 0):
+        expected = f"a text of one line, at most {MOST_WORD} characters"
+        raise ValueError(f"the label {of} is {label!r:.80}; expected {expected}")
+    if not isinstance(names, (list, tuple)) or len(names) > MOST_NAMES:
+        raise ValueError(f"the names {of} are {names!r:.80}; expected a list of at most {MOST_NAMES} texts")
+    if names and kind != KINDS[0]:
+        raise ValueError(f"the names {of} are those of a category, but its kind is {kind!r:.80}")
+    if wrong := [n for n in names if not _is_line(n, 1) or '|' in n]:
+        raise ValueError(f"the names {of} hold {wrong[0]!r:.80}; expected texts of one line without '|'")
+    if len(set(names)) < len(names):
+        raise ValueError(f"two names {of} are alike; each value has its own")
+
+
+def _is_line(x, least: int) -> bool:
+    return isinstance(x, str) and least <= len(x) <= MOST_WORD and (not x or x.isprintable())
+
+
+# %% ../../nbs/00_core/02_storage.ipynb #e0559818
 def check_factors(factors: list[dict], known) -> None:
-    """Raise a ValueError for factors (name, group, kind, unit) that are none.
+    """Raise a ValueError for factors (of `FACTOR_FIELDS`; names are a list) that are none.
 
     Unknown columns, kinds or names, a value that is no text, and a name that stands there twice are named.
     """
     seen = set()
     for f in factors:
-        if wrong := [k for k, v in f.items() if k not in ('name', 'group', 'kind', 'unit') or not isinstance(v, str)]:
+        plain = {k: v for k, v in f.items() if k != 'names'}
+        if wrong := [k for k, v in plain.items() if k not in FACTOR_FIELDS or not isinstance(v, str)]:
             raise ValueError(
-                f"a factor has name, group, kind and unit, all text; got {wrong[0]!r:.80}: {f[wrong[0]]!r:.80}"
+                "a factor has name, group, kind, unit and label, all text, and names; "
+                f"got {wrong[0]!r:.80}: {f[wrong[0]]!r:.80}"
             )
         if (name := f.get('name')) is None:
             raise ValueError(f"a factor has no name: {f!r:.80}")
         if name in seen:
             raise ValueError(f"the factor {name!r:.80} stands there twice")
-        if f.get('kind', KINDS[0]) not in KINDS:
-            raise ValueError(f"the kind of the factor {name!r:.80} is {f['kind']!r:.80}; expected {' or '.join(KINDS)}")
+        if (kind := f.get('kind', KINDS[0])) not in KINDS:
+            raise ValueError(f"the kind of the factor {name!r:.80} is {kind!r:.80}; expected {' or '.join(KINDS)}")
         if f'factor.{name}' not in known:
             raise ValueError(f"no episode has the factor {name!r:.80}")
+        check_words(name, kind, f.get('label', ''), f.get('names', ()))
         seen.add(name)
 
 
+def told_factor(factor: dict) -> dict:
+    """Give what is stored of a factor: a label only if it is not that of the name, names only if there are any.
+
+    So factors that bring no words are stored as they were before there were labels, and older readers take them.
+    """
+    kept = {k: v for k, v in factor.items() if k not in ('label', 'names')}
+    if (label := factor.get('label', '')) and label != factor_label(factor['name']):
+        kept['label'] = label
+    return kept | ({'names': list(names)} if (names := factor.get('names', ())) else {})
+
+
+# %% ../../nbs/00_core/02_storage.ipynb #e2ef96d8
 def check_split(split: Mapping, keys: list[str]) -> dict[str, str]:
     """Turn split -> episode keys into key -> split.
 
@@ -480,7 +539,10 @@ def finish_recording(
 ) -> None:
     """Gather the partial episodes of a folder into a whole recording.
 
-    factors : table of name, group, kind, unit;  split : episode key -> split;  meta : anything that JSON can hold.
+    Parameters
+    ----------
+    factors : table of `FACTOR_FIELDS`, of which name is needed
+    split : episode key -> split;  meta : anything that JSON can hold
     """
     folder, episodes = Path(folder), list(partial_episodes(folder).values())
     if not episodes:
@@ -494,8 +556,7 @@ def finish_recording(
     check_rate(hz)
     if not isinstance(name, str):
         raise ValueError(f"the name of a recording is text; got {name!r:.80}")
-    if factors is not None:
-        check_factors(factors.to_dict('records'), features)
+    factors = None if factors is None else _factor_rows(factors, features)
     names = sorted(set(split.values()))
     check_split({s: [k for k, of in split.items() if of == s] for s in names}, keys)
     tables = 'episodes.parquet', 'meta/factors.csv', 'meta/splits.json', 'meta/stats.json'
@@ -544,7 +605,10 @@ def _differing(a, b):
 
 
 def _write_shards(folder: Path, episodes: list[dict]):
-    "steps/*.parquet with one row group an episode; returns where each episode went, the files with their checksums, and the statistics"
+    """Write steps/*.parquet with one row group an episode.
+
+    Returns where each episode went, the files with their checksums, and the statistics.
+    """
     shutil.rmtree(folder / 'steps', ignore_errors=True)
     (folder / 'steps').mkdir()
     rows, files, running, writer, shard = [], {}, {}, None, -1
@@ -703,8 +767,18 @@ def _check_rows(table: pd.DataFrame, info: dict) -> None:
 
 
 # %% ../../nbs/00_core/02_storage.ipynb #e2b7b307
+def _factor_rows(table: pd.DataFrame, features: Mapping[str, dict]) -> pd.DataFrame:
+    "meta/factors.csv of a table of factors, if they are in the features; names stand in one cell, divided by |"
+    records = table.to_dict('records')
+    check_factors(records, features)
+    told = [f | {'names': '|'.join(f['names'])} if 'names' in f else f for f in map(told_factor, records)]
+    columns = [c for c in table if c not in ('label', 'names')]
+    columns += [c for c in ('label', 'names') if any(c in f for f in told)]
+    return pd.DataFrame(told, columns=columns).fillna('')
+
+
 def _read_factors(path: Path, features: Mapping[str, dict]) -> pd.DataFrame:
-    "meta/factors.csv: name, group, kind, unit"
+    "meta/factors.csv: name, group, kind, unit, label and names; the last two are not in every file"
     with reading(path, 'the table of factors', _RESTORE):
         head, *rows = csv.reader(io.StringIO(read_bytes(path).decode('utf-8'), newline=''), strict=True)
         if len(set(head)) < len(head):
@@ -712,9 +786,11 @@ def _read_factors(path: Path, features: Mapping[str, dict]) -> pd.DataFrame:
         for i, row in enumerate(rows):
             if len(row) != len(head):
                 raise ValueError(f"row {i} has {len(row)} fields; expected {len(head)}")
-        table = pd.DataFrame(rows, columns=head, dtype=str)
-        check_factors([dict(zip(head, row)) for row in rows], features)
-    return table
+        factors = [dict(zip(head, row)) for row in rows]
+        if 'names' in head:
+            factors = [f | {'names': f['names'].split('|') if f['names'] else []} for f in factors]
+        check_factors(factors, features)
+    return pd.DataFrame(factors, columns=head)
 
 
 def _read_splits(path: Path, keys: list[str]) -> np.ndarray:
@@ -842,7 +918,7 @@ def _unfinished(path: Path):
 
 # %% ../../nbs/00_core/02_storage.ipynb #1a0160f7
 def read_episode(folder: RecordingFolder, i: int) -> dict:
-    """Give what an Episode is made of: length, obs, steps (action and reward) and factors as lazy mappings, ended, name."""
+    """Give what an Episode is made of: length, ended, name; obs, steps (action and reward) and factors, lazily."""
     row, features = folder.episodes.iloc[i], folder.info['features']
     narrow = [
         k for k, f in features.items() if not f['shape'] and not f.get('single')
