@@ -6,7 +6,7 @@ import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
 from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for  # noqa: F401, browser is a fixture
 
-from srlviz.core.recordings import Episode, Recording
+from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing import (
     find_sensors,
     fleet_table,
@@ -30,6 +30,14 @@ TABLE = pd.DataFrame(
 )
 
 
+KNOWN = [
+    Factor('height', 'pose', 'continuous', 'm'),
+    Factor('rel_engfir0', 'failures', 'continuous', label='engine 1 fire'),
+    Factor('wind_speed_kt', 'weather', 'continuous', 'kt', 'wind rises'),
+    Factor('wind_speed', 'conditions', 'continuous', 'kt', 'wind'),
+]
+
+
 def made(seed=0, T=300, **factors):
     "A flight down the glide slope, by arithmetic"
     t, rng = np.arange(T) / 5, np.random.default_rng(seed)
@@ -41,6 +49,7 @@ def made(seed=0, T=300, **factors):
         cross_track=20 * np.cos(t / 9),
         height=height,
         rel_engfir0=0.8 * (t >= 30),
+        wind_speed_kt=0 * t,
         outcome='landed',
         reason='',
         airport='KSEA',
@@ -63,6 +72,7 @@ def fleet():
         ],
         name='three',
         hz=5,
+        factors=KNOWN,
         split=['fit', 'test', 'fit'],
     )
 
@@ -243,15 +253,26 @@ def test_told_by_a_table():
         def __iter__(self):
             raise AssertionError('a flight was opened')
 
-    whole = Closed(fleet()._episodes, hz=5)
+    whole = Closed([*fleet()], hz=5, factors=KNOWN)
     f = FleetBrowser(whole, table, TABLE, interactive=True)
     assert f.list.rows[0][-1] == ['wind rises'] and find_flights(f.table, event='none').tolist() == [1, 2]
     f.flight = 0
-    assert (
-        f.browser.events['t'].tolist() == [50]
-        and 'wind rises' in f.browser.facts.value
-        and onsets(made().factors)['t'].tolist() == [150]
-    )
+    assert f.browser.events['t'].tolist() == [50] and 'wind rises' in f.browser.facts.value
+    assert onsets(made().factors)['t'].tolist() == [150]
+
+
+def test_words_and_beams_are_those_of_the_recording():
+    "Units, words, rate and beams come from the recording; a flight of nobody's world is called by what is known"
+    steep = fleet().replace(hz=10, meta=dict(beams=dict(slope=4.5)))
+    b = FlightBrowser(steep, TABLE, chosen=['height', 'rel_engfir0'], interactive=True)
+    assert b.current().index.tolist() == ['Height', 'engine 1 fire'] and b.hz == 10 and 'from 15 s' in b.facts.value
+    assert b.profile.figure.data[1].name == 'glide slope, 4.5°' and '4.5' in b.figure().to_json()
+    assert 'wind (kt)' in [c['label'] for c in FleetBrowser(steep, interactive=True).list.columns]
+    lone = FlightBrowser(made(), TABLE, interactive=True)
+    assert lone.hz == 5 and 'fire <i>from 30 s' in lone.facts.value and 'fire (rel_engfir0)' in lone.named
+    assert FleetBrowser(fleet().replace(factors=None), interactive=True).list.rows[0][-1] == ['fire']
+    with pytest.raises(ValueError, match="meta\\['beams'\\] says slope='x'"):
+        FlightBrowser(steep.replace(meta=dict(beams=dict(slope='x'))), TABLE)
 
 
 def test_a_thousand_flights():

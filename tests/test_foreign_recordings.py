@@ -657,6 +657,14 @@ def test_what_the_table_of_episodes_says_is_compared(folder, attack):
 
 
 FACTORS = 'name,group,kind,unit\nx,,categorical,\nroom,,categorical,\nwind,,categorical,\n'
+
+
+def worded(column, cell):
+    "The table of factors with one more column, told of the room alone"
+    head, x, room, wind = FACTORS.splitlines()
+    return f'{head},{column}\n{x},\n{room},{cell}\n{wind},\n'
+
+
 CSV = {
     'one factor twice': (FACTORS + 'x,,categorical,\n', "the factor 'x' stands there twice"),
     'an unknown kind': (
@@ -670,6 +678,16 @@ CSV = {
     'one column twice': (FACTORS.replace('group', 'name', 1), 'a column is in it twice'),
     'no name': (FACTORS.replace('name', 'unit', 1), 'a column is in it twice'),
     'a quote left open': (FACTORS + '"x,,categorical,\n', 'factors.csv is damaged'),
+    'a label of two lines': (worded('label', '"a\nb"'), "the label of the factor 'room' is"),
+    'an endless label': (worded('label', 'a' * 201), 'expected a text of one line, at most 200 characters'),
+    'a label that writes backwards': (worded('label', '\u202eevil'), "the label of the factor 'room' is"),
+    'a name that is nothing': (worded('names', 'hall||yard'), "the names of the factor 'room' hold ''"),
+    'two names alike': (worded('names', 'hall|hall'), "two names of the factor 'room' are alike"),
+    'too many names': (worded('names', '|'.join(map(str, range(1001)))), 'a list of at most 1000 texts'),
+    'names of a number': (
+        worded('names', 'low|high').replace('room,,categorical', 'room,,continuous'),
+        "the names of the factor 'room' are those of a category",
+    ),
     'nothing': ('', 'factors.csv is damaged'),
 }
 
@@ -858,6 +876,9 @@ NPZ = {
     'an unknown kind': (lambda h, a: h['factors'][0].update(kind='number'), "the kind of the factor 'x' is 'number'"),
     'a factor that is not': (lambda h, a: h['factors'][0].update(name='y'), "no episode has the factor 'y'"),
     'a factor of more': (lambda h, a: h['factors'][0].update(extra=1), "got 'extra'"),
+    'a label of a number': (lambda h, a: h['factors'][0].update(label=3), "all text, and names; got 'label': 3"),
+    'names of text': (lambda h, a: h['factors'][1].update(names='ab'), "are 'ab'; expected a list"),
+    'names of numbers': (lambda h, a: h['factors'][1].update(names=[1]), 'hold 1; expected texts of one line'),
     'factors of text': (lambda h, a: h.update(factors=['x']), "the field 'factors' is ['x']"),
     'rows that are missing': (lambda h, a: cut(a, 'factor.x', 80), "'factor.x' has the shape (80,); expected 81 rows"),
     'a single that is missing': (
@@ -1131,6 +1152,8 @@ def test_constructors_take_what_can_be_saved():
         Recording([e], name=3)
     with pytest.raises(ValueError, match='got 3 for the factor'):
         Factor('x', unit=3)
+    with pytest.raises(ValueError, match="the names of the factor 'x' hold 3"):
+        Factor('x', names=(3,))
     with pytest.raises(ValueError, match='are text; got None'):
         Episode(e.obs, name=None)
     with pytest.raises(ValueError, match='are text; got 1'):
@@ -1150,3 +1173,15 @@ def test_what_is_saved_has_the_rights_that_the_umask_leaves(tmp_path, mask, fold
         os.umask(before)
     for p in (tmp_path / 'r', *(tmp_path / 'r').rglob('*'), tmp_path / 'r.npz'):
         assert p.stat().st_mode & 0o777 == (folder_mode if p.is_dir() else file_mode), p
+
+
+def test_words_of_factors_are_read_and_may_be_missing(folder, sound, tmp_path):
+    "Files of the version before have neither labels nor names; what was written then is written now"
+    old = load_recording(folder)
+    assert [(f.label, f.names) for f in old.factors] == [('x', ()), ('room', ()), ('wind', ())]
+    assert (folder / 'meta' / 'factors.csv').read_text().splitlines()[0] == 'name,group,kind,unit'
+    (folder / 'meta' / 'factors.csv').write_text(worded('names', 'hall|yard'))
+    restamp(folder)
+    assert load_recording(folder).factors[1].names == ('hall', 'yard')
+    forge_npz(sound, tmp_path / 'told.npz', lambda h, a: h['factors'][1].update(label='where', names=['hall']))
+    assert load_recording(tmp_path / 'told.npz').factors[1] == Factor('room', label='where', names=('hall',))

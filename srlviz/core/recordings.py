@@ -30,19 +30,32 @@ import pandas as pd
 from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
 from .files import Npz, atomic_folder, atomic_path, checksum, make_folder, reading
 from .film import check_film_name, is_film
-from .storage import ENDINGS, KINDS, SPLITS, check_factors, check_rate, films
+from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
+from .storage import factor_label, films, told_factor
 from .storage import RecordingFolder, finish_recording, frame_cache, read_episode, write_episode
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
 class Factor:
-    """A ground-truth variable: its name, the group it is averaged in, its kind and its unit."""
+    """A ground-truth variable.
+
+    Parameters
+    ----------
+    name : the key of its values in an episode
+    group : what it is averaged with
+    kind : 'categorical' or 'continuous'
+    unit : of its values
+    label : the words for it in a figure; those of its name if nobody says
+    names : what the values 0, 1, 2, ... of a category are called
+    """
 
     name: str
     group: str = ''
     kind: str = 'categorical'
     unit: str = ''
+    label: str = ''
+    names: tuple[str, ...] = ()
 
     def __post_init__(self):
         if wrong := [v for v in (self.name, self.group, self.kind, self.unit) if not isinstance(v, str)]:
@@ -52,6 +65,15 @@ class Factor:
             )
         if self.kind not in KINDS:
             raise ValueError(f"a factor is {' or '.join(KINDS)}; got kind={self.kind!r} for {self.name!r}")
+        check_words(self.name, self.kind, self.label, self.names)
+        object.__setattr__(self, 'label', self.label or factor_label(self.name))
+        object.__setattr__(self, 'names', tuple(self.names))
+
+    def word(self, value) -> str:
+        """Say one value: by its name if it has one, else as it is (-1 often stands for 'none')."""
+        value = np.asarray(value).item()
+        named = isinstance(value, int) and 0 <= value < len(self.names)
+        return self.names[value] if named else str(value)
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #262010bc
@@ -82,47 +104,22 @@ class Episode:
         ended: str = 'truncated',
         name: str = '',
     ):
-        array = lambda v: v if hasattr(v, 'shape') else np.asarray(v)
-        self.obs, self.factors = (
-            {k: array(v) for k, v in obs.items()},
-            {k: array(v) for k, v in (factors or {}).items()},
-        )
-        self._steps = {k: array(v) for k, v in (('action', actions), ('reward', rewards)) if v is not None}
-        for k, v in [*self.obs.items(), *self._steps.items(), *self.factors.items()]:
-            if np.dtype(v.dtype).hasobject:
-                raise ValueError(f"{k!r} holds Python objects; an episode takes numbers and strings")
-        self.ended, self.name, self._length = ended, name, self._aligned()
-        if ended not in ENDINGS:
-            raise ValueError(f"an episode ended {' or '.join(map(repr, ENDINGS))}; got {ended!r}")
-        if wrong := [k for k in (name, *self.obs, *self.factors) if not isinstance(k, str)]:
-            raise ValueError(f"the names of an episode, its modalities and its factors are text; got {wrong[0]!r:.80}")
-
-    def _aligned(self) -> int:
-        rows = {f'obs[{k!r}]': v.shape[0] if v.shape else None for k, v in self.obs.items()} | {
-            f'{k}s': v.shape[0] if v.shape else None for k, v in self._steps.items()
-        }
-        rows |= {f'factors[{k!r}]': v.shape[0] for k, v in self.factors.items() if v.shape}
-        if len(set(rows.values())) != 1 or None in rows.values():
-            raise ValueError(
-                f"every array of an episode needs the same number of rows; got {', '.join(f'{k}: {n}' for k, n in rows.items()) or 'no arrays'}"
-            )
-        length = next(iter(rows.values()))
-        if length < 1:
-            raise ValueError("an episode has at least one row; got 0")
-        return length
+        self.obs, self.factors = _arrays(obs), _arrays(factors or {})
+        self._steps = _step_arrays(actions, rewards)
+        self.ended, self.name = _check_told(ended, name, (*self.obs, *self.factors)), name
+        self._length = _same_rows(self.obs, self._steps, self.factors)
 
     @classmethod
     def stored(cls, length: int, obs: Mapping, steps: Mapping, factors: Mapping, ended: str, name: str) -> 'Episode':
-        """Make an episode of lazy mappings (steps: action and reward) whose arrays were aligned when they were written, so that none is read now."""
+        """Make an episode of lazy mappings whose arrays were aligned when they were written: none is read now.
+
+        Parameters
+        ----------
+        steps : action and reward, as far as they are known
+        """
         self = cls.__new__(cls)
-        self.obs, self.factors, self._steps, self.ended, self.name, self._length = (
-            obs,
-            factors,
-            steps,
-            ended,
-            name,
-            length,
-        )
+        self.obs, self.factors, self._steps = obs, factors, steps
+        self.ended, self.name, self._length = ended, name, length
         return self
 
     actions = property(lambda self: self._steps['action'] if 'action' in self._steps else None)
@@ -132,7 +129,62 @@ class Episode:
         return self._length
 
     def __repr__(self):
-        return f"Episode({self.name + ': ' if self.name else ''}{len(self)} steps, obs {', '.join(self.obs) or 'none'}, {len(self.factors)} factors, {self.ended})"
+        named, modalities = self.name + ': ' if self.name else '', ', '.join(self.obs) or 'none'
+        return f"Episode({named}{len(self)} steps, obs {modalities}, {len(self.factors)} factors, {self.ended})"
+
+    def replace(self, *, obs=..., actions=..., rewards=..., factors=..., ended=..., name=...) -> 'Episode':
+        """Make the same episode with something else in it; what is not named is shared, and not read.
+
+        Raises
+        ------
+        ValueError : if what is new has another number of rows, or is nothing that an episode takes
+        """
+        new_obs, new_factors = {} if obs is ... else _arrays(obs), {} if factors is ... else _arrays(factors or {})
+        given = {k: None if v is ... else v for k, v in dict(actions=actions, rewards=rewards).items()}
+        new_steps = _step_arrays(**given)
+        same = [k for k, v in dict(action=actions, reward=rewards).items() if v is ...]
+        kept = {k: self._steps[k] for k in same if k in self._steps}
+        ended, name = self.ended if ended is ... else ended, self.name if name is ... else name
+        _check_told(ended, name, (*new_obs, *new_factors))
+        _same_rows(new_obs, new_steps, new_factors, len(self))
+        obs, factors = self.obs if obs is ... else new_obs, self.factors if factors is ... else new_factors
+        return Episode.stored(len(self), obs, kept | new_steps, factors, ended, name)
+
+
+# %% ../../nbs/00_core/03_recordings.ipynb #42d05a0e
+def _arrays(values: Mapping) -> dict:
+    "Arrays of plain numbers and strings; whatever has a shape is taken as it is"
+    made = {k: v if hasattr(v, 'shape') else np.asarray(v) for k, v in values.items()}
+    if wrong := [k for k, v in made.items() if np.dtype(v.dtype).hasobject]:
+        raise ValueError(f"{wrong[0]!r} holds Python objects; an episode takes numbers and strings")
+    return made
+
+
+def _step_arrays(actions, rewards) -> dict:
+    return _arrays({k: v for k, v in (('action', actions), ('reward', rewards)) if v is not None})
+
+
+def _check_told(ended: str, name: str, keys: Sequence) -> str:
+    "How an episode ended, if it and all names are what they may be"
+    if ended not in ENDINGS:
+        raise ValueError(f"an episode ended {' or '.join(map(repr, ENDINGS))}; got {ended!r}")
+    if wrong := [k for k in (name, *keys) if not isinstance(k, str)]:
+        raise ValueError(f"the names of an episode, its modalities and its factors are text; got {wrong[0]!r:.80}")
+    return ended
+
+
+def _same_rows(obs: Mapping, steps: Mapping, factors: Mapping, length: int | None = None) -> int:
+    "The number of rows that all arrays have; `length` if it is known"
+    rows = {} if length is None else {'the episode': length}
+    rows |= {f'obs[{k!r}]': v.shape[0] if v.shape else None for k, v in obs.items()}
+    rows |= {f'{k}s': v.shape[0] if v.shape else None for k, v in steps.items()}
+    rows |= {f'factors[{k!r}]': v.shape[0] for k, v in factors.items() if v.shape}
+    if len(set(rows.values())) != 1 or None in rows.values():
+        told = ', '.join(f'{k}: {n}' for k, n in rows.items()) or 'no arrays'
+        raise ValueError(f"every array of an episode needs the same number of rows; got {told}")
+    if (n := next(iter(rows.values()))) < 1:
+        raise ValueError("an episode has at least one row; got 0")
+    return n
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #b796f5a0
@@ -144,7 +196,8 @@ class Recording(Sequence):
     episodes : sequence of Episode
     name : a name for people;  hz : rows a second, if time has a unit
     factors : sequence of Factor; by default one for each name in the first episode (integers are categorical)
-    split : one of 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read once) or '' per episode
+    split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
+        once) or ''
     meta : whatever JSON can hold: how the recording was made
 
     `recording[3]` is an episode, `recording[2:5]` a recording, `recording['test']` the recording of that split.
@@ -163,27 +216,25 @@ class Recording(Sequence):
         if not isinstance(name, str):
             raise ValueError(f"the name of a recording is text; got {name!r:.80}")
         self._episodes, self.name, self.hz, self.meta = episodes, name, hz, dict(meta or {})
-        self.lengths = np.asarray(
-            getattr(episodes, 'lengths', None) if hasattr(episodes, 'lengths') else [len(e) for e in episodes], int
-        )
-        self.split = np.asarray([''] * len(episodes) if split is None else split, dtype=str)
-        if len(self.split) != len(episodes):
-            raise ValueError(f"split names {len(self.split)} episodes of {len(episodes)}")
-        if wrong := sorted({*self.split.tolist()} - {*SPLITS, ''}):
-            raise ValueError(f"unknown split {wrong[0]!r}; splits are {', '.join(SPLITS)}")
+        lengths = episodes.lengths if hasattr(episodes, 'lengths') else [len(e) for e in episodes]
+        self.lengths = np.asarray(lengths, int)
+        self.split = _split_of(split, len(episodes))
         if isinstance(episodes, (list, tuple)):
             _check_alike(episodes)  # those on disk were checked when they were written
-        self.factors = tuple(factors) if factors is not None else _factors_of(episodes[0]) if len(episodes) else ()
-        names = [f.name for f in self.factors]
-        if len(set(names)) < len(names):
-            twice = next(n for i, n in enumerate(names) if n in names[:i])
-            raise ValueError(f"the factor {twice!r:.80} stands there twice")
-        known = episodes[0].factors if len(episodes) else {f.name: None for f in self.factors}
-        if lost := [f.name for f in self.factors if f.name not in known]:
-            raise ValueError(f"no episode has the factor {lost[0]!r}; they have {', '.join(known) or 'none'}")
+        first = episodes[0] if len(episodes) else None
+        self.factors = _factors_of(first) if factors is None else _known_factors(factors, first)
 
-    def _like(self, episodes, split):
-        return Recording(episodes, self.name, self.hz, self.factors, split, self.meta)
+    def replace(self, *, episodes=..., name=..., hz=..., factors=..., split=..., meta=...) -> 'Recording':
+        """Make the same recording with something else in it; what is not named is shared, and nothing is read.
+
+        Parameters
+        ----------
+        episodes : others; `split` is kept if there are as many
+        name, hz, factors, split, meta : as in the constructor
+        """
+        told = dict(episodes=episodes, name=name, hz=hz, factors=factors, split=split, meta=meta)
+        now = dict(episodes=self._episodes, **{k: getattr(self, k) for k in told if k != 'episodes'})
+        return Recording(**now | {k: v for k, v in told.items() if v is not ...})
 
     def __len__(self):
         return len(self._episodes)
@@ -191,13 +242,13 @@ class Recording(Sequence):
     def __getitem__(self, i):
         if isinstance(i, str):
             if i not in self.split:
-                raise KeyError(
-                    f"no episode is in the split {i!r}; this recording has {', '.join(map(repr, dict.fromkeys(self.split.tolist())))}"
-                )
+                there = ', '.join(map(repr, dict.fromkeys(self.split.tolist())))
+                raise KeyError(f"no episode is in the split {i!r}; this recording has {there}")
             i = np.flatnonzero(self.split == i)
         if isinstance(i, (slice, list, np.ndarray)):
             keep = np.arange(len(self))[i]
-            return self._like(_Picked(self._episodes, keep, self.lengths[keep]), self.split[keep])
+            picked = _Picked(self._episodes, keep, self.lengths[keep])
+            return self.replace(episodes=picked, split=self.split[keep])
         if not -len(self) <= i < len(self):
             raise IndexError(f"episode {i} of a recording of {len(self)}")
         return self._episodes[int(i) % len(self)]
@@ -205,32 +256,17 @@ class Recording(Sequence):
     @property
     def origin(self) -> tuple[Sequence[Episode], np.ndarray]:
         "The sequence that the episodes were picked from, and which of it they are."
-        return (
-            (self._episodes.base, self._episodes.index)
-            if isinstance(self._episodes, _Picked)
-            else (self._episodes, np.arange(len(self)))
-        )
+        here = self._episodes
+        return (here.base, here.index) if isinstance(here, _Picked) else (here, np.arange(len(self)))
 
     n_steps = property(lambda self: int(self.lengths.sum()))
     factor_table = property(
-        lambda self: pd.DataFrame([asdict(f) for f in self.factors], columns=['name', 'group', 'kind', 'unit'])
+        lambda self: pd.DataFrame([asdict(f) for f in self.factors], columns=list(FACTOR_FIELDS)),
+        doc="One row a factor: name, group, kind, unit, label, names.",
     )
 
     def __repr__(self):
-        e = self[0] if len(self) else None
-        lines = [
-            f"Recording {self.name!r}: {len(self)} episodes, {self.n_steps:,} steps"
-            + (f" at {self.hz:g} Hz" if self.hz else '')
-        ]
-        if e is not None:
-            lines += [f"  obs      {', '.join(f'{k} {v.dtype} {tuple(v.shape[1:])}' for k, v in e.obs.items())}"]
-        groups = self.factor_table.groupby('group', sort=False)['name'].agg(', '.join)
-        lines += [
-            f"  factors  {g + ': ' if g else ''}{names if len(names) < 100 else names[:97] + '...'}"
-            for g, names in groups.items()
-        ]
-        counts = {s: int((self.split == s).sum()) for s in SPLITS if (self.split == s).any()}
-        return '\n'.join(lines + ([f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}"] if counts else []))
+        return '\n'.join(_told(self))
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #ff2b31cc
@@ -263,16 +299,51 @@ def _check_alike(episodes):
     for i, e in enumerate(episodes):
         if (found := look(e)) != first:
             k = next(k for k in {**first, **found} if first.get(k) != found.get(k))
-            raise ValueError(
-                f"episode {i} has {k}: {found.get(k, 'nothing')}, episode 0 has {first.get(k, 'nothing')}; episodes of a recording have the same arrays"
-            )
+            has, had = found.get(k, 'nothing'), first.get(k, 'nothing')
+            told = f"episode {i} has {k}: {has}, episode 0 has {had}"
+            raise ValueError(f"{told}; episodes of a recording have the same arrays")
 
 
-def _factors_of(episode: Episode) -> tuple[Factor, ...]:
-    return tuple(
-        Factor(k, kind='continuous' if np.issubdtype(np.asarray(v).dtype, np.floating) else 'categorical')
-        for k, v in episode.factors.items()
-    )
+def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
+    "The split of each of n episodes"
+    of = np.array([''] * n if split is None else split, dtype=str)
+    if len(of) != n:
+        raise ValueError(f"split names {len(of)} episodes of {n}")
+    if wrong := sorted({*of.tolist()} - {*SPLITS, ''}):
+        raise ValueError(f"unknown split {wrong[0]!r}; splits are {', '.join(SPLITS)}")
+    return of
+
+
+def _factors_of(episode: Episode | None) -> tuple[Factor, ...]:
+    "Factors by the names and types of an episode's; whole numbers are categories"
+    kind = lambda v: 'continuous' if np.issubdtype(np.asarray(v).dtype, np.floating) else 'categorical'
+    return () if episode is None else tuple(Factor(k, kind=kind(v)) for k, v in episode.factors.items())
+
+
+def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[Factor, ...]:
+    "Factors, if no two have one name and the episode has them"
+    names = [f.name for f in factors]
+    if len(set(names)) < len(names):
+        twice = next(n for i, n in enumerate(names) if n in names[:i])
+        raise ValueError(f"the factor {twice!r:.80} stands there twice")
+    known = names if episode is None else episode.factors
+    if lost := [n for n in names if n not in known]:
+        raise ValueError(f"no episode has the factor {lost[0]!r}; they have {', '.join(known) or 'none'}")
+    return tuple(factors)
+
+
+def _told(recording: Recording) -> list[str]:
+    "A recording in a few lines: shapes, not values"
+    rate = f' at {recording.hz:g} Hz' if recording.hz else ''
+    lines = [f"Recording {recording.name!r}: {len(recording)} episodes, {recording.n_steps:,} steps{rate}"]
+    if len(recording):
+        shapes = [f'{k} {v.dtype} {tuple(v.shape[1:])}' for k, v in recording[0].obs.items()]
+        lines.append(f"  obs      {', '.join(shapes)}")
+    for group in dict.fromkeys(f.group for f in recording.factors):
+        names = ', '.join(f.name for f in recording.factors if f.group == group)
+        lines.append(f"  factors  {group + ': ' if group else ''}{names if len(names) < 100 else names[:97] + '...'}")
+    counts = {s: int((recording.split == s).sum()) for s in SPLITS if (recording.split == s).any()}
+    return lines + ([f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}"] if counts else [])
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #3b4955fc
@@ -286,13 +357,12 @@ def with_split(self: Recording, seed: int = 0, **fractions: float) -> Recording:
     if any(f <= 0 for f in fractions.values()) or abs(sum(fractions.values()) - 1) > 1e-6:
         raise ValueError(f"fractions must be positive and sum to 1; got {fractions}")
     if len(self) < len(fractions):
-        raise ValueError(
-            f"{len(self)} episodes cannot be divided into {len(fractions)} splits ({', '.join(fractions)}); record more episodes"
-        )
+        few = f"{len(self)} episodes cannot be divided into {len(fractions)} splits"
+        raise ValueError(f"{few} ({', '.join(fractions)}); record more episodes")
     counts = _share(len(self), list(fractions.values()))
     split = np.empty(len(self), dtype='<U5')
     split[np.random.default_rng(seed).permutation(len(self))] = np.repeat(list(fractions), counts)
-    return self._like(self._episodes, split)
+    return self.replace(split=split)
 
 
 def _share(n: int, fractions: list[float]) -> np.ndarray:
@@ -332,7 +402,10 @@ Recording.steps = steps
 
 # %% ../../nbs/00_core/03_recordings.ipynb #d1e37e3a
 def save(self: Recording, path: str | Path) -> Path:
-    """Save to a single file if `path` ends in .npz, else to a folder; what was there is replaced only when all is written."""
+    """Save to a single file if `path` ends in .npz, else to a folder.
+
+    What was there is replaced only when all is written.
+    """
     path = Path(path)
     if not len(self):
         raise ValueError("a recording of no episodes cannot be saved")
@@ -370,7 +443,7 @@ def _save_npz(recording: Recording, path: Path) -> None:
         name=recording.name,
         hz=recording.hz,
         meta=recording.meta,
-        factors=[asdict(f) for f in recording.factors],
+        factors=[told_factor(asdict(f)) for f in recording.factors],
         split=recording.split.tolist(),
         lengths=recording.lengths.tolist(),
         per_episode=[k for k, v in e0.factors.items() if not v.shape],
@@ -468,7 +541,7 @@ def _from_arrays(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
 
 # %% ../../nbs/00_core/03_recordings.ipynb #575161a6
 class FolderEpisodes(Sequence):
-    """The episodes of a folder, read when they are indexed; their film either in its files or in memory-mapped caches."""
+    """The episodes of a folder, read when they are indexed; their film is in its files, or in memory-mapped caches."""
 
     def __init__(self, folder: RecordingFolder, caches: Mapping[str, np.ndarray] | None = None):
         self.folder, self.lengths, self.caches = folder, folder.lengths, dict(caches or {})
@@ -522,13 +595,18 @@ def verify_recording(path: str | Path, most: int = MOST_BYTES) -> None:
 
 # %% ../../nbs/00_core/03_recordings.ipynb #7aade2e9
 def cached(self: Recording, where: str | Path | None = None) -> Recording:
-    """Give the same recording with its film memory-mapped, for random access; `where` is a folder for the maps (default: in the recording)."""
+    """Give the same recording with its film memory-mapped, for random access.
+
+    Parameters
+    ----------
+    where : a folder for the maps; None takes one in the recording
+    """
     base, index = self.origin
     if not isinstance(base, FolderEpisodes) or base.caches:
         return self
     modalities = films(base.folder.info['features'])
     mapped = FolderEpisodes(base.folder, {k: frame_cache(base.folder, k, where) for k in modalities})
-    return self._like(_Picked(mapped, index, self.lengths), self.split)
+    return self.replace(episodes=_Picked(mapped, index, self.lengths))
 
 
 Recording.cached = cached
@@ -538,13 +616,9 @@ Recording.cached = cached
 def fingerprint(self: Recording) -> str:
     """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others."""
     base, index = self.origin
-    told = hashlib.sha256(
-        json.dumps(
-            [self.name, self.meta, self.lengths.tolist(), self.split.tolist(), [asdict(f) for f in self.factors]],
-            sort_keys=True,
-            default=str,
-        ).encode()
-    )
+    factors = [{k: getattr(f, k) for k in ('name', 'group', 'kind', 'unit')} for f in self.factors]  # words are no data
+    said = [self.name, self.meta, self.lengths.tolist(), self.split.tolist(), factors]
+    told = hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode())
     if isinstance(base, FolderEpisodes):
         told.update(f'{checksum(base.folder.path / "meta" / "info.json")} {index.tolist()}'.encode())
     else:
@@ -567,12 +641,14 @@ def align(
     ----------
     codes : one array per episode, (T, n_codes) or (n_codes,)
     recording : of the same episodes, with a split
-    reduce : for codes of whole episodes, which row of a per-step factor to take: 'first', 'last', or None to leave such factors out
+    reduce : for codes of whole episodes, which row of a per-step factor to take: 'first', 'last', or None to leave such
+        factors out
 
     Returns
     -------
     codes : split -> (N, n_codes) float32
-    factors : split -> DataFrame of N rows indexed by (episode, t), one column a factor; t is -1 for codes of whole episodes
+    factors : split -> DataFrame of N rows indexed by (episode, t), one column a factor; t is -1 for codes of whole
+        episodes
     """
     _check_codes(codes, recording)
     if reduce not in (None, 'first', 'last'):
@@ -593,16 +669,14 @@ def align(
 
 def _check_codes(codes, recording):
     if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
-        raise ValueError(
-            "codes are a list with one array per episode; got one array of all rows. Split it: np.split(codes, recording.lengths.cumsum()[:-1])"
-        )
+        split = "np.split(codes, recording.lengths.cumsum()[:-1])"
+        raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
     if len(codes) != len(recording):
         raise ValueError(f"codes of {len(codes)} episodes for a recording of {len(recording)}")
     for i, (c, n) in enumerate(zip(codes, recording.lengths)):
         if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n:
-            raise ValueError(
-                f"codes of episode {i} have shape {c.shape}; expected ({n}, n_codes), or (n_codes,) for the whole episode"
-            )
+            expected = f"({n}, n_codes), or (n_codes,) for the whole episode"
+            raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
         if not np.isfinite(c).all():
             raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
 

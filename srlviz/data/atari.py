@@ -827,7 +827,7 @@ def split_episodes(
     if not _as_paper(protocol, 'order'):
         return split
     in_order = np.repeat(list(fractions), [int((split.split == s).sum()) for s in fractions])
-    return Recording(recording._episodes, recording.name, recording.hz, recording.factors, in_order, recording.meta)
+    return recording.replace(split=in_order)
 
 
 # %% ../../nbs/02_data/00_atari.ipynb #d0a28620
@@ -872,7 +872,7 @@ def prune_factors(
             make_folder(Path(file).parent)
             write_json(Path(file), told | dict(game=recording.name, version=recording.meta.get('version')))
     kept, meta = [f for f in recording.factors if f.name in told['kept']], recording.meta | told
-    return Recording(recording._episodes, recording.name, recording.hz, kept, recording.split, meta)
+    return recording.replace(factors=kept, meta=meta)
 
 
 _KEPT = {
@@ -938,9 +938,7 @@ def drop_duplicates(recording: Recording, within: str = 'test', seen: Iterable[s
             split.append(s)
     if within in recording.split and within not in split:
         raise ValueError(f"every frame of the split {within!r} also occurs in {', '.join(seen)}; record more")
-    return Recording(
-        episodes, recording.name, recording.hz, recording.factors, split, recording.meta | dict(duplicates=dropped)
-    )
+    return recording.replace(episodes=episodes, split=split, meta=recording.meta | dict(duplicates=dropped))
 
 
 def _rows_of(e, keep):

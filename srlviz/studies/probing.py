@@ -215,9 +215,7 @@ def _ready(method, fit, factors, out, encoder, quick, progress):
     "Name, stamp, the encoder with its checkpoint, not fitted yet, and what it is to learn from"
     e = make_encoder(method, quick=quick, **(encoder or {}))
     if getattr(e, 'supervised', False) and factors is not None:
-        fit = Recording(
-            fit._episodes, fit.name, fit.hz, [f for f in fit.factors if f.name in set(factors)], fit.split, fit.meta
-        )
+        fit = fit.replace(factors=[f for f in fit.factors if f.name in set(factors)])
     name, stamp = method_name(e), _stamp(_recipe(e), fit.fingerprint())
     if hasattr(e, 'checkpoint'):
         e.checkpoint = make_folder(inside(out, 'encoders')) / f'{name}-{stamp}.pt'
