@@ -42,7 +42,9 @@ class FrameCNN(nn.Module):
     bfloat16 : run the convolutions in bfloat16
     shrink : average squares of so many pixels a side before the first convolution; 1 leaves the frame as it is
 
-    Source: Anand et al. (2019), Unsupervised State Representation Learning in Atari, appendix; the authors' code (Nature CNN for 210x160, orthogonal initialisation).
+    Source: Anand et al. (2019), Unsupervised State Representation Learning in Atari, appendix; the authors'
+    code (https://github.com/mila-iqia/atari-representation-learning, MIT; Nature CNN for 210x160,
+    orthogonal initialisation).
     """
 
     def __init__(
@@ -151,7 +153,8 @@ class FrameDecoder(nn.Module):
     ----------
     net : the FrameCNN to mirror; codes (B, n_codes) become pictures (B, C, H, W) in [0, 1], of the size that its first convolution sees
 
-    Source: Anand et al. (2019), appendix A 4; the authors' code (output paddings, sigmoid).
+    Source: Anand et al. (2019), appendix A 4; the authors' code (output paddings, sigmoid;
+    https://github.com/mila-iqia/atari-representation-learning, MIT).
     """
 
     def __init__(self, net: FrameCNN):
