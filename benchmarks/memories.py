@@ -2,8 +2,7 @@
 linear models against the length.
 
 One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs are built by the
-comparisons of the tests (tests/popgym_memories_*.py); of Elman, GRU and LSTM popgym takes torch's layers as they are,
-and so does the reference here.
+comparisons of the tests (tests/popgym_memories_*.py; tests/plain_dnc.py, a plain form of our own).
 """
 
 import argparse
@@ -26,29 +25,13 @@ BARS = dict(FART=2, FWP=2, IndRNN=5, S4D=1.2, LMU=1.2, DNC=1)  # all others: .95
 LINEAR = 'FART', 'FWP', 'S4D', 'LRU', 'FFM'
 
 
-def layer(name):
-    "A recurrent memory of ours beside torch's layer of the same weights."
-
-    def make(n_in=128):
-        ours = catalog('memories')[name](n_in)
-        theirs = type(ours.layer)(n_in, ours.n_hidden, batch_first=True)
-        theirs.load_state_dict(ours.layer.state_dict())
-        pairs = [
-            (lambda p=p: p.grad, lambda q=q: q.grad)
-            for p, q in zip(ours.layer.parameters(), theirs.parameters(), strict=True)
-        ]
-        return ours, lambda x: ours(x)[0], lambda x: theirs(x)[0], theirs, pairs
-
-    return make
-
-
 def comparisons():
     "name -> n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)"
     sys.path.insert(0, str(TESTS))
     logging.disable(logging.WARNING)  # popgym says what it lacks
-    found = {name: layer(name) for name in ('Elman', 'GRU', 'LSTM')}
-    for path in sorted(TESTS.glob('popgym_memories_*.py')):
-        found |= importlib.import_module(path.stem).MODELS
+    found = {}
+    for name in 'plain_dnc', *sorted(p.stem for p in TESTS.glob('popgym_memories_*.py')):
+        found |= importlib.import_module(name).MODELS
     return found
 
 

@@ -6,9 +6,12 @@
 __all__ = ['Majority', 'RandomCNN']
 
 # %% ../../nbs/03_encoders/01_baselines.ipynb #d937a7cd
+from pathlib import Path
+
 import numpy as np
 
 from ..core.recordings import Recording
+from ..core.saving import load_encoder, save_encoder
 from .frames import FrameEncoder
 
 
@@ -33,6 +36,15 @@ class Majority:
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Give zeros (T, n_codes) per episode."""
         return [np.zeros((n, self.n_codes), np.float32) for n in recording.lengths]
+
+    def save(self, path: str | Path) -> None:
+        """Save it in one file; see `save_encoder`."""
+        save_encoder(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str | None = None):
+        """Load one that was saved; see `load_encoder`."""
+        return load_encoder(path, cls, device)
 
     def __repr__(self):
         return f"Majority(n_codes={self.n_codes})"

@@ -97,7 +97,8 @@ class CPC(FrameEncoder):
 
     Attributes
     ----------
-    net_ : the trained FrameCNN;  predictor_ : the recurrent network and the matrices;  history_ : DataFrame of epoch, loss, valid, lr, seconds
+    net_ : the trained FrameCNN;  predictor_ : the recurrent network and the matrices
+    offsets_ : how many frames ahead it predicts;  history_ : DataFrame of epoch, loss, valid, lr, seconds
     CPC.quick : arguments for a CPU, `CPC(**CPC.quick, epochs=10)`
 
     Source: van den Oord et al. (2018), section 2; Anand et al. (2019), section 5 and the authors' code (2 layers of 256, sequences of 100, 25 offsets 1, 5, ..., 97,
@@ -146,18 +147,22 @@ class CPC(FrameEncoder):
 
     def fit(self, recording: Recording):
         """Learn from sequences of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
-        offsets, (fit, held_out) = _offsets(self.offsets, self.sequence_length), fit_splits(recording)
+        self.offsets_, (fit, held_out) = _offsets(self.offsets, self.sequence_length), fit_splits(recording)
         net, draw = self.network(fit), _Sequences(fit, self.sequence_length, self.batch_size)
         shown = _Sequences(held_out, self.sequence_length, self.batch_size) if held_out else None
         self.predictor_ = self.train_on(
             recording,
-            lambda: _Predictor(net, offsets, self.n_hidden),
+            lambda: _Predictor(net, self.offsets_, self.n_hidden),
             lambda m, starts: model_loss(m, draw.windows[starts]),
             lambda epoch: draw(self.seed, epoch),
             shown and mean_loss(shown.windows, shown(0, 0)),
             eps=1e-8,
         )
         return self
+
+    def rebuild(self) -> None:
+        self.predictor_ = _Predictor(self.blank_network(), self.offsets_, self.n_hidden)
+        self.net_ = self.predictor_.net
 
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #983d99c1

@@ -20,6 +20,7 @@ __all__ = [
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..core.recordings import Recording
+from ..core.saving import load_encoder, save_encoder
 from ..core.training import epoch_batches, native_bfloat16, pick_device, seeded, threads, train, window_starts
 
 
@@ -40,7 +42,9 @@ class FrameCNN(nn.Module):
     bfloat16 : run the convolutions in bfloat16
     shrink : average squares of so many pixels a side before the first convolution; 1 leaves the frame as it is
 
-    Source: Anand et al. (2019), Unsupervised State Representation Learning in Atari, appendix; the authors' code (Nature CNN for 210x160, orthogonal initialisation).
+    Source: Anand et al. (2019), Unsupervised State Representation Learning in Atari, appendix; the authors'
+    code (https://github.com/mila-iqia/atari-representation-learning, MIT; Nature CNN for 210x160,
+    orthogonal initialisation).
     """
 
     def __init__(
@@ -149,7 +153,8 @@ class FrameDecoder(nn.Module):
     ----------
     net : the FrameCNN to mirror; codes (B, n_codes) become pictures (B, C, H, W) in [0, 1], of the size that its first convolution sees
 
-    Source: Anand et al. (2019), appendix A 4; the authors' code (output paddings, sigmoid).
+    Source: Anand et al. (2019), appendix A 4; the authors' code (output paddings, sigmoid;
+    https://github.com/mila-iqia/atari-representation-learning, MIT).
     """
 
     def __init__(self, net: FrameCNN):
@@ -278,20 +283,34 @@ def mean_loss(rows, batches: Sequence[np.ndarray]) -> Callable[[nn.Module], floa
 class FrameEncoder:
     """What all frame encoders share: `network` builds the seeded FrameCNN for a recording, `learn` (or, below it, `train_on`) trains it, `encode` runs it.
 
-    A subclass stores its keyword arguments unchanged (`n_codes`, `seed`, `shrink`, `device`, `precision`; to learn: `epochs`, `batch_size`, `lr`, `patience`, `checkpoint`, `progress`)
-    and sets `net_` in `fit`.
+    A subclass stores its keyword arguments unchanged (`n_codes`, `seed`, `shrink`, `device`, `precision`; to learn:
+    `epochs`, `batch_size`, `lr`, `patience`, `checkpoint`, `progress`) and sets `net_` in `fit`. One that keeps other
+    networks too extends `rebuild`, which makes them anew, untrained, when a saved encoder is loaded.
+
+    Attributes
+    ----------
+    net_ : the FrameCNN;  shape_ : height, width and channels of the frames that it reads
     """
 
     level = 'step'
 
     def network(self, recording: Recording) -> FrameCNN:
-        """Build the network for frames of this recording's size."""
+        """Build the network for frames of this recording's size, with weights of the seed."""
+        self.shape_ = frame_shape(recording, type(self).__name__)
+        with seeded(self.seed):
+            return self.blank_network().to(pick_device(self.device))
+
+    def blank_network(self, n_codes: int | None = None) -> FrameCNN:
+        """Build the network for frames of `shape_` (of fewer codes, where several share them), with whatever weights come."""
         if self.precision not in ('auto', 'float32', 'bfloat16'):
             raise ValueError(f"precision is 'auto', 'float32' or 'bfloat16'; got {self.precision!r}")
-        device, (height, width, channels) = pick_device(self.device), frame_shape(recording, type(self).__name__)
-        half = self.precision == 'bfloat16' or self.precision == 'auto' and native_bfloat16(device)
-        with seeded(self.seed):
-            return FrameCNN(self.n_codes, channels, (height, width), bfloat16=half, shrink=self.shrink).to(device)
+        height, width, channels = self.shape_
+        half = self.precision == 'bfloat16' or self.precision == 'auto' and native_bfloat16(pick_device(self.device))
+        return FrameCNN(n_codes or self.n_codes, channels, (height, width), bfloat16=half, shrink=self.shrink)
+
+    def rebuild(self) -> None:
+        """Make anew, untrained, the networks that `fit` keeps; the weights of a file come in afterwards."""
+        self.net_ = self.blank_network()
 
     def learn(self, recording: Recording, make: Callable[[FrameCNN], nn.Module], width: int) -> nn.Module:
         """Train `make(net)`, whose forward gives the loss of windows (width, B, H, W, C) uint8; return it, with its network as `net_` and the course as `history_`.
@@ -351,9 +370,22 @@ class FrameEncoder:
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Give float32 codes (T, n_codes) per episode."""
+        self._fitted()
+        return encode_frames(self.net_, recording, progress=progress, label=f'encoding with {type(self).__name__}')
+
+    def save(self, path: str | Path) -> None:
+        """Save this fitted encoder in one file; see `save_encoder`."""
+        self._fitted()
+        save_encoder(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str | None = None):
+        """Load an encoder of this class that was saved; see `load_encoder`."""
+        return load_encoder(path, cls, device)
+
+    def _fitted(self):
         if not hasattr(self, 'net_'):
             raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit(recording) first")
-        return encode_frames(self.net_, recording, progress=progress, label=f'encoding with {type(self).__name__}')
 
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if not k.endswith('_'))})"

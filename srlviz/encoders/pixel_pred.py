@@ -69,6 +69,10 @@ class PixelPred(FrameEncoder):
         self.step_, self.decoder_ = model.step, model.decoder
         return self
 
+    def rebuild(self) -> None:
+        model = _PixelPred(self.blank_network())
+        self.net_, self.step_, self.decoder_ = model.net, model.step, model.decoder
+
 
 class _PixelPred(nn.Module):
     "Frame network and what draws the next frame; forward gives the loss of pairs (2, B, H, W, C): frames at t, then at t+1"

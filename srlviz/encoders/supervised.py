@@ -6,7 +6,6 @@
 __all__ = ['Supervised']
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #97af699f
-from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -16,31 +15,20 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..core.recordings import Recording
-from ..core.training import epoch_batches
-from .frames import FrameEncoder, FrameRows, fit_splits, model_loss
+from ..core.training import epoch_batches, seeded
+from .frames import FrameEncoder, FrameRows, fit_splits, frame_shape, model_loss
 
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #2654e26a
 class _Factors:
-    "How the factors of a recording become targets: the classes of each, or its mean and standard deviation"
+    """How factors become targets.
 
-    def __init__(self, recording, n_classes):
-        if not recording.factors:
-            raise ValueError(f"Supervised learns from factors, and recording {recording.name!r} has none")
-        table, self.classes, self.scales = recording.steps(), {}, {}
-        for f in recording.factors:
-            values = _checked(f, table[f.name])
-            if (values == values[0]).all():
-                continue
-            if f.kind == 'continuous':
-                self.scales[f.name] = (values.mean(), values.std())
-            else:
-                self.classes[f.name] = _classes(f.name, values, n_classes)
-        self.names = [f.name for f in recording.factors if f.name in self.classes or f.name in self.scales]
-        if not self.names:
-            raise ValueError(
-                f"no factor of recording {recording.name!r} ({', '.join(f.name for f in recording.factors)}) changes in the episodes to learn from"
-            )
+    names : of those that change;  classes : name -> (K,) values, of the categorical ones
+    scales : name -> (mean, standard deviation), of the continuous ones
+    """
+
+    def __init__(self, names, classes, scales):
+        self.names, self.classes, self.scales = names, classes, scales
 
     def outputs(self):
         return [len(self.classes[name]) if name in self.classes else 1 for name in self.names]
@@ -48,13 +36,14 @@ class _Factors:
     def targets(self, recording) -> torch.Tensor:
         "(N, V) float64: class numbers (-1: no such class) and standardised values"
         table = recording.steps()
-        columns = [
-            _index(table[v].to_numpy(), self.classes[v])
-            if v in self.classes
-            else (table[v].to_numpy() - self.scales[v][0]) / self.scales[v][1]
-            for v in self.names
-        ]
+        columns = [self._target(v, table[v].to_numpy()) for v in self.names]
         return torch.from_numpy(np.stack(columns, 1).astype(np.float64))
+
+    def _target(self, v, values):
+        if v in self.classes:
+            return _index(values, self.classes[v])
+        mean, deviation = self.scales[v]
+        return (values - mean) / deviation
 
     def loss(self, outputs, targets):
         "Sum over factors; outputs: a tensor (B, K) a factor"
@@ -65,31 +54,54 @@ class _Factors:
 
     def values(self, outputs) -> pd.DataFrame:
         "What the heads say, in the factors' own values"
-        return pd.DataFrame(
-            {
-                v: self.classes[v][out.argmax(1).numpy()]
-                if v in self.classes
-                else out[:, 0].numpy() * self.scales[v][1] + self.scales[v][0]
-                for v, out in zip(self.names, outputs)
-            }
-        )
+        return pd.DataFrame({v: self._value(v, out) for v, out in zip(self.names, outputs)})
+
+    def _value(self, v, out):
+        if v in self.classes:
+            return self.classes[v][out.argmax(1).numpy()]
+        mean, deviation = self.scales[v]
+        return out[:, 0].numpy() * deviation + mean
 
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #595aebbb
 def _naming(scores, classes):
+    "Mean cross entropy of (B, K) scores over the rows whose class is known"
     return F.cross_entropy(scores, classes, ignore_index=-1, reduction='sum') / (classes >= 0).sum().clamp(min=1)
+
+
+def _learn_factors(recording, n_classes):
+    "What the factors of a recording are as targets; a ValueError names one that cannot be"
+    if not recording.factors:
+        raise ValueError(f"Supervised learns from factors, and recording {recording.name!r} has none")
+    table, names, classes, scales = recording.steps(), [], {}, {}
+    for f in recording.factors:
+        values = _checked(f, table[f.name])
+        if (values == values[0]).all():
+            continue
+        names.append(f.name)
+        if f.kind == 'continuous':
+            scales[f.name] = values.mean(), values.std()
+        else:
+            classes[f.name] = _classes(f.name, values, n_classes)
+    if not names:
+        told = f"no factor of recording {recording.name!r} ({', '.join(f.name for f in recording.factors)})"
+        raise ValueError(f"{told} changes in the episodes to learn from")
+    return _Factors(names, classes, scales)
 
 
 def _checked(factor, values):
     values = values.to_numpy()
     if factor.kind == 'continuous':
         if values.dtype.kind not in 'fiub' or not np.isfinite(values).all():
+            odd = (~np.isfinite(values)).sum() if values.dtype.kind == 'f' else 0
             raise ValueError(
-                f"continuous factor {factor.name!r} needs finite numbers; it has values of {values.dtype}, {0 if values.dtype.kind not in 'f' else (~np.isfinite(values)).sum()} not finite"
+                f"continuous factor {factor.name!r} needs finite numbers; "
+                f"it has values of {values.dtype}, {odd} not finite"
             )
     elif values.dtype.kind not in 'iub':
         raise ValueError(
-            f"categorical factor {factor.name!r} has values of {values.dtype}; classes are integers. Leave it out, bin it, or say kind='continuous'"
+            f"categorical factor {factor.name!r} has values of {values.dtype}; classes are integers. "
+            "Leave it out, bin it, or say kind='continuous'"
         )
     return values
 
@@ -97,7 +109,8 @@ def _checked(factor, values):
 def _classes(name, values, n_classes):
     if n_classes and (values.min() < 0 or values.max() >= n_classes):
         raise ValueError(
-            f"values of factor {name!r} lie in {values.min()}..{values.max()}, outside 0..{n_classes - 1}; use n_classes=None for the values that occur"
+            f"values of factor {name!r} lie in {values.min()}..{values.max()}, outside 0..{n_classes - 1}; "
+            "use n_classes=None for the values that occur"
         )
     return np.arange(n_classes) if n_classes else np.unique(values)
 
@@ -109,13 +122,17 @@ def _index(values, classes):
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #f9125b70
 class _Read(nn.Module):
-    "Networks, one for all factors or one for each, and a linear head a factor; forward gives the loss of frames (B, H, W, C) and targets (B, V)"
+    """Networks, one for all factors or one for each, and a linear head a factor.
+
+    forward gives the loss of frames (B, H, W, C) and targets (B, V).
+    """
 
     def __init__(self, nets, factors):
         super().__init__()
-        outputs, self.factors, self.net = factors.outputs(), factors, nets[0] if len(nets) == 1 else _SideBySide(nets)
+        self.factors, self.net = factors, nets[0] if len(nets) == 1 else _SideBySide(nets)
         self.widths = [net.linear.out_features for net in nets]
-        self.heads = nn.ModuleList([nn.Linear(self.widths[min(i, len(nets) - 1)], n) for i, n in enumerate(outputs)])
+        width = [self.widths[min(i, len(nets) - 1)] for i in range(len(factors.names))]
+        self.heads = nn.ModuleList([nn.Linear(n_in, n) for n_in, n in zip(width, factors.outputs())])
 
     def read(self, codes):
         "Codes (B, n_codes) -> a tensor (B, K) a factor"
@@ -137,7 +154,19 @@ class _SideBySide(nn.Module):
         return torch.cat([net(frames) for net in self.nets], 1)
 
 
-# %% ../../nbs/03_encoders/06_supervised.ipynb #97b20edd
+# %% ../../nbs/03_encoders/06_supervised.ipynb #9c87214c
+def _shares(n_codes: int, seed: int, V: int) -> list[tuple[int, int]]:
+    "Codes and seed of each of V networks"
+    if n_codes < V:
+        raise ValueError(
+            f"n_codes={n_codes} leaves nothing for some of {V} factors; "
+            f"with shared=False it must be at least {V}, and {256 * V} is the paper's form"
+        )
+    sizes = [n_codes // V + (i < n_codes % V) for i in range(V)]
+    return [(n, int(np.random.SeedSequence([seed, i]).generate_state(1)[0])) for i, n in enumerate(sizes)]
+
+
+# %% ../../nbs/03_encoders/06_supervised.ipynb #04608d26
 class Supervised(FrameEncoder):
     """A frame network trained on the factors themselves.
 
@@ -145,22 +174,29 @@ class Supervised(FrameEncoder):
     ----------
     n_codes : size of the code, of all networks together
     shared : one network for all factors; False (the paper): one for each, which has its own share of the codes
-    n_classes : categorical factors take values 0 to n_classes - 1 (256 for RAM bytes); None: those values that occur in 'fit'
-    epochs, batch_size, lr, patience : training; an epoch is one pass over all frames of the split 'fit', in whole batches.
-        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best weights.
+    n_classes : categorical factors take values 0 to n_classes - 1 (256 for RAM bytes); None: those values that occur in
+        'fit'
+    epochs, batch_size, lr, patience : training; an epoch is one pass over all frames of the split 'fit', in whole
+        batches. With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps
+        the best weights.
     seed : of weights and batches
     shrink : average squares of so many pixels a side first
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
     checkpoint : file written after each epoch, from which a killed `fit` goes on
     progress : show a progress bar while fitting
 
     Attributes
     ----------
-    net_ : the trained FrameCNN (several side by side, if not shared);  model_ : the same with its heads;  history_ : DataFrame of epoch, loss, valid, lr, seconds
+    net_ : the trained FrameCNN (several side by side, if not shared)
+    model_ : the same with its heads
+    history_ : DataFrame of epoch, loss, valid, lr, seconds
     factors_ : names of the factors learned; those that never change are not among them
+    classes_, scales_ : name -> values of its classes; name -> mean and standard deviation
 
-    Source: Anand et al. (2019), section 5.2 and appendix A, where each variable has an encoder of its own, 256 codes wide: `shared=False, n_codes=256*V`. Different here:
-    one network by default; one early stopping on the sum of the losses (theirs: one a variable, on accuracy); the best weights are kept (theirs: the last).
+    Source: Anand et al. (2019), section 5.2 and appendix A, where each variable has an encoder of its own, 256 codes
+    wide: `shared=False, n_codes=256*V`. Different here: one network by default; one early stopping on the sum of the
+    losses (theirs: one a variable, on accuracy); the best weights are kept (theirs: the last).
     """
 
     supervised = True
@@ -182,24 +218,17 @@ class Supervised(FrameEncoder):
         checkpoint: str | Path | None = None,
         progress: bool = True,
     ):
-        (
-            self.n_codes,
-            self.shared,
-            self.n_classes,
-            self.epochs,
-            self.batch_size,
-            self.lr,
-            self.patience,
-            self.seed,
-            self.shrink,
-        ) = n_codes, shared, n_classes, epochs, batch_size, lr, patience, seed, shrink
-        self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
+        self.n_codes, self.shared, self.n_classes = n_codes, shared, n_classes
+        self.epochs, self.batch_size, self.lr, self.patience, self.seed = epochs, batch_size, lr, patience, seed
+        self.shrink, self.device, self.precision = shrink, device, precision
+        self.checkpoint, self.progress = checkpoint, progress
 
     def fit(self, recording: Recording):
         """Learn the factors of the split 'fit', watching 'valid' (of all episodes, where there is no split at all)."""
         fit, held_out = fit_splits(recording)
-        factors = _Factors(fit, self.n_classes)
-        nets, rows, targets = self._networks(fit, len(factors.names)), FrameRows(fit), factors.targets(fit)
+        factors = _learn_factors(fit, self.n_classes)
+        self.shape_ = frame_shape(fit, 'Supervised')
+        nets, rows, targets = self._networks(len(factors.names)), FrameRows(fit), factors.targets(fit)
         self.model_ = self.train_on(
             recording,
             lambda: _Read(nets, factors),
@@ -207,46 +236,33 @@ class Supervised(FrameEncoder):
             lambda epoch: epoch_batches(np.arange(fit.n_steps), self.batch_size, self.seed, epoch),
             _validation(held_out, factors) if held_out else None,
         )
-        self.factors_ = factors.names
+        self.factors_, self.classes_, self.scales_ = factors.names, factors.classes, factors.scales
         return self
 
-    def _networks(self, recording, V):
-        "One network, or one for each of V factors with its share of the codes and its own seed"
-        if self.shared:
-            return [self.network(recording)]
-        if self.n_codes < V:
-            raise ValueError(
-                f"n_codes={self.n_codes} leaves nothing for some of {V} factors; with shared=False it must be at least {V}, and {256 * V} is the paper's form"
-            )
-        nets = []
-        for i, part in enumerate(np.array_split(np.arange(self.n_codes), V)):
-            one = copy(self)
-            one.n_codes, one.seed = len(part), int(np.random.SeedSequence([self.seed, i]).generate_state(1)[0])
-            nets.append(one.network(recording))
+    def rebuild(self) -> None:
+        factors = _Factors(self.factors_, self.classes_, self.scales_)
+        self.model_ = _Read(self._networks(len(factors.names)), factors)
+        self.net_ = self.model_.net
+
+    def _networks(self, V):
+        "One network, or one for each of V factors, each with its codes and its seed"
+        shares, nets = [(self.n_codes, self.seed)] if self.shared else _shares(self.n_codes, self.seed, V), []
+        for n_codes, seed in shares:
+            with seeded(seed):
+                nets.append(self.blank_network(n_codes))
         return nets
 
     @torch.no_grad()
     def predict(self, recording: Recording, progress: bool = True) -> list[pd.DataFrame]:
         """Give what the heads say of each frame: a table (T rows, one column for each of `factors_`) an episode."""
-
-        def say(codes):
-            return self.model_.factors.values(
-                [
-                    out.cpu()
-                    for out in self.model_.read(torch.from_numpy(codes).to(next(self.model_.parameters()).device))
-                ]
-            )
-
-        return [say(codes) for codes in self.encode(recording, progress)]
+        codes = self.encode(recording, progress)
+        device = next(self.model_.parameters()).device
+        outputs = [self.model_.read(torch.from_numpy(c).to(device)) for c in codes]
+        return [self.model_.factors.values([out.cpu() for out in o]) for o in outputs]
 
 
 def _validation(recording, factors):
-    "Mean loss over the frames of 'valid', after every epoch"
-    rows, targets, batches = (
-        FrameRows(recording),
-        factors.targets(recording),
-        np.array_split(np.arange(recording.n_steps), -(-recording.n_steps // 64)),
-    )
-    return lambda model: (
-        sum(model_loss(model, rows[b], targets[b]).item() * len(b) for b in batches) / recording.n_steps
-    )
+    "Make a validation: mean loss over the frames of 'valid'"
+    rows, targets, n = FrameRows(recording), factors.targets(recording), recording.n_steps
+    batches = np.array_split(np.arange(n), -(-n // 64))
+    return lambda model: sum(model_loss(model, rows[b], targets[b]).item() * len(b) for b in batches) / n

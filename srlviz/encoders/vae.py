@@ -74,6 +74,10 @@ class VAE(FrameEncoder):
         self.decoder_ = self.learn(recording, lambda net: _VAE(net, self.beta), width=1).decoder
         return self
 
+    def rebuild(self) -> None:
+        super().rebuild()
+        self.decoder_ = FrameDecoder(self.net_)
+
 
 class _VAE(nn.Module):
     "Frame network, variances and decoder; forward gives the loss of frames (1, B, H, W, C)"

@@ -101,7 +101,8 @@ class FART(_FastWeights):
     n_in, n_hidden : widths of the input and the output
     n_key : width of key, query and value, h; None takes sqrt(n_hidden) - 1, so that h*h + h numbers of state are no more than n_hidden
 
-    Source: Katharopoulos et al. (2020), Transformers are RNNs; popgym paper, appendix A, with the block, size and denominator of popgym 1.0.7.
+    Source: Katharopoulos et al. (2020), Transformers are RNNs; popgym paper, appendix A, with the block, size and denominator of
+    popgym 1.0.7 (https://github.com/proroklab/popgym, MIT).
     """
 
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
@@ -123,7 +124,8 @@ class FWP(_FastWeights):
     n_in, n_hidden : widths of the input and the output
     n_key : width of key, query and value, h; None takes sqrt(n_hidden), so that there are n_hidden numbers of state
 
-    Source: Schlag et al. (2021), Linear Transformers Are Secretly Fast Weight Programmers; popgym paper, appendix A, with the block and read of popgym 1.0.7.
+    Source: Schlag et al. (2021), Linear Transformers Are Secretly Fast Weight Programmers; popgym paper, appendix A, with the block and read of popgym 1.0.7
+    (https://github.com/proroklab/popgym, MIT).
     """
 
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):

@@ -57,7 +57,8 @@ class DNC(Memory):
 
     The state is (h, c, memory, link, last, read, written, usage).
 
-    Source: Graves et al. (2016), methods; tanh on keys and write vectors and softplus on strengths as in the package dnc that popgym uses.
+    Source: Graves et al. (2016), methods; tanh on keys and write vectors and softplus on strengths as
+    in the package dnc that popgym uses (https://github.com/ixaxaar/pytorch-dnc, MIT).
     """
 
     def __init__(self, n_in: int, n_hidden: int = 256, n_cells: int = 16, cell_size: int = 16, n_heads: int = 4):

@@ -30,7 +30,8 @@ class Position(nn.Module):
     ----------
     n_in : width of the input
 
-    Source: Vaswani et al. (2017), section 3.5, with 1024 in place of 10000 as in popgym's code.
+    Source: Vaswani et al. (2017), section 3.5, with 1024 in place of 10000 as in popgym's code
+    (https://github.com/proroklab/popgym, MIT).
     """
 
     def __init__(self, n_in: int):

@@ -144,7 +144,8 @@ class IndRNN(Memory):
     n_in, n_hidden : widths of the input, and of each layer and the output; the state is (B, 2, n_hidden)
     max_steps : in so many steps no unit grows by more than a factor of 2
 
-    Source: Li et al. (2018), sections 3 and 4; popgym paper, appendix. One bias a layer where popgym's code has two, and no unused layer.
+    Source: Li et al. (2018), sections 3 and 4; popgym paper, appendix. One bias a layer where popgym's code has two,
+    and no unused layer (https://github.com/proroklab/popgym, MIT).
     """
 
     def __init__(self, n_in: int, n_hidden: int = 256, max_steps: int = 1024):

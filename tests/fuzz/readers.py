@@ -750,6 +750,23 @@ def read_memory(place):
     return _flat({k: v for k, v in m.state_dict().items() if 'extra' not in k}, 'weights')
 
 
+def encoder(place):
+    from srlviz.core.recordings import Episode, Recording
+    from srlviz.encoders.baselines import RandomCNN
+
+    frames = np.zeros((2, 80, 80, 1), np.uint8)
+    RandomCNN(n_codes=2, device='cpu', precision='float32').fit(Recording([Episode({'frame': frames})])).save(
+        place / 'toy.safetensors'
+    )
+
+
+def read_encoder(place):
+    from srlviz.core.saving import load_encoder
+
+    e = load_encoder(place / 'toy.safetensors')
+    return _flat(dict(e.net_.state_dict()), 'weights') | {'look': repr(e), 'shape': e.shape_}
+
+
 def probe(place):
     from srlviz.evaluate.probe import linear_probe
 
@@ -814,6 +831,7 @@ WEIGHTS = [
         'read_agent, load_agent', 'weights', 'agent.pt', agent, read_agents, plain.weights_with(_ABOUT, finite=True)
     ),
     Reader('memory state', 'weights', 'memory.pt', memory, read_memory, plain.weights_with({}), says=_EXTRA),
+    Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder),
     Reader('ProbeResult.load', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values)),
 ]
 

@@ -6,8 +6,9 @@
 __all__ = ['ENCODER_RULES', 'LONG', 'SMALL', 'tiny_recording', 'check_encoder']
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #1036941b
-import inspect
+import inspect, tempfile
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +30,7 @@ ENCODER_RULES = dict(
     neighbours="an episode's codes do not depend on its neighbours",
     blind="encode does not read the factors, not even of a supervised encoder",
     leak="replacing the factors by noise changes nothing, unless supervised=True",
+    saved="save(path) writes and load(path) reads the same encoder: its arguments (but `checkpoint`), its codes to the bit",
     randomness="the global random states are left alone; randomness comes from seed",
 )
 
@@ -169,6 +171,29 @@ def _check_format(encoder, codes, recording):
 
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #c11f7bd7
+def _check_saved(encoder, codes, recording):
+    "Save it, load it, and compare arguments and codes."
+    from srlviz.core.saving import saved_arguments  # brings torch
+
+    rule, lacks = ENCODER_RULES['saved'], [f for f in ('save', 'load') if not callable(getattr(encoder, f, None))]
+    require(not lacks, encoder, rule, f"it has no {' and no '.join(lacks)}; srlviz.core.saving has two lines for it")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / 'encoder'
+        try:
+            encoder.save(path)
+            again = type(encoder).load(path)
+        except Exception as e:
+            raise AssertionError(f"{type(encoder).__name__} breaks the rule that {rule} ({e})") from e
+    require(type(again) is type(encoder), encoder, rule, f"load gave a {type(again).__name__}")
+    for k, v in saved_arguments(encoder).items():
+        have = getattr(again, k, None)
+        require(fingerprint(have) == fingerprint(v), encoder, rule, f"{k}: saved {v!r}, loaded {have!r}")
+    found = again.encode(recording)
+    gap = max(float(np.abs(a - b).max(initial=0)) for a, b in zip(found, codes, strict=True))
+    require(all(map(np.array_equal, found, codes)), encoder, rule, f"codes differ by up to {gap:.2g}")
+
+
+# %% ../../../nbs/00_core/checks/01_encoder.ipynb #616aef49
 def _content(recording) -> str:
     "A hash of everything in a recording."
     parts = [(e.obs, e.factors, dict(actions=e.actions, rewards=e.rewards)) for e in recording]
@@ -205,6 +230,7 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     require(_content(recording) == content, encoder, rules['recording'])
     require(same(fitted.encode(recording), codes), encoder, rules['again'])
     require(same(fitted.encode(_with_noise(recording)), codes), encoder, rules['blind'])
+    _check_saved(fitted, codes, recording)
     for i in range(len(recording)):
         alone = fitted.encode(recording[i : i + 1])
         require(

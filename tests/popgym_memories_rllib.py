@@ -1,6 +1,8 @@
-"""MLP, PosMLP, FrameStack, TCN and S4D held against popgym's modules: the same weights, put where each keeps them.
+"""Elman, GRU, LSTM, MLP, PosMLP, FrameStack, TCN and S4D held against popgym's models for RLlib.
 
-What popgym's models import and these need little of (ray, einops, opt_einsum) is stood in for while they are imported."""
+The same weights, put where each keeps them. What popgym's models import and these need little of (ray, einops,
+opt_einsum) is stood in for while they are imported.
+"""
 
 import logging, sys, types
 from unittest import mock
@@ -9,6 +11,7 @@ import torch
 from torch import nn
 
 from srlviz.memories.feedforward import MLP, FrameStack, PosMLP, TCN
+from srlviz.memories.recurrent import GRU, LSTM, Elman
 from srlviz.memories.state_space import S4D
 
 REPEAT = {
@@ -54,7 +57,7 @@ def _modules():
         with mock.patch.dict(sys.modules, stubs):
             from popgym.baselines.models.embeddings import positional_encoding
             from popgym.baselines.models.s4d import S4
-            from popgym.baselines.ray_models import ray_frameconv, ray_framestack, ray_mlp
+            from popgym.baselines.ray_models import ray_elman, ray_frameconv, ray_framestack, ray_gru, ray_lstm, ray_mlp
     finally:
         logging.disable(logging.NOTSET)
     return types.SimpleNamespace(
@@ -63,6 +66,9 @@ def _modules():
         MLP=ray_mlp.MLP,
         Frameconv=ray_frameconv.Frameconv,
         Framestack=ray_framestack.Framestack,
+        Elman=ray_elman.Elman,
+        GRU=ray_gru.GRU,
+        LSTM=ray_lstm.LSTM,
     )
 
 
@@ -82,20 +88,25 @@ def _outer(cls, ours):
     return theirs
 
 
-def _call(theirs):
-    "x -> y, from the first state, with the time mixed in where theirs has it."
+def _frames(x):
+    "The state of those that keep the last frames"
+    return [x.new_zeros(len(x), 3, x.shape[2])]
+
+
+def _call(theirs, first=_frames):
+    "x -> y, from the state that `first` gives, with the time mixed in where theirs has it."
 
     def call(x):
         B, T, n = x.shape
         if hasattr(theirs, 'embedding'):
             x = theirs.apply_embedding(x, torch.zeros(B, dtype=torch.long))
-        return theirs.forward_memory(x, [x.new_zeros(B, 3, n)], torch.zeros(B), torch.full((B,), T))[0]
+        return theirs.forward_memory(x, first(x), torch.zeros(B), torch.full((B,), T))[0]
 
     return call
 
 
 def _pairs(ours, theirs, same):
-    "Give theirs the weights of ours; `same` holds (ours, theirs, how ours is laid out there, how theirs is laid out here)."
+    "Give theirs the weights of ours; `same`: (ours, theirs, how ours is laid out there, how theirs is laid out here)."
     if hasattr(ours, 'position'):
         same = [*same, (ours.position.strength, theirs.embedding_strength, lambda a: a[None], lambda b: b[0])]
     straight = lambda a: a
@@ -120,18 +131,35 @@ def _mlp(cls):
     return make
 
 
+def _recurrent(cls):
+    """Elman, GRU and LSTM of popgym are layers of torch behind its own order of axes.
+
+    It keeps a state as (B, layers, n_hidden).
+    """
+
+    def make(n_in: int = 128):
+        ours = cls(n_in)
+        theirs = _outer(getattr(POPGYM, cls.__name__), ours)
+        theirs.core = getattr(nn, 'RNN' if cls is Elman else cls.__name__)(n_in, 256, 1, batch_first=True)
+        first = lambda x: [x.new_zeros(len(x), 1, 256)] * (2 if cls is LSTM else 1)
+        return (
+            ours,
+            lambda x: ours(x)[0],
+            _call(theirs, first),
+            theirs,
+            _pairs(ours, theirs, _zip(ours.layer, theirs.core)),
+        )
+
+    return make
+
+
 def framestack(n_in: int = 128):
     ours = FrameStack(n_in)
     theirs = _outer(POPGYM.Framestack, ours)
     theirs.compress = nn.Linear(n_in, 64)
     theirs.core = nn.Sequential(nn.Linear(256, 256), nn.LeakyReLU(), nn.Linear(256, 256), nn.LeakyReLU())
-    return (
-        ours,
-        lambda x: ours(x)[0],
-        _call(theirs),
-        theirs,
-        _pairs(ours, theirs, _zip(ours.layers, theirs.core) + _zip(ours.compress, theirs.compress)),
-    )
+    pairs = _pairs(ours, theirs, _zip(ours.layers, theirs.core) + _zip(ours.compress, theirs.compress))
+    return ours, lambda x: ours(x)[0], _call(theirs), theirs, pairs
 
 
 def tcn(n_in: int = 128):
@@ -141,23 +169,14 @@ def tcn(n_in: int = 128):
     return ours, lambda x: ours(x)[0], _call(theirs), theirs, _pairs(ours, theirs, _zip(ours.layer, theirs.core))
 
 
+DIAGONAL = dict(  # popgym's settings
+    mode='diag', measure='diag-lin', bidirectional=False, disc='zoh', real_type='exp', transposed=False
+)
+
+
 def s4d(n_in: int = 128):
     ours = S4D(n_in)
-    theirs = nn.ModuleDict(
-        dict(
-            map=nn.Linear(n_in, 256),
-            core=POPGYM.S4(
-                d_model=256,
-                d_state=16,
-                mode='diag',
-                measure='diag-lin',
-                bidirectional=False,
-                disc='zoh',
-                real_type='exp',
-                transposed=False,
-            ),
-        )
-    )
+    theirs = nn.ModuleDict(dict(map=nn.Linear(n_in, 256), core=POPGYM.S4(d_model=256, d_state=16, **DIAGONAL)))
     core, kernel = theirs['core'], theirs['core'].kernel.kernel
     first = lambda a: a[None], lambda b: b[0]
     same = [
@@ -172,5 +191,11 @@ def s4d(n_in: int = 128):
     return ours, lambda x: ours(x)[0], lambda x: core(theirs['map'](x))[0], theirs, pairs
 
 
-MODELS = dict(MLP=_mlp(MLP), PosMLP=_mlp(PosMLP), FrameStack=framestack, TCN=tcn, S4D=s4d)
+MODELS = dict(
+    **{cls.__name__: _recurrent(cls) for cls in (Elman, GRU, LSTM)},
+    **{cls.__name__: _mlp(cls) for cls in (MLP, PosMLP)},
+    FrameStack=framestack,
+    TCN=tcn,
+    S4D=s4d,
+)
 # name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)

@@ -21,10 +21,8 @@ def _share(ours, theirs):
         (lambda: ours.bias.grad, lambda: theirs.shortcut.bias.grad),
     ]
     for mine, other in (ours.norm, theirs.norm), (ours.feed, theirs.ff):
-        pairs += [
-            ((lambda p=p: p.grad), (lambda q=q: q.grad))
-            for p, q in zip(mine.parameters(), other.parameters(), strict=True)
-        ]
+        for p, q in zip(mine.parameters(), other.parameters(), strict=True):
+            pairs.append((lambda p=p: p.grad, lambda q=q: q.grad))
     return pairs
 
 
@@ -32,9 +30,8 @@ def _both(ours, theirs, empty):
     "(ours x -> y, theirs x -> y, their module, pairs of gradients), at the level of the block."
 
     def mine(x):
-        return ours.block(
-            x, ours.initial_state(len(x))[0], torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
-        )[0]
+        starts = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+        return ours.block(x, ours.initial_state(len(x))[0], starts)[0]
 
     return mine, lambda x: theirs(x, empty(x))[0], theirs, _share(ours, theirs)
 
@@ -42,9 +39,8 @@ def _both(ours, theirs, empty):
 def fart(n_in: int = 128):
     ours = FART(n_in)
     h = ours.h
-    return ours, *_both(
-        ours, LinearAttentionBlock(n_in, h), lambda x: [x.new_zeros(len(x), 1, h, h), x.new_zeros(len(x), 1, h)]
-    )
+    empty = lambda x: [x.new_zeros(len(x), 1, h, h), x.new_zeros(len(x), 1, h)]
+    return ours, *_both(ours, LinearAttentionBlock(n_in, h), empty)
 
 
 def fwp(n_in: int = 128):
@@ -52,6 +48,5 @@ def fwp(n_in: int = 128):
     return ours, *_both(ours, FWPBlock(n_in, ours.h), lambda x: x.new_zeros(len(x), 1, ours.h, ours.h))
 
 
-MODELS = dict(
-    FART=fart, FWP=fwp
-)  # name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)
+MODELS = dict(FART=fart, FWP=fwp)
+# name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)

@@ -1,0 +1,209 @@
+"""Saved encoders that somebody forged: every fault is a ValueError that names the file, and nothing runs or is allocated."""
+
+import json, math, os, struct, time, tracemalloc
+
+import numpy as np
+import pytest, torch
+from safetensors.torch import load_file, safe_open, save_file
+
+from srlviz.core import saving
+from srlviz.core.protocols import catalog, tiny_recording
+from srlviz.core.saving import load_encoder, save_encoder
+from srlviz.encoders.baselines import Majority, RandomCNN
+from srlviz.encoders.contrast import STDIM
+from srlviz.encoders.cpc import CPC
+from srlviz.encoders.supervised import Supervised
+
+SMALL = dict(epochs=1, batch_size=4, shrink=2, n_codes=4, device='cpu', progress=False)
+
+
+@pytest.fixture(scope='module')
+def fitted():
+    tiny = tiny_recording()
+    encoders = STDIM(**SMALL), CPC(sequence_length=3, **SMALL), Supervised(shared=False, **SMALL), RandomCNN(shrink=2)
+    return {type(e).__name__: e.fit(tiny) for e in encoders}
+
+
+def forge(encoder, path, tensors=None, **change):
+    "Save an encoder, then write what a stranger may: other fields and tensors, under a checksum that is right"
+    encoder.save(path)
+    about, have = saving._read(path)
+    about, have = about | change, have | (tensors or {})
+    have = {k: x for k, x in have.items() if x is not None}
+    about['checksum'] = saving._checksum(about, have)
+    save_file(have, path, metadata={'srlviz': json.dumps(about)})
+
+
+def refused(says, path, **kw):
+    "It is said what is wrong, at once, and without asking for memory"
+    tracemalloc.start()
+    start = time.perf_counter()
+    try:
+        with pytest.raises(ValueError, match=says or None) as e:
+            load_encoder(path, **kw)
+        assert str(path) in str(e.value)
+        assert time.perf_counter() - start < 5 and tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def packed(encoder, **change):
+    return saving.pack(saving.saved_arguments(encoder) | change, 'arguments', {})['dict']
+
+
+FORGED = {
+    'a class of another package': ('STDIM', {'class': 'os.system'}, "unknown encoder 'os.system'"),
+    'a class that is no encoder': ('STDIM', {'class': 'FrameCNN'}, "unknown encoder 'FrameCNN'"),
+    'another class': ('STDIM', {'class': 'VAE'}, 'has no argument|makes the networks|learns nothing'),
+    'another kind': ('STDIM', {'kind': 'agent'}, "the field 'kind' is 'agent'; expected 'encoder'"),
+    'a method': ('STDIM', {'learned': {'fit': 1}}, "learns nothing under the name 'fit'"),
+    'what Python keeps': ('STDIM', {'learned': {'__class__': 1}}, "learns nothing under the name '__class__'"),
+    'arguments that are a list': ('STDIM', {'arguments': []}, "the field 'arguments' is"),
+    'a value that is nothing': ('STDIM', {'learned': {'shape_': {'eval': '1'}}}, 'is nothing that is saved'),
+    'no shape': ('STDIM', {'learned': {}}, 'shape_'),
+    'a shape of words': ('STDIM', {'learned': {'shape_': ['a', 'b', 'c']}}, 'STDIM|TypeError|ValueError'),
+    'a frame without end': ('STDIM', {'learned': {'shape_': [10**6, 10**6, 1]}}, "the weights 'model_.net"),
+    'no networks': ('STDIM', {'networks': []}, 'the weights'),
+    'other codes': ('STDIM', {'n_codes': 5}, 'it says n_codes=5'),
+    'a level of its own': ('STDIM', {'level': 'flight'}, "the field 'level' is 'flight'"),
+}
+
+
+@pytest.mark.parametrize('name', FORGED)
+def test_a_forged_header_is_refused(name, fitted, tmp_path):
+    kind, change, says = FORGED[name]
+    forge(fitted[kind], tmp_path / 'e.safetensors', **change)
+    refused(says, tmp_path / 'e.safetensors')
+
+
+LARGE = {
+    'n_codes': ('STDIM', dict(n_codes=10**9)),
+    'shrink': ('STDIM', dict(shrink=0)),
+    'n_hidden': ('CPC', dict(n_hidden=10**8)),
+    'many networks': ('Supervised', dict(n_codes=10**8)),
+    'words': ('RandomCNN', dict(n_codes='many')),
+    'device': ('RandomCNN', dict(device='mars')),
+    'precision': ('RandomCNN', dict(precision='float8')),
+}
+
+
+@pytest.mark.parametrize('name', LARGE)
+def test_arguments_are_held_against_the_weights(name, fitted, tmp_path):
+    kind, change = LARGE[name]
+    forge(fitted[kind], path := tmp_path / 'e.safetensors', arguments=packed(fitted[kind], **change))
+    refused('', path)
+
+
+def test_weights_are_held_against_the_class(fitted, tmp_path):
+    path, name = tmp_path / 'e.safetensors', 'net_.linear.weight'
+    e = fitted['RandomCNN']
+    have = dict(e.net_.state_dict())['linear.weight']
+    for x, says in (
+        (None, f"the weights '{name}' are nothing"),
+        (torch.zeros(2, 2), f"the weights '{name}' are torch.float32 .2, 2."),
+        (have.double(), f"the weights '{name}' are torch.float64"),
+        (torch.full_like(have, math.nan), f"the tensor '{name}' holds NaN"),
+    ):
+        forge(e, path, {name: x})
+        refused(says, path)
+    forge(e, path, {'net_.more': torch.zeros(2)})
+    refused("the weights 'net_.more' are torch.float32 .2,.; RandomCNN has nothing", path)
+
+
+def test_a_long_sequence_builds_no_matrices(fitted, tmp_path):
+    "The offsets are in the file, one by one; what the arguments would make of a sequence of a billion is not asked"
+    e = fitted['CPC']
+    forge(e, path := tmp_path / 'e.safetensors', arguments=packed(e, sequence_length=10**9))
+    start = time.perf_counter()
+    again = load_encoder(path)
+    assert time.perf_counter() - start < 5 and again.offsets_ == e.offsets_
+
+
+def test_what_fit_writes_is_not_for_the_file_to_say(fitted, tmp_path):
+    mine = STDIM(checkpoint=tmp_path / 'mine.pt', **SMALL).fit(tiny_recording())
+    mine.save(path := tmp_path / 'e.safetensors')
+    assert b'mine.pt' not in path.read_bytes() and STDIM.load(path).checkpoint is None
+    forge(mine, path, arguments=packed(mine) | {'checkpoint': {'path': str(tmp_path / 'theirs.pt')}})
+    refused("STDIM has no argument 'checkpoint'", path)
+
+
+def test_every_changed_byte_is_noticed(tmp_path):
+    Majority(n_codes=3).save(path := tmp_path / 'e.safetensors')
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        for bit in (0, 3):
+            changed = bytearray(whole)
+            changed[at] ^= 1 << bit
+            path.write_bytes(changed)
+            with pytest.raises(ValueError, match='e.safetensors'):
+                load_encoder(path)
+    for cut in (0, 7, 8, 50, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        refused('damaged|expected an object', path)
+
+
+def test_headers_that_lie(fitted, tmp_path):
+    path = tmp_path / 'e.safetensors'
+    for header, data in (
+        (b'{}', b''),
+        (b'[' * 100_000, b''),
+        (json.dumps({'x': dict(dtype='F32', shape=[10**12], data_offsets=[0, 4])}).encode(), b'\0' * 4),
+        (json.dumps({'__metadata__': {'srlviz': '[' * 50_000}}).encode(), b''),
+        (json.dumps({'__metadata__': {'srlviz': 'null'}}).encode(), b''),
+    ):
+        path.write_bytes(struct.pack('<Q', len(header)) + header + data)
+        refused('', path)
+    path.write_bytes(struct.pack('<Q', 2**60))
+    refused('', path)
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / 'pipe')
+    refused('not a regular file', tmp_path / 'pipe')
+    with pytest.raises(FileNotFoundError):
+        load_encoder(tmp_path / 'none.safetensors')
+
+
+def test_what_cannot_be_saved_says_so(tmp_path):
+    class Holds(Majority):
+        def fit(self, recording):
+            self.thing_ = object()
+            return self
+
+    with pytest.raises(ValueError, match='thing_ is of the type object; numbers, texts, arrays'):
+        Holds().fit(None).save(tmp_path / 'e.safetensors')
+    with pytest.raises(ValueError, match='this STDIM is not fitted yet'):
+        STDIM().save(tmp_path / 'e.safetensors')
+    assert not list(tmp_path.iterdir())  # nothing half written is left
+
+
+def test_a_file_is_replaced_as_a_whole(fitted, tmp_path):
+    path = tmp_path / 'e.safetensors'
+    Majority().save(path)
+    save_encoder(fitted['STDIM'], path)
+    assert type(load_encoder(path)) is STDIM and [p.name for p in tmp_path.iterdir()] == ['e.safetensors']
+
+
+def test_others_can_read_it(fitted, tmp_path):
+    fitted['STDIM'].save(path := tmp_path / 'e.safetensors')
+    weights = load_file(path)
+    assert weights['model_.net.linear.weight'].shape[0] == 4
+    with safe_open(path, framework='pt') as f:
+        about = json.loads(f.metadata()['srlviz'])
+    assert (about['class'], about['n_codes'], about['level']) == ('STDIM', 4, 'step')
+    assert about['arguments']['parts'] == {'tuple': ['global-local', 'local-local']}
+
+
+def test_a_loaded_encoder_learns_on(fitted, tmp_path):
+    "It is an encoder like any: it can be fitted again, and gives what one that was never saved gives"
+    tiny, e = tiny_recording(), fitted['STDIM']
+    e.save(path := tmp_path / 'e.safetensors')
+    again = STDIM.load(path).fit(tiny)
+    for a, b in zip(again.encode(tiny), STDIM(**SMALL).fit(tiny).encode(tiny), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_catalogue_is_all_that_a_file_can_name(fitted, tmp_path):
+    fitted['RandomCNN'].save(path := tmp_path / 'e.safetensors')
+    assert type(load_encoder(path)) is catalog('encoders')['RandomCNN']
+    refused('it holds a RandomCNN, not a STDIM', path, kind=STDIM)
