@@ -4,7 +4,6 @@
 
 # %% auto #0
 __all__ = [
-    'POLICIES',
     'draws_from_records',
     'can_undo',
     'DrawnFrames',
@@ -13,17 +12,15 @@ __all__ = [
     'flat',
     'flatten_rows',
     'stack_records',
+    'Keeper',
     'Recorder',
-    'RandomPolicy',
-    'find_policy',
     'episode_seed',
     'play_episode',
     'gather_episodes',
 ]
 
 # %% ../../nbs/00_core/07_play.ipynb #85424825
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version as installed
 
 import gymnasium
@@ -32,7 +29,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from .names import unknown
+from .policies import as_policy
 from .recordings import Episode, Factor, Recording
 
 
@@ -81,9 +78,9 @@ class DrawnFrames:
 
     def __getitem__(self, index):
         if isinstance(index, tuple):
-            return self[index[0]][
-                (index[1:] if np.ndim(index[0]) == 0 and not isinstance(index[0], slice) else (slice(None), *index[1:]))
-            ]
+            rows, *rest = index
+            one = np.ndim(rows) == 0 and not isinstance(rows, slice)
+            return self[rows][tuple(rest) if one else (slice(None), *rest)]
         picked = self.records[index]
         if not picked.ndim:
             return self.draw(picked)
@@ -188,6 +185,67 @@ def stack_records(records: Sequence[np.ndarray]) -> np.ndarray:
     return np.frombuffer(bytearray(b''.join(r.tobytes() for r in records)), records[0].dtype)
 
 
+# %% ../../nbs/00_core/07_play.ipynb #91b0d9e0
+class Keeper:
+    """What is kept of each instant of an environment, and the arrays that it becomes.
+
+    Parameters
+    ----------
+    env : any Gymnasium environment
+    frames, reveal : see `Recorder`
+
+    `from_records` tells whether records are kept: then factors and frames are worked out later.
+    """
+
+    def __init__(self, env: gymnasium.Env, *, frames: bool = False, reveal: bool = False):
+        self.env, self.world, self.frames, self.reveal = env, env.unwrapped, frames, reveal
+        self.from_records, self._frame_shape = draws_from_records(env), None
+        if frames and not self.from_records and env.render_mode != 'rgb_array':
+            raise ValueError(
+                f"to keep frames of {env}, make it with render_mode='rgb_array'; it has {env.render_mode!r}"
+            )
+        space = env.observation_space
+        self._is_image = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+        self._factors = None if self.from_records else _find(env, 'factors')
+
+    def truth(self) -> dict:
+        """The hidden state of this instant, or the record to have it from later; and the frame."""
+        if self.from_records:
+            return dict(record=self.world.snapshot())
+        kept = dict(factors=self._factors()) if self._factors else {}
+        return kept | (dict(frame=self.env.render()) if self.frames else {})
+
+    def columns(self, rows: Sequence[Mapping]) -> tuple[dict, dict]:
+        """Make `obs` and `factors` of T rows, each with `obs` and what `truth` gave.
+
+        Returns
+        -------
+        obs : `frame` (T, H, W, C) and `vector` (T, F) float32, as there are;  factors : name -> (T,)
+        """
+        obs, factors = self._seen([row['obs'] for row in rows]), {}
+        if self.from_records:
+            records = stack_records([row['record'] for row in rows])
+            factors = self.world.factors_of(records)
+            if self.frames:
+                obs['frame'] = self._film(records)
+        elif self._factors:
+            factors = {k: np.stack([row['factors'][k] for row in rows]) for k in rows[0]['factors']}
+        if self.frames and not self.from_records:
+            obs['frame'] = np.stack([row['frame'] for row in rows])
+        return obs, {k: np.array(v) for k, v in spread_factors(factors).items()}
+
+    def _seen(self, seen: list) -> dict:
+        "Observations as rows: pictures as they are, everything else flattened, one-hot where it is a code"
+        if self._is_image:
+            return {'frame': np.stack(seen)}
+        return {'vector': flatten_rows(self.env.observation_space, seen)}
+
+    def _film(self, records: np.ndarray) -> DrawnFrames:
+        film = DrawnFrames(self.world, records, reveal=self.reveal, shape=self._frame_shape)
+        self._frame_shape = film.shape[1:]
+        return film
+
+
 # %% ../../nbs/00_core/07_play.ipynb #ae453eb0
 class Recorder:
     """Write down an episode while it is played.
@@ -195,22 +253,19 @@ class Recorder:
     Parameters
     ----------
     env : any Gymnasium environment
-    frames : keep frames; drawn when read where the environment allows it, else rendered at every step (render_mode 'rgb_array')
-    reveal : frames show what is true beside what the agent sees, for people; an encoder that is to be probed must not see it
+    frames : keep frames; drawn when read where the environment allows it, else rendered at every step
+        (render_mode 'rgb_array')
+    reveal : frames show what is true beside what the agent sees, for people; an encoder that is to be probed must not
+        see it
 
-    `obs` is what is seen now, `ended` '' or how it ended, `total` the reward so far, `steps` how many there were, `undone` how many were taken back.
+    `obs` is what is seen now, `ended` '' or how it ended, `total` the reward so far, `steps` how many there were,
+    `undone` how many were taken back.
     """
 
     def __init__(self, env: gymnasium.Env, *, frames: bool = False, reveal: bool = False):
-        self.env, self.world, self.frames, self.reveal = env, env.unwrapped, frames, reveal
-        self.from_records, self.can_undo, self._shape = draws_from_records(env), can_undo(env), None
-        if frames and not self.from_records and env.render_mode != 'rgb_array':
-            raise ValueError(
-                f"to keep frames of {env}, make it with render_mode='rgb_array'; it has {env.render_mode!r}"
-            )
-        space = env.observation_space
-        self._is_image = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
-        self.ended, self._rows, self._factors = 'never begun', [], None if self.from_records else _find(env, 'factors')
+        self.env, self.world, self.keeper = env, env.unwrapped, Keeper(env, frames=frames, reveal=reveal)
+        self.from_records, self.can_undo = self.keeper.from_records, can_undo(env)
+        self.obs, self.ended, self.seed, self.undone, self._rows = None, 'never begun', None, 0, []
 
     steps = property(lambda self: len(self._rows))
     total = property(lambda self: float(sum(row['reward'] for row in self._rows)))
@@ -225,19 +280,11 @@ class Recorder:
         """Step; gives the reward. `obs` and `ended` tell what followed."""
         if self.ended:
             raise ResetNeeded(f"the episode is over ({self.ended}); begin another")
-        row = dict(obs=self.obs, action=np.array(action)) | self._truth()
+        row = dict(obs=self.obs, action=np.array(action)) | self.keeper.truth()
         self.obs, reward, terminated, truncated, _ = self.env.step(action)
         self._rows.append(row | dict(reward=float(reward)))
         self.ended = 'terminated' if terminated else 'truncated' if truncated else ''
         return float(reward)
-
-    def _truth(self) -> dict:
-        "The hidden state of this instant, or the record to have it from later; and the frame"
-        if self.from_records:
-            return dict(record=self.world.snapshot())
-        return (dict(factors=self._factors()) if self._factors else {}) | (
-            dict(frame=self.env.render()) if self.frames else {}
-        )
 
     def undo(self) -> bool:
         """Take the last step back, chance included; False if there is none."""
@@ -250,104 +297,36 @@ class Recorder:
 
     def last(self, n: int = 6) -> list[dict]:
         """The last n steps, each with t, obs, action, reward, and the record of that instant if there is one."""
-        return [
-            dict(t=t, **{k: self._rows[t].get(k) for k in ('obs', 'action', 'reward', 'record')})
-            for t in range(max(0, self.steps - n), self.steps)
-        ]
+        told = ('obs', 'action', 'reward', 'record')
+        first = max(0, self.steps - n)
+        return [dict(t=t, **{k: self._rows[t].get(k) for k in told}) for t in range(first, self.steps)]
 
     def episode(self, name: str = '') -> Episode:
         """What was played so far; 'truncated' if it goes on."""
         if not self._rows:
             raise ValueError("nothing was played: an episode has at least one step")
-        action, reward = (np.stack([row[k] for row in self._rows]) for k in ('action', 'reward'))
-        action = action.astype(np.int64 if action.dtype.kind in 'iub' else np.float32)
-        return Episode(
-            *self._columns(self._rows, action, reward.astype(np.float32)),
-            self.ended or 'truncated',
-            name or ('' if self.seed is None else f'seed {self.seed}'),
-        )
+        actions, rewards = (np.stack([row[k] for row in self._rows]) for k in ('action', 'reward'))
+        actions = actions.astype(np.int64 if actions.dtype.kind in 'iub' else np.float32)
+        obs, factors = self.keeper.columns(self._rows)
+        name = name or ('' if self.seed is None else f'seed {self.seed}')
+        return Episode(obs, actions, rewards.astype(np.float32), factors, self.ended or 'truncated', name)
 
     def instant(self) -> Episode:
         """What is seen and true now, as one row without an action: after the end, what the last action led to."""
-        return Episode(*self._columns([dict(obs=self.obs) | self._truth()]), self.ended or 'truncated')
-
-    def _columns(self, rows: list, action=None, reward=None) -> tuple:
-        "Observations, actions, rewards and factors of rows"
-        obs, factors = self._seen([row['obs'] for row in rows]), {}
-        if self.from_records:
-            records = stack_records([row['record'] for row in rows])
-            factors = self.world.factors_of(records)
-            if self.frames:
-                obs['frame'] = self._film(records)
-        else:
-            if self._factors:
-                factors = {k: np.stack([row['factors'][k] for row in rows]) for k in rows[0]['factors']}
-            if self.frames:
-                obs['frame'] = np.stack([row['frame'] for row in rows])
-        return obs, action, reward, {k: np.array(v) for k, v in spread_factors(factors).items()}
-
-    def _seen(self, seen: list) -> dict:
-        "Observations as rows: pictures as they are, everything else flattened, one-hot where it is a code"
-        if self._is_image:
-            return {'frame': np.stack(seen)}
-        return {'vector': flatten_rows(self.env.observation_space, seen)}
-
-    def _film(self, records: np.ndarray) -> DrawnFrames:
-        film = DrawnFrames(self.world, records, reveal=self.reveal, shape=self._shape)
-        self._shape = film.shape[1:]
-        return film
+        obs, factors = self.keeper.columns([dict(obs=self.obs) | self.keeper.truth()])
+        return Episode(obs, factors=factors, ended=self.ended or 'truncated')
 
 
 # %% ../../nbs/00_core/07_play.ipynb #13963e72
-class RandomPolicy:
-    """Any action of a space, each as likely as the others.
-
-    Parameters
-    ----------
-    space : the action space;  seed : the same seed, the same actions
-    """
-
-    def __init__(self, space: spaces.Space, seed: int | None = None):
-        self.space = copy.deepcopy(space)
-        self.space.seed(seed)
-
-    def __call__(self, obs):
-        return self.space.sample()
-
-
-POLICIES = ('random', 'oracle')
-
-
-def find_policy(env: gymnasium.Env, policy: str | Callable = 'random', seed: int | None = None) -> Callable:
-    """Get the policy of a name, or the one given; a ValueError names the nearest."""
-    if callable(policy):
-        return policy
-    if policy not in POLICIES:
-        raise unknown('policy', policy, POLICIES)
-    if policy == 'random':
-        return RandomPolicy(env.action_space, seed)
-    world = env.unwrapped
-    if not hasattr(world, 'oracle'):
-        raise ValueError(f"{env} has no oracle(); give a function of the observation")
-    if world is env:
-        return world.oracle()
-    if env.action_space != world.action_space:
-        raise ValueError(
-            f"the oracle acts in {world.action_space}, and wrappers made that {env.action_space}; give a function of the observation"
-        )
-    return world.oracle(direct=True)  # wrappers may change what the agent sees
-
-
-# %% ../../nbs/00_core/07_play.ipynb #8580e88b
-def episode_seed(seed: int, i: int) -> int:
-    """The seed of episode i of a recording."""
-    return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])
+def episode_seed(seed: int, *i: int) -> int:
+    """The seed of episode i of a recording, where `i` is one number or several, such as stream, game and life."""
+    return int(np.random.SeedSequence([seed, *i]).generate_state(1)[0])
 
 
 # %% ../../nbs/00_core/07_play.ipynb #26f7f87a
 def play_episode(
-    env: gymnasium.Env,
-    policy: str | Callable = 'random',
+    env: gymnasium.Env | Recorder,
+    policy='random',
     *,
     seed: int | None = None,
     max_steps: int | None = None,
@@ -360,18 +339,23 @@ def play_episode(
     Parameters
     ----------
     env : any Gymnasium environment, or a `Recorder` of one, whose settings are then taken
-    policy : 'random', 'oracle', or observation -> action; its `reset()`, if there is one, is called first
-    seed : of the environment, and of 'random'
+    policy : whatever `srlviz.core.policies.as_policy` takes: a policy, 'random', 'oracle', a function, a model of others
+    seed : of the environment, and of the policy
     max_steps : stop there, 'truncated'; None plays to the end
     frames, reveal : see `Recorder`
 
     Returns
     -------
-    Episode; obs `vector` float32 (T, F), the flattened observations (or `frame`, if these are pictures), `frame` if asked for, and all factors of the environment
+    Episode; obs `vector` float32 (T, F), the flattened observations (or `frame`, if these are pictures), `frame` if
+    asked for, and all factors of the environment
+
+    Raises
+    ------
+    ValueError : for what is no policy, or has frames asked for that the environment cannot give
     """
     recorder = env if isinstance(env, Recorder) else Recorder(env, frames=frames, reveal=reveal)
-    policy = find_policy(recorder.env, policy, seed)
-    getattr(policy, 'reset', lambda: None)()
+    policy = as_policy(policy, recorder.env)
+    policy.reset(seed)
     recorder.begin(seed)
     while not recorder.ended and (max_steps is None or recorder.steps < max_steps):
         recorder.act(policy(recorder.obs))
@@ -382,7 +366,19 @@ def play_episode(
 def gather_episodes(
     env: gymnasium.Env, episodes: Sequence[Episode], *, policy: str, seeds: Sequence[int | None] = (), **meta
 ) -> Recording:
-    """Make a recording of episodes of one environment; `meta` gets the task, its parameters, the policy, the seeds and the versions of packages, `hz` the speed at which Gymnasium would show it."""
+    """Make a recording of episodes of one environment.
+
+    Parameters
+    ----------
+    policy : what the recording says of who played
+    seeds : of each episode
+    meta : more to say
+
+    Returns
+    -------
+    Recording; `meta` has the task, its parameters, the policy, the seeds and the versions of packages, `hz` is the speed
+    at which Gymnasium would show it
+    """
     world = env.unwrapped
     spec = env.spec.id if env.spec else type(world).__name__
     task = f'{type(world).__name__}-{world.difficulty}' if hasattr(world, 'difficulty') else spec

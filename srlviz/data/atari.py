@@ -12,7 +12,6 @@ __all__ = [
     'stream_steps',
     'play_stream',
     'record_atari',
-    'policy_identity',
     'epsilon_greedy',
     'FrameStackPolicy',
     'game_returns',
@@ -24,20 +23,22 @@ __all__ = [
 ]
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, io, json, os, re, shutil, stat, tempfile, uuid
+import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
-from types import CodeType
 
 import numpy as np
 import pandas as pd
+from gymnasium import spaces
 from tqdm.auto import tqdm
 
 from ..core.names import unknown
+from ..core.play import episode_seed
+from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy_identity
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
@@ -94,7 +95,7 @@ _ROWS = {
 
 def play_stream(
     raw: RawAtari,
-    policy: Callable,
+    policy,
     seed: int,
     stream: int,
     steps: int,
@@ -103,30 +104,32 @@ def play_stream(
     first_game: int = 0,
     rewind: bool = False,
     stale: bool = False,
+    least: int = 0,
     tick: Callable = lambda n: None,
 ) -> Iterator[tuple]:
     """Play one stream into `rows`; yield (key, first row, end row, how it ended) for each episode.
 
     Parameters
     ----------
-    policy : (frame (210, 160), generator) -> action; if it has a method `new_episode`, it is called before each
+    policy : a policy of frames (210, 160) uint8; None chooses at random, from the generator of the game
     first_game : where to begin, with `steps` still to go
     rewind : write each episode to the beginning of `rows` instead of behind the last
     stale : give the first row of an episode the RAM of the end of the one before, as the paper's code does
+    least : the first of the actions that are chosen at random
     tick : called with the number of steps made so far, every 64
     """
     at, made, game, end = 0, 0, first_game, None
-    forget = getattr(policy, 'new_episode', lambda: None)
     while made < steps:
         rng, life = np.random.default_rng([seed, stream, game]), 0
         raw.reset(int(rng.integers(2, 31)))
+        by_chance = lambda frame, rng=rng: rng.integers(least, len(raw.actions))
         while made < steps and not raw.over:
             if 'FIRE' in raw.actions:
                 raw.step(raw.actions.index('FIRE'))
-            forget()
-            n, ended = _play_life(
-                raw, policy, rng, {k: v[at:] for k, v in rows.items()}, steps - made, lambda n: tick(made + n)
-            )
+            if policy is not None:
+                policy.reset(episode_seed(seed, stream, game, life))
+            room = {k: v[at:] for k, v in rows.items()}
+            n, ended = _play_life(raw, policy or by_chance, room, steps - made, lambda n: tick(made + n))
             if stale and n and end is not None:
                 rows['ram'][at] = end
             if stale:
@@ -137,14 +140,14 @@ def play_stream(
         game += 1
 
 
-def _play_life(raw, policy, rng, rows, limit, tick):
+def _play_life(raw, choose, rows, limit, tick):
     "Play until a life is lost, the game is over or `limit` rows are filled"
     for t in range(limit):
         if raw.over:
             return t, 'terminated'
         frame, lives = rows['frame'][t, ..., 0], raw.lives
         raw.observe(frame, rows['ram'][t])
-        action = _action_of(policy(frame, rng), raw)
+        action = _action_of(choose(frame), raw)
         rows['action'][t], rows['reward'][t] = action, raw.step(action)
         if t % 64 == 63:
             tick(t + 1)
@@ -252,10 +255,6 @@ def _is_ours(place: Path) -> bool:
 
 
 # %% ../../nbs/02_data/00_atari.ipynb #31068f3f
-def _random(n_actions, first=0):
-    return lambda frame, rng: int(rng.integers(first, n_actions))
-
-
 def _record_stream(
     raw: RawAtari,
     request: dict,
@@ -268,43 +267,28 @@ def _record_stream(
     tick: Callable | None = None,
 ) -> list[tuple]:
     "Play a stream into the shared rows, or into episodes in `out`"
+    steps, stale = stream_steps(request['steps'], request['n_streams']), _as_paper(_protocol(request), 'start')
+    game, made = (0, 0) if out is None else _go_on(done, stale)
+    counts = np.memmap(where / 'progress', np.int64, 'r+', shape=(len(steps),)) if tick is None else None
 
     def alive(n):
         _parent_lives(parent)
         if tick:
             tick(stream, n)
         else:
-            progress[stream] = n
+            counts[stream] = n
 
-    steps = stream_steps(request['steps'], request['n_streams'])
-    progress = np.memmap(where / 'progress', np.int64, 'r+', shape=(len(steps),)) if tick is None else None
-    protocol = request.get('protocol', 'fixed')
-    stale, first_action = _as_paper(protocol, 'start'), int(_as_paper(protocol, 'noop'))
-    first, policy, made, game = sum(steps[:stream]), policy or _random(len(raw.actions), first_action), 0, 0
+    first = sum(steps[:stream])  # of the shared rows
     if out is None:
         rows = {k: v[first : first + steps[stream]] for k, v in _map_rows(where, request['steps']).items()}
     else:
-        game = max((_game_of(k) for k in done), default=0)
-        if stale:
-            game = max(game - 1, 0)  # how the game before ended is played again, not stored
-        made = sum(n for k, n in done.items() if _game_of(k) < game)
-        longest = min(
-            steps[stream] - made, MAX_FRAMES // request['frame_skip'] + 1
-        )  # one episode; pages are taken when touched
-        rows = {k: np.empty((longest, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
+        rows = _one_episode(request, steps[stream] - made)
+    how = dict(first_game=game, rewind=out is not None, stale=stale, least=int(_as_paper(_protocol(request), 'noop')))
     played, addresses = [], _addresses(request)
     if sum(done.values()) < steps[stream]:
+        left = steps[stream] - made
         for key, a, b, ended in play_stream(
-            raw,
-            policy,
-            request['seed'],
-            stream,
-            steps[stream] - made,
-            rows,
-            first_game=game,
-            rewind=out is not None,
-            stale=stale,
-            tick=lambda n: alive(made + n),
+            raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(made + n), **how
         ):
             _parent_lives(parent)
             if out is None:
@@ -313,6 +297,27 @@ def _record_stream(
                 write_episode(out, key, _episode(addresses, {k: v[a:b] for k, v in rows.items()}, ended, key))
     alive(steps[stream])
     return played
+
+
+def _protocol(request):
+    return request.get('protocol', 'fixed')
+
+
+def _go_on(done: Mapping[str, int], stale: bool) -> tuple[int, int]:
+    "The game with which a stream goes on, and the steps before it; how the game before ended is played again if `stale`"
+    game = max((_game_of(k) for k in done), default=0)
+    if stale:
+        game = max(game - 1, 0)
+    return game, sum(n for k, n in done.items() if _game_of(k) < game)
+
+
+def _one_episode(request, most: int) -> Rows:
+    "Rows for the longest episode there can be; pages are taken when touched"
+    return _room(min(most, MAX_FRAMES // request['frame_skip'] + 1))
+
+
+def _room(n: int) -> Rows:
+    return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
 
 
 def _parent_lives(parent):
@@ -397,7 +402,7 @@ def _run(request, policy, done, where, out, n_jobs, bar):
 def record_atari(
     game: str,
     steps: int,
-    policy: str | Callable = 'random',
+    policy='random',
     seed: int = 0,
     *,
     n_streams: int = 8,
@@ -413,32 +418,40 @@ def record_atari(
     ----------
     game : one of `srlviz.envs.atari.GAMES`, in any spelling
     steps : rows in all; a step is 4 emulator frames
-    policy : 'random' (uniform over the game's minimal actions), or a function of (frame (210, 160) uint8, numpy generator) that gives an action's number, such as `epsilon_greedy(agent.policy())`.
-        One with a memory has a method `new_episode()` that clears it; attributes `n_actions` and `obs_shape` are compared with the game before anything is played
-    seed : same arguments, same recording, bit for bit, whatever `n_jobs`
-    n_streams : independent sequences of games;  n_jobs : processes, -1 for one a core (default: that, or this one alone where it is quicker)
+    policy : 'random' (uniform over the game's minimal actions), or whatever else `srlviz.core.policies.as_policy` takes:
+        an agent's policy, a function of (frame (210, 160) uint8) or of (frame, numpy generator) that gives an action's
+        number, a model of stable-baselines3. It is reset at the start of each life. Attributes `n_actions` and
+        `obs_shape` are compared with the game before anything is played
+        seed : same arguments, same recording, bit for bit, whatever `n_jobs`
+    n_streams : independent sequences of games;  n_jobs : processes, -1 for one a core (default: that, or this one alone
+        where it is quicker)
     version : of the labels, see `srlviz.envs.atari.annotations`
-    protocol : 'fixed', 'paper', or which of `DEFECTS` are as in the paper's code: {'start': 'paper'}. Of them `noop` (for 'random' only) and `start` change what is recorded; `split_episodes` sees to the others
-    out : folder to record to, an episode at a time; a run that was killed goes on where it was, a finished one is opened. By default the recording is in memory (file-backed)
+    protocol : 'fixed', 'paper', or which of `DEFECTS` are as in the paper's code: {'start': 'paper'}. Of them `noop` (for
+        'random' only) and `start` change what is recorded; `split_episodes` sees to the others
+    out : folder to record to, an episode at a time; a run that was killed goes on where it was, a finished one is opened.
+        By default the recording is in memory (file-backed)
 
-    A folder goes with its game, steps, policy, seed, n_streams, version and protocol. A policy is compared by its name and a hash of its pickle: for a function of a notebook or a script that is its code
-    and the values it uses, for an imported one only where it is imported from. If it has an attribute `identity` (text), this is compared instead of the hash: instances of a notebook's own class need it,
-    for they pickle differently in every process.
+    A folder goes with its game, steps, policy, seed, n_streams, version and protocol. A policy is compared by its name and
+    its `identity`; one without is known by a hash of its pickle: for a function of a notebook or a script that is its code
+    and the values it uses, for an imported one only where it is imported from. Instances of a notebook's own class need an
+    `identity` (text), for they pickle differently in every process.
 
     Returns
     -------
-    Recording; episodes have obs `frame` uint8 (T, 210, 160, 1) and `ram` uint8 (T, 128), `actions` (T,), `rewards` (T,) unclipped, and one factor a variable (its byte, grouped by category).
-    `meta` says how it was made, and under `pixels` where the variables are on the screen.
+    Recording; episodes have obs `frame` uint8 (T, 210, 160, 1) and `ram` uint8 (T, 128), `actions` (T,), `rewards` (T,)
+    unclipped, and one factor a variable (its byte, grouped by category). `meta` says how it was made, and under `pixels`
+    where the variables are on the screen.
 
     Raises
     ------
-    ValueError : an unknown game, policy, version or protocol, no steps or processes, a policy that does not fit the game, or a folder that holds another recording
+    ValueError : an unknown game, policy, version or protocol, no steps or processes, a policy that does not fit the game,
+        or a folder that holds another recording
     OSError : a ROM that is missing, a folder that cannot be written, or to which another process is recording
 
     Source: ST-DIM paper, section 5; the differences are in the table of nbs/02_data/00_atari.ipynb.
     """
     request = _request(game, steps, policy, seed, n_streams, version, protocol)
-    n_jobs, policy = _jobs(n_jobs, n_streams, steps), policy if callable(policy) else None
+    n_jobs, policy = _jobs(n_jobs, n_streams, steps), _player(policy, request['game'])
     if out is None:
         return _to_memory(request, policy, n_jobs, progress)
     out = Path(out)
@@ -512,63 +525,44 @@ def _request(game, steps, policy, seed, n_streams, version, protocol):
         )
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
-    if not callable(policy) and policy != 'random':
-        raise unknown('policy', policy, ['random', 'or a function of (frame, generator)'])
+    _player(policy, game)
     protocol = check_protocol(protocol)
-    if callable(policy):
-        _check_policy(policy, game)
-    digest = hashlib.md5(rom_path(game).read_bytes()).hexdigest()
-    name = policy_identity(policy) if callable(policy) else policy
-    return dict(
+    asked = dict(
         game=game,
         rom=rom_name(game),
-        rom_md5=digest,
+        rom_md5=hashlib.md5(rom_path(game).read_bytes()).hexdigest(),
         steps=int(steps),
-        policy=name,
+        policy=policy_identity(policy),
         seed=int(seed),
         version=version,
         frame_skip=4,
         n_streams=int(n_streams),
-    ) | ({} if protocol == 'fixed' else dict(protocol=protocol))
+    )
+    return asked | ({} if protocol == 'fixed' else dict(protocol=protocol))
 
 
-def _check_policy(policy, game):
-    "Refuse an agent that was made for something else, by what it says of itself"
-    names, n_actions, shape = action_names(game), getattr(policy, 'n_actions', None), getattr(policy, 'obs_shape', None)
-    trained = f" on {getattr(policy, 'game')}" if getattr(policy, 'game', None) else ''
+def _player(policy, game: str):
+    "The policy of a game, if it fits; None for 'random', whose chance is the game's own"
+    if isinstance(policy, str) and policy == 'random':
+        return None
+    names = action_names(game)
+    player = as_policy(policy, spaces.Discrete(len(names)))
+    n_actions, shape, trained = facts_of(player).values()
+    on = f' on {trained}' if trained else ''
     if n_actions is not None and n_actions != len(names):
         raise ValueError(
-            f"the policy was made for {n_actions} actions{trained}; {game} has {len(names)}: {', '.join(names)}. Use an agent of this game"
+            f"the policy was made for {n_actions} actions{on}; {game} has {len(names)}: {', '.join(names)}. "
+            "Use an agent of this game"
         )
     if shape is not None and tuple(n for n in shape if n != 1) != SCREEN:
         raise ValueError(
-            f"the policy reads frames of shape {tuple(shape)}{trained}, and a recording gives {SCREEN}; wrap what chooses actions in FrameStackPolicy(act, size=..., stack=...)"
+            f"the policy reads frames of shape {tuple(shape)}{on}, and a recording gives {SCREEN}; "
+            "wrap what chooses actions in FrameStackPolicy(act, size=..., stack=...)"
         )
+    return player
 
 
-def policy_identity(policy: Callable) -> str:
-    """Give name:hash of a policy, or name:identity if it has one. The hash leaves out file and line, which change with every start of a notebook."""
-    import cloudpickle
-
-    class Content(cloudpickle.Pickler):
-        dispatch_table = cloudpickle.Pickler.dispatch_table.new_child()
-        dispatch_table[CodeType] = lambda code, reduce=dispatch_table[CodeType]: reduce(
-            code.replace(co_filename='', co_firstlineno=1)
-        )
-
-    name, known = getattr(policy, '__qualname__', type(policy).__qualname__), getattr(policy, 'identity', None)
-    if known is None:
-        try:
-            Content(content := io.BytesIO()).dump(policy)
-            known = hashlib.sha256(content.getvalue()).hexdigest()[:16]
-        except Exception:
-            known = _NAMELESS  # whatever an object raises that does not pickle
-    return f'{name}:{known}'
-
-
-_NAMELESS = 'cannot be pickled'
-
-
+# %% ../../nbs/02_data/00_atari.ipynb #ca31fa89
 def _jobs(n_jobs, n_streams, steps):
     from joblib import cpu_count
 
@@ -596,12 +590,12 @@ def _factors(request):
     return [Factor(v, group=c) for v, c in zip(labels['variable'], labels['category'])]
 
 
-# %% ../../nbs/02_data/00_atari.ipynb #ca31fa89
+# %% ../../nbs/02_data/00_atari.ipynb #650b33a6
 def _check_folder(out, request):
     "Refuse a folder that holds something else; empty folders and dot files (a lock, half a file) are what a killed run leaves"
     if out.exists() and not out.is_dir():
         raise OSError(f"cannot record to {str(out)!r}: it is a file")
-    if request['policy'].endswith(_NAMELESS):
+    if not is_known(request['policy']):
         raise ValueError(
             f"the policy {request['policy']}, so it would not be known again; give it an attribute `identity`, a text"
         )
@@ -647,24 +641,23 @@ def _is_labelled(e, labels) -> bool:
 
 
 def _compare(there, request, out, keys):
-    there, request, keys = (
-        {'protocol': 'fixed'} | there,
-        {'protocol': 'fixed'} | request,
-        {*keys, 'protocol'},
-    )  # a note names the protocol only if it is another
-    differ = [k for k in request if k in keys and there.get(k) != request[k]]
+    usual = {'protocol': 'fixed'}  # a note names the protocol only if it is another
+    there, request = usual | there, usual | request
+    if str(there.get('policy')).startswith('_EpsilonGreedy:'):
+        there['policy'] = there['policy'][1:]  # as it was called before
+    differ = [k for k in request if k in {*keys, 'protocol'} and there.get(k) != request[k]]
     told = '; '.join(f"{k}={there.get(k)!r:.200}, not {request[k]!r}" for k in differ)
     if differ:
         raise ValueError(f"{str(out)!r} holds another recording ({told}); give another folder, or the same arguments")
 
 
 # %% ../../nbs/02_data/00_atari.ipynb #11ff16ed
-def epsilon_greedy(policy: Callable, epsilon: float = 0.2, n_actions: int | None = None) -> Callable:
+def epsilon_greedy(policy, epsilon: float = 0.2, n_actions: int | None = None) -> EpsilonGreedy:
     """Let a policy choose, but with probability `epsilon` take any of the actions, all alike.
 
     Parameters
     ----------
-    policy : (frame (210, 160), generator) -> action
+    policy : of frames (210, 160); whatever `srlviz.core.policies.as_policy` takes
     epsilon : in [0, 1]
     n_actions : of the game (`len(action_names(game))`); by default what the policy says in its attribute `n_actions`
 
@@ -673,26 +666,11 @@ def epsilon_greedy(policy: Callable, epsilon: float = 0.2, n_actions: int | None
     known = getattr(policy, 'n_actions', None)
     if None not in (known, n_actions) and known != n_actions:
         raise ValueError(f"the policy was made for {known} actions; got n_actions={n_actions}")
-    n_actions = known if n_actions is None else n_actions
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon must lie in [0, 1]; got {epsilon!r}")
-    if n_actions is None:
+    if known is None and n_actions is None:
         raise ValueError("this policy has no attribute n_actions; give n_actions=len(action_names(game))")
-    return _EpsilonGreedy(policy, epsilon, n_actions)
-
-
-class _EpsilonGreedy:
-    def __init__(self, policy, epsilon, n_actions):
-        self.policy, self.epsilon, self.n_actions = policy, epsilon, n_actions
-        for name in 'game', 'obs_shape':
-            setattr(self, name, getattr(policy, name, None))
-        self.identity = f"{epsilon} {known}" if (known := getattr(policy, 'identity', None)) else None
-
-    def new_episode(self):
-        getattr(self.policy, 'new_episode', lambda: None)()
-
-    def __call__(self, frame, rng):
-        return int(rng.integers(self.n_actions)) if rng.random() < self.epsilon else self.policy(frame, rng)
+    made = EpsilonGreedy(policy, epsilon, spaces.Discrete(n_actions or known))
+    made.n_actions = n_actions or known
+    return made
 
 
 # %% ../../nbs/02_data/00_atari.ipynb #4bde37c3
@@ -701,36 +679,36 @@ class FrameStackPolicy:
 
     Parameters
     ----------
-    act : (stack (stack, height, width) uint8, oldest first; generator) -> action. What is random in it comes from the generator
+    act : of (stack, height, width) uint8, oldest first; whatever `srlviz.core.policies.as_policy` takes, such as a model
+        of stable-baselines3, or a function of (stack, generator)
     size : height and width;  stack : frames, at the start of an episode all alike
-    n_actions : how many actions it knows;  identity : text that stands for it in the recording, such as the file of its weights (a hash of its pickle by default)
+    n_actions : how many actions it knows
+    identity : text that stands for it in the recording, such as the file of its weights (by default that of `act`)
 
     Frames are shrunk by averaging over areas, as OpenCV's INTER_AREA.
     """
 
     def __init__(
         self,
-        act: Callable,
+        act,
         size: tuple[int, int] = (84, 84),
         stack: int = 4,
         n_actions: int | None = None,
         identity: str | None = None,
     ):
-        self.act, self.size, self.stack, self.n_actions, self.identity = act, tuple(size), stack, n_actions, identity
+        self.act, self.size, self.stack, self.n_actions = as_policy(act), tuple(size), stack, n_actions
+        self.identity = f"{self.size} x {stack} {self.act.identity}" if identity is None else identity
         self._areas, self._frames = [_area_weights(SCREEN[0], size[0]), _area_weights(SCREEN[1], size[1]).T], None
 
-    def new_episode(self):
+    def reset(self, seed: int | None = None):
         self._frames = None
+        self.act.reset(seed)
 
-    def __getstate__(self):
-        return vars(self) | {'_frames': None}  # the same policy, whatever it has seen
-
-    def __call__(self, frame: np.ndarray, rng: np.random.Generator) -> int:
+    def __call__(self, frame: np.ndarray):
         small = np.rint(self._areas[0] @ frame.astype(np.float32) @ self._areas[1]).astype(np.uint8)
-        self._frames = (
-            np.stack([small] * self.stack) if self._frames is None else np.concatenate([self._frames[1:], small[None]])
-        )
-        return self.act(self._frames, rng)
+        before = [small] * (self.stack - 1) if self._frames is None else self._frames[1:]
+        self._frames = np.stack([*before, small])
+        return self.act(self._frames)
 
 
 def _area_weights(n: int, m: int) -> np.ndarray:
@@ -760,30 +738,23 @@ def game_returns(recording: Recording) -> pd.DataFrame:
     return table.assign(finished=table['game'] < table.groupby('stream')['game'].transform('max'))
 
 
-def play_games(
-    game: str, policy: str | Callable = 'random', games: int = 10, seed: int = 0, progress: bool = True
-) -> pd.DataFrame:
-    """Play whole games as `record_atari` plays its first stream, and keep what they earned: game, steps, reward (its sum, unclipped)."""
-    if not callable(policy) and policy != 'random':
-        raise unknown('policy', policy, ['random', 'or a function of (frame, generator)'])
+def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progress: bool = True) -> pd.DataFrame:
+    """Play whole games as `record_atari` plays its first stream, and keep what they earned.
+
+    Parameters
+    ----------
+    policy : as for `record_atari`
+
+    Returns
+    -------
+    DataFrame, one row a game: game, steps, reward (its sum, unclipped)
+    """
     if games < 1:
         raise ValueError(f"games must be a whole number of at least 1; got {games}")
-    if callable(policy):
-        _check_policy(policy, game_name(game))
-    raw, table = RawAtari(game), np.zeros((games + 1, 2))
-    rows = {
-        k: np.empty((MAX_FRAMES // 4 + 1, *shape), dtype) for k, (dtype, shape) in _ROWS.items()
-    }  # pages are taken when touched
+    raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _player(policy, game_name(game))
+    rows = _room(MAX_FRAMES // 4 + 1)  # pages are taken when touched
     with tqdm(total=games, unit='game', desc=game, disable=not progress) as bar:
-        for key, a, b, _ in play_stream(
-            raw,
-            policy if callable(policy) else _random(len(raw.actions)),
-            seed,
-            0,
-            games * MAX_FRAMES,
-            rows,
-            rewind=True,
-        ):
+        for key, a, b, _ in play_stream(raw, player, seed, 0, games * MAX_FRAMES, rows, rewind=True):
             table[now := _game_of(key)] += b - a, rows['reward'][a:b].sum()
             over = now == games - 1 and raw.over or now == games
             bar.update((games if over else now) - bar.n)

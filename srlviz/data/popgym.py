@@ -6,12 +6,13 @@
 __all__ = ['record_pomdp']
 
 # %% ../../nbs/02_data/01_popgym.ipynb #ba1de81e
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import gymnasium
 from tqdm.auto import tqdm
 
 from ..core.play import Recorder, episode_seed, gather_episodes, play_episode
+from ..core.policies import as_policy, policy_identity
 from ..core.recordings import Recording
 from ..envs.pomdp.base import make_task
 
@@ -20,7 +21,7 @@ from ..envs.pomdp.base import make_task
 def record_pomdp(
     task: str | gymnasium.Env,
     episodes: int = 10,
-    policy: str | Callable = 'random',
+    policy='random',
     seed: int = 0,
     *,
     frames: bool = False,
@@ -38,13 +39,17 @@ def record_pomdp(
     ----------
     task : such as 'RepeatPrevious-hard'; or an environment, any of Gymnasium's
     episodes : how many
-    policy : 'random', 'oracle' (the best that is known), or observation -> action, with `reset()` if it has a memory
+    policy : 'random', 'oracle' (the best that is known), or whatever else `srlviz.core.policies.as_policy` takes: an
+        agent, a function of the observation, a model of stable-baselines3
     seed : same arguments, same recording
-    frames, reveal : keep frames (drawn when read); show what is true beside what the agent sees. An encoder that is to be probed must not see that
-    flat : observations as in the paper, with the previous action and the mark of the first step; a policy of your own then gets these
+    frames, reveal : keep frames (drawn when read); show what is true beside what the agent sees. An encoder that is to
+        be probed must not see that
+    flat : observations as in the paper, with the previous action and the mark of the first step; a policy of your own
+        then gets these
     parameters, legacy : of the environment; see its docstring
     max_steps : cut episodes there; None plays them to the end
-    split : fractions of episodes, such as dict(fit=.7, valid=.1, test=.2); None leaves them undivided, for `Recording.with_split`
+    split : fractions of episodes, such as dict(fit=.7, valid=.1, test=.2); None leaves them undivided, for
+        `Recording.with_split`
 
     Returns
     -------
@@ -61,24 +66,14 @@ def record_pomdp(
             "parameters, legacy and flat belong to a task given by name; this one is an environment already"
         )
     env = task if isinstance(task, gymnasium.Env) else make_task(task, flat=flat, legacy=legacy, **parameters or {})
-    recorder = Recorder(env, frames=frames, reveal=reveal)
+    recorder, name, player = (
+        Recorder(env, frames=frames, reveal=reveal),
+        policy_identity(policy),
+        as_policy(policy, env),
+    )
     seeds = [episode_seed(seed, i) for i in range(episodes)]
-    played = [
-        play_episode(recorder, policy, seed=s, max_steps=max_steps)
-        for s in tqdm(
-            seeds,
-            desc=f'{policy if isinstance(policy, str) else "policy"} plays',
-            unit='episode',
-            delay=2,
-            disable=not progress,
-        )
-    ]
-    name = policy if isinstance(policy, str) else _identity(policy)
+    words = f'{policy if isinstance(policy, str) else "policy"} plays'
+    each = tqdm(seeds, desc=words, unit='episode', delay=2, disable=not progress)
+    played = [play_episode(recorder, player, seed=s, max_steps=max_steps) for s in each]
     recording = gather_episodes(env, played, policy=name, seeds=seeds, seed=int(seed), max_steps=max_steps)
     return recording.with_split(seed, **split) if split else recording
-
-
-def _identity(policy: Callable) -> str:
-    from srlviz.data.atari import policy_identity
-
-    return policy_identity(policy)

@@ -51,9 +51,10 @@ class ScreenCNN(FrameCNN):
 
 # %% ../../nbs/09_studies/03_agents.ipynb #bb1ab39b
 class AtariAgent:
-    """An agent of one game, trained or loaded: `policy()` plays, `save(path)` keeps it for `load_agent` and for the encoder `PPOFeatures`.
+    """An agent of one game, trained or loaded: `policy()` plays, `save(path)` keeps it for `load_agent` and `PPOFeatures`.
 
-    about : game, n_actions, size, n_codes, shrink, steps, seed, ppo (arguments), games and mean_return (of the last 100; None before the first) in training and, once measured, `played`
+    about : game, n_actions, size, n_codes, shrink, steps, seed, ppo (arguments), games and mean_return (of the last 100;
+        None before the first) in training and, once measured, `played`
     """
 
     def __init__(self, network: ActorCritic, about: dict, history: pd.DataFrame | None = None):
@@ -63,30 +64,26 @@ class AtariAgent:
         return f"AtariAgent({', '.join(f'{k}={v!r}' for k, v in self.about.items() if not isinstance(v, dict))})"
 
     def policy(self, greedy: bool = False) -> NetworkPolicy:
-        """Give its policy, for `record_atari`, `epsilon_greedy` and `play_games`: (frame (210, 160), generator) -> action, in float32 on the CPU."""
-        policy = NetworkPolicy(
-            self.network,
-            self.about['n_actions'],
-            greedy,
-            self.about['game'],
-            game=self.about['game'],
-            obs_shape=tuple(self.about['size']),
-        )
+        """Give its policy, of frames (210, 160), for `record_atari`, `epsilon_greedy` and `play_games`; its `encode` gives
+        what its base makes of recorded frames. In float32 on the CPU."""
+        game, n_actions, shape = self.about['game'], self.about['n_actions'], tuple(self.about['size'])
+        policy = NetworkPolicy(self.network, n_actions, greedy, game, game=game, obs_shape=shape)
         policy.network.base.bfloat16 = False
         return policy
 
     def measure(self, games: int = 10, seed: int = 0, progress: bool = True) -> pd.DataFrame:
-        """Play whole games against the random policy's; give one row for each of the two, and keep the agent's in `about['played']`: games, mean_return, std (over games), least, most."""
+        """Play whole games against the random policy's.
+
+        Returns
+        -------
+        DataFrame, a row for the agent and one for chance: games, mean_return, std (over games), least, most; it is kept in
+        `about['played']`
+        """
 
         def row(policy):
             r = play_games(self.about['game'], policy, games, seed, progress)['reward']
-            return dict(
-                games=games,
-                mean_return=float(r.mean()),
-                std=float(r.std(ddof=0)),
-                least=float(r.min()),
-                most=float(r.max()),
-            )
+            told = dict(mean_return=r.mean(), std=r.std(ddof=0), least=r.min(), most=r.max())
+            return dict(games=games) | {k: float(v) for k, v in told.items()}
 
         table = pd.DataFrame({'agent': row(self.policy()), 'random': row('random')}).T
         self.about['played'] = {k: table.loc[k].to_dict() for k in table.index}
@@ -94,13 +91,8 @@ class AtariAgent:
 
     def save(self, path: str | Path) -> None:
         """Write weights (float16) and `about` to a file."""
-        save_weights(
-            path,
-            dict(
-                about=self.about, network={k: v.half().cpu().contiguous() for k, v in self.network.state_dict().items()}
-            ),
-            AGENT_FILE,
-        )
+        weights = {k: v.half().cpu().contiguous() for k, v in self.network.state_dict().items()}
+        save_weights(path, dict(about=self.about, network=weights), AGENT_FILE)
 
 
 # %% ../../nbs/09_studies/03_agents.ipynb #f7d87d26
@@ -147,9 +139,11 @@ def train_agent(
     steps : to learn from, of 4 emulator frames each; about 300 a second on one core with shrink=2
     out : folder for `agent.pt`, `history.csv` and the checkpoint, from which a run that was killed goes on; a finished one is loaded
     seed : of weights, games, actions and batches
-    shrink : average squares of so many pixels a side first; 1 is the paper's network, at some five times the work;  n_codes : features of the base
+    shrink : average squares of so many pixels a side first; 1 is the paper's network, at some five times the work
+    n_codes : features of the base
     ppo : other arguments of `PPOConfig`, such as dict(num_envs=16, ent_coef=.02); the defaults are `ATARI_PPO`
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
 
     Raises
     ------
@@ -158,11 +152,10 @@ def train_agent(
     game, device = game_name(game), pick_device(device)
     if precision not in ('auto', 'float32', 'bfloat16'):
         raise ValueError(f"precision is 'auto', 'float32' or 'bfloat16'; got {precision!r}")
+    known = [f for f in PPOConfig.__dataclass_fields__ if f not in ('total_steps', 'seed')]
     for name in ppo or {}:
-        if name not in PPOConfig.__dataclass_fields__ or name in ('total_steps', 'seed'):
-            raise unknown(
-                'argument of PPO', name, [f for f in PPOConfig.__dataclass_fields__ if f not in ('total_steps', 'seed')]
-            )
+        if name not in known:
+            raise unknown('argument of PPO', name, known)
     config = PPOConfig(total_steps=steps, seed=seed, **(ATARI_PPO | dict(ppo or {})))
     half = precision == 'bfloat16' or precision == 'auto' and native_bfloat16(device)
     about = dict(game=game, n_actions=len(action_names(game)), size=list(SCREEN), n_codes=n_codes, shrink=shrink)
@@ -187,9 +180,8 @@ def train_agent(
         games=(games := int(history['games'].iloc[-1])),
         mean_return=float(history['mean_return'].iloc[-1]) if games else None,
     )
-    agent = AtariAgent(
-        learner.network.cpu().half().float(), about, history
-    )  # what a file holds of it, so that it plays the same when it is loaded
+    held = learner.network.cpu().half().float()  # what a file holds of it, so that it plays the same when it is loaded
+    agent = AtariAgent(held, about, history)
     if out:
         _keep(agent, out)
     return agent

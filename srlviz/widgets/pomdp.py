@@ -41,12 +41,12 @@ from srlviz.core.play import (
     can_undo,
     episode_seed,
     factor_list,
-    find_policy,
     gather_episodes,
     play_episode,
     stack_records,
 )
 from ..core.names import unknown
+from ..core.policies import as_policy, policy_identity
 from ..core.recordings import Episode, Recording
 from ..figures.frames import frame_png, plot_frame
 from ..figures.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout
@@ -252,7 +252,8 @@ class PlayWidget(StaticForm, W.VBox):
     reveal : show what is true beside what the agent sees
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: task, seed, reveal. `act(action)`, `undo()`, `new_game(seed)` do what the keys and buttons do; `recording()` is what was played.
+    Traits: task, seed, reveal. `act(action)`, `undo()`, `new_game(seed)` do what the keys and buttons do; `lend(policy)`
+    lets a policy play on; `recording()` is what was played.
     """
 
     task, seed, reveal = traitlets.Unicode(''), traitlets.Int(0, min=0), traitlets.Bool(False)
@@ -370,7 +371,7 @@ class PlayWidget(StaticForm, W.VBox):
         self._quiet, self.seed = True, self.seed if seed is None else seed
         self._quiet = False
         self.recorder.begin(self.seed)
-        self._looked, self.board.game = self.reveal, self.board.game + 1
+        self._looked, self._helped, self.board.game = self.reveal, [], self.board.game + 1
         self._draw()
 
     def act(self, action):
@@ -389,6 +390,23 @@ class PlayWidget(StaticForm, W.VBox):
         if self.recorder.can_undo and self.recorder.undo():
             self._draw()
 
+    def lend(self, policy, steps: int | None = None):
+        """Let a policy play on, `steps` or to the end. It is shown what was seen so far, in case it has a memory.
+
+        Parameters
+        ----------
+        policy : whatever `srlviz.core.policies.as_policy` takes
+        """
+        player = as_policy(policy, self.env)
+        player.reset(self.recorder.seed)
+        for row in self.recorder.last(self.recorder.steps):
+            player(row['obs'])
+        self._helped.append(policy_identity(policy))
+        left = steps
+        while not self.recorder.ended and left != 0:
+            self.act(player(self.recorder.obs))
+            left = None if left is None else left - 1
+
     @traitlets.observe('seed')
     def _on_seed(self, _):
         None if self._quiet else self.new_game(self.seed)
@@ -406,22 +424,20 @@ class PlayWidget(StaticForm, W.VBox):
             self.games.setdefault(task_of(self.env.unwrapped), []).append(self._played())
 
     def _played(self) -> tuple[Episode, dict]:
-        return self.recorder.episode(), dict(seed=self.recorder.seed, undone=self.recorder.undone, looked=self._looked)
+        told = dict(seed=self.recorder.seed, undone=self.recorder.undone, looked=self._looked, helped=self._helped)
+        return self.recorder.episode(), told
 
     def recording(self) -> Recording:
-        """All games of this task so far, the present one included; `meta` tells for each the seed, how many steps were taken back, and whether the hidden state was looked at."""
+        """All games of this task so far, the present one included; `meta` tells for each the seed, how many steps were
+        taken back, whether the hidden state was looked at, and, where any did, which policies played on."""
         games = [*self.games.get(self.task, []), *([self._played()] if self.recorder.steps else [])]
         if not games:
             raise ValueError(f"nothing was played of {self.task} yet")
         episodes, notes = zip(*games)
-        return gather_episodes(
-            self.env,
-            episodes,
-            policy='person',
-            seeds=[n['seed'] for n in notes],
-            undone=[n['undone'] for n in notes],
-            looked=[n['looked'] for n in notes],
-        )
+        told = {f'{k}s' if k == 'seed' else k: [n[k] for n in notes] for k in ('seed', 'undone', 'looked', 'helped')}
+        if not any(told['helped']):
+            told.pop('helped')
+        return gather_episodes(self.env, episodes, policy='person', **told)
 
     # drawing
     def _picture(self) -> tuple[np.ndarray, list]:
@@ -555,14 +571,17 @@ class EnvironmentExplorer(StaticForm, W.VBox):
     Parameters
     ----------
     task : such as 'MineSweeper-easy'
-    policies : policies of your own, name -> (observation -> action), with `reset()` if they have a memory; beside 'random' and, where the task has one, 'oracle'
+    policies : policies of your own by name, each whatever `srlviz.core.policies.as_policy` takes: an agent, a function of
+        the observation, a model of stable-baselines3; beside 'random' and, where the task has one, 'oracle'
     policy, seed, episode, t : where to begin
     reveal : show what is hidden
-    episodes : how many are played for each choice; episode i has the seed of episode i of `srlviz.data.popgym.record_pomdp(task, policy=..., seed=seed)`
+    episodes : how many are played for each choice; episode i has the seed of episode i of
+        `srlviz.data.popgym.record_pomdp(task, policy=..., seed=seed)`
     flat : your own policies see what those of the paper saw
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: task, policy, seed, episode, t, reveal, factor (a factor or group that the hidden state is reduced to, '' for all). t runs from 0 to the number of steps, which is the moment after the last action.
+    Traits: task, policy, seed, episode, t, reveal, factor (a factor or group that the hidden state is reduced to, '' for
+    all). t runs from 0 to the number of steps, which is the moment after the last action.
     """
 
     task, policy, factor = traitlets.Unicode(''), traitlets.Unicode('random'), traitlets.Unicode('')
@@ -571,7 +590,7 @@ class EnvironmentExplorer(StaticForm, W.VBox):
     def __init__(
         self,
         task: str = 'RepeatPrevious-easy',
-        policies: Mapping[str, Callable] | None = None,
+        policies: Mapping[str, object] | None = None,
         *,
         policy: str = 'random',
         seed: int = 0,
@@ -742,9 +761,9 @@ class EnvironmentExplorer(StaticForm, W.VBox):
     def _play(self) -> list[Rollout]:
         "The episodes of the present choice."
         recorder, found = Recorder(self.env, frames=True), []
+        policy = as_policy(self.policies.get(self.policy, self.policy), self.env)
         for i in range(self.n):
             seed = episode_seed(self.seed, i)
-            policy = self.policies.get(self.policy) or find_policy(self.env, self.policy, seed)
             found.append(Rollout(play_episode(recorder, policy, seed=seed), recorder.instant()))
         return found
 

@@ -716,7 +716,7 @@ def read_agents(place):
 
     about, state = read_agent(place / 'agent.pt')
     whole_ = load_agent(place / 'agent.pt')
-    action = whole_.policy()(np.zeros((210, 160), np.uint8), np.random.default_rng(0))
+    action = whole_.policy()(np.zeros((210, 160), np.uint8))
     return (
         _flat(about, 'about')
         | _flat(dict(state), 'weights')

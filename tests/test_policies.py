@@ -1,0 +1,246 @@
+"""One protocol: whoever plays, plays in every recorder and every explorer, and is told from others."""
+
+import os, subprocess, sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import SyncVectorEnv
+
+from srlviz.agents.ppo import ActorCritic, NetworkPolicy
+from srlviz.core.checks.policy import check_policy
+from srlviz.core.play import Recorder, episode_seed, play_episode
+from srlviz.core.policies import EpsilonGreedy, as_policy, batched, policy_identity
+from srlviz.core.protocols import POLICY_RULES
+from srlviz.core.training import seeded
+from srlviz.data.atari import FrameStackPolicy, epsilon_greedy, play_games, record_atari
+from srlviz.data.popgym import record_pomdp
+from srlviz.envs.pomdp.base import make_task
+from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
+
+TASK = 'PositionOnlyCartPole-easy'  # two numbers in, two actions: a small network plays it
+QUIET = dict(progress=False)
+
+
+def agent(**how):
+    "An agent of the task"
+    with seeded(0):
+        return NetworkPolicy(ActorCritic(torch.nn.Linear(2, 8), 8, 2), 2, **how)
+
+
+class LikeStableBaselines:
+    "A model with the method of stable-baselines3, whose chance is torch's global generator"
+
+    policy = torch.nn.Linear(1, 1)
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False):
+        return np.array(0 if deterministic else int(torch.rand(1) < 0.5)), None
+
+
+class CleanRLAgent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor = torch.nn.Linear(2, 2)
+
+    def get_action_and_value(self, x, action=None):
+        p = torch.distributions.Categorical(logits=self.actor(x))
+        action = p.sample() if action is None else action
+        return action, p.log_prob(action), p.entropy(), x.sum(-1)
+
+
+def to_the_right(obs):
+    return 1
+
+
+def tossed(obs, rng):
+    return int(rng.integers(2))
+
+
+PLAYERS = {
+    'agent': agent,
+    'greedy agent': lambda: agent(greedy=True),
+    'oracle': lambda: 'oracle',
+    'random': lambda: 'random',
+    'now and then at random': lambda: EpsilonGreedy(agent(), 0.3),
+    'stable-baselines3': LikeStableBaselines,
+    'CleanRL': CleanRLAgent,
+    'module': lambda: torch.nn.Linear(2, 2),
+    'function': lambda: to_the_right,
+    'function with chance': lambda: tossed,
+    'name': lambda: f'{__name__}:to_the_right',
+}
+players = pytest.mark.parametrize('make', PLAYERS.values(), ids=PLAYERS)
+
+
+@pytest.fixture(autouse=True)
+def same_weights():
+    torch.manual_seed(0)
+
+
+def same(a, b):
+    return all(
+        x.actions.tolist() == y.actions.tolist() and x.rewards.tolist() == y.rewards.tolist() for x, y in zip(a, b)
+    )
+
+
+@players
+def test_records(make):
+    "In record_pomdp, play_episode and a Recorder; the same seed, the same episodes"
+    player = make()
+    rec = record_pomdp(TASK, 3, player, seed=4, max_steps=30, **QUIET)
+    assert same(rec, record_pomdp(TASK, 3, player, seed=4, max_steps=30, **QUIET))
+    env = make_task(TASK)
+    alone = play_episode(Recorder(env), player, seed=episode_seed(4, 2), max_steps=30)
+    assert same([rec[2]], [alone])
+    assert rec.meta['policy'] == policy_identity(player)
+
+
+@players
+def test_explores(make):
+    "In EnvironmentExplorer, which plays what record_pomdp records, and in a game that a person has begun"
+    player = make()
+    mine = player if isinstance(player, str) and ':' not in player else 'mine'
+    given = {} if mine == player else {'mine': player}
+    explorer = EnvironmentExplorer(TASK, given, policy=mine, episodes=2, seed=1, interactive=True)
+    assert same(explorer.recording(), record_pomdp(TASK, 2, player, seed=1, **QUIET))
+    game = PlayWidget(TASK, seed=2, interactive=True)
+    game.act(0)
+    game.lend(player, steps=2)
+    assert game.recorder.steps == 3 and game.recording().meta['helped'] == [[policy_identity(player)]]
+
+
+def test_agents_play_flat_tasks():
+    "What the agents of the paper saw, in the recorder and in the explorer"
+    with seeded(0):
+        flat = NetworkPolicy(ActorCritic(torch.nn.Linear(10, 8), 8, 4), 4)
+    rec = record_pomdp('RepeatPrevious-easy', 2, flat, seed=1, flat=True, **QUIET)
+    explorer = EnvironmentExplorer(
+        'RepeatPrevious-easy', {'mine': flat}, policy='mine', episodes=2, seed=1, flat=True, interactive=True
+    )
+    assert same(explorer.recording(), rec) and [c.shape for c in flat.encode(rec)] == [(51, 8)] * 2
+
+
+class Screens(torch.nn.Module):
+    "Scores of three actions, from the brightness of three stripes"
+
+    def forward(self, x):
+        return x.float().reshape(len(x), 3, -1).mean(-1) / 10
+
+
+class Brightest:
+    identity = 'the brightest stripe'
+
+    def reset(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, frame):
+        return int(frame.reshape(3, -1).sum(1).argmax()) if self.rng.random() < 0.9 else 0
+
+
+ATARI = {
+    'agent': lambda: NetworkPolicy(Net(), 3),
+    'random': lambda: 'random',
+    'now and then at random': lambda: epsilon_greedy(NetworkPolicy(Net(), 3)),
+    'module': Screens,
+    'protocol': Brightest,
+    'stack': lambda: FrameStackPolicy(LikeStableBaselines(), n_actions=3),
+    'function with chance': lambda: tossed,
+}
+
+
+class Net(Screens):
+    def forward(self, x):
+        return super().forward(x), torch.zeros(len(x))
+
+
+@pytest.mark.parametrize('make', ATARI.values(), ids=ATARI)
+def test_records_atari(make, tmp_path):
+    "In record_atari, in memory and in a folder, and in play_games"
+    rec = record_atari('freeway', 120, make(), n_streams=2, n_jobs=1, **QUIET)
+    kept = record_atari('freeway', 120, make(), n_streams=2, n_jobs=1, out=tmp_path / 'r', **QUIET)
+    assert same(rec, kept) and rec.meta['policy'] == kept.meta['policy'] == policy_identity(make())
+    with pytest.raises(ValueError, match='holds another recording .*policy='):
+        record_atari('freeway', 120, lambda frame: 1, n_streams=2, n_jobs=1, out=tmp_path / 'r', **QUIET)
+
+
+def test_lives_are_episodes():
+    "A policy is reset at the start of each life, with another seed; an interrupted game goes on with the same ones"
+
+    class Lives(Brightest):
+        seeds = []
+
+        def reset(self, seed):
+            super().reset(seed)
+            self.seeds.append(seed)
+
+    rec = record_atari('breakout', 500, Lives(), n_streams=1, n_jobs=1, **QUIET)
+    assert len(Lives.seeds) == len(set(Lives.seeds)) == len(rec) > 5
+    assert play_games('breakout', Brightest(), games=1, **QUIET)['steps'][0] > 20
+
+
+@pytest.mark.parametrize('name', ['agent', 'greedy agent', 'now and then at random', 'stable-baselines3', 'CleanRL'])
+def test_protocol(name):
+    def make(env):
+        torch.manual_seed(0)
+        return as_policy(PLAYERS[name](), env)
+
+    check_policy(make, lambda: make_task(TASK))
+
+
+def test_oracle_keeps_the_protocol():
+    for task in ('Battleship-easy', 'RepeatPrevious-easy'):
+        check_policy(lambda env: as_policy('oracle', env), lambda: make_task(task))
+        check_policy(lambda env: EpsilonGreedy('oracle', 0.3, env), lambda: make_task(task))
+
+
+def test_rows_of_a_vector_environment():
+    "Eight poles at once are eight poles one by one, whoever balances them"
+    for policy in (agent(), EpsilonGreedy(agent(), 0.5), as_policy(tossed)):
+        envs = SyncVectorEnv([lambda: make_task(TASK)] * 8)
+        rows, obs = batched(policy, 8), envs.reset(seed=100)[0]
+        rows.reset(range(100, 108))
+        for t in range(8):
+            actions = rows(obs)
+            obs, *_ = envs.step(actions)
+            alone = [play_episode(make_task(TASK), policy, seed=100 + i, max_steps=t + 1).actions[t] for i in range(8)]
+            assert actions.tolist() == alone
+
+
+def test_nobodys_chance_is_touched():
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    for model in (LikeStableBaselines(), CleanRLAgent()):
+        torch.set_rng_state(before[0])  # making a network draws
+        record_pomdp(TASK, 2, model, **QUIET)
+    assert torch.equal(torch.get_rng_state(), before[0]) and np.random.get_state()[1].tolist() == before[1]
+
+
+def test_what_is_no_policy():
+    for wrong, says in ((7, r'got 7 \(int\)'), ('agnet', "unknown policy 'agnet'"), (lambda: 0, 'takes no arguments')):
+        with pytest.raises(ValueError, match=says):
+            record_pomdp(TASK, 1, wrong, **QUIET)
+        with pytest.raises(ValueError, match=says):
+            record_atari('pong', 8, wrong, **QUIET)
+        with pytest.raises(ValueError, match=says):
+            EnvironmentExplorer(TASK, {'mine': wrong}, policy='mine', interactive=True)
+
+
+def test_one_file_adds_a_policy(tmp_path):
+    "A class in a file of one's own plays by its name, in a recorder and an explorer, in another process"
+    (tmp_path / 'lefty.py').write_text('def left(obs):\n    return 0\n')
+    run = '''
+from srlviz.data.popgym import record_pomdp
+from srlviz.widgets.pomdp import EnvironmentExplorer
+rec = record_pomdp('PositionOnlyCartPole-easy', 1, 'lefty:left', progress=False)
+seen = EnvironmentExplorer('PositionOnlyCartPole-easy', {'left': 'lefty:left'}, policy='left', interactive=True)
+assert set(rec[0].actions) == {0} == set(seen.rollout.episode.actions) and rec.meta['policy'].startswith('left:')
+'''
+    path = {'PYTHONPATH': f'{Path(__file__).parents[1]}:{tmp_path}'}
+    subprocess.run([sys.executable, '-c', run], check=True, env=os.environ | path)
+
+
+def test_rules_are_offered():
+    assert {'members', 'seed', 'fresh', 'batched'} < POLICY_RULES.keys()
+    with pytest.raises(AssertionError, match='there is reset'):
+        check_policy(lambda env: to_the_right, lambda: gymnasium.make('CartPole-v1'))
