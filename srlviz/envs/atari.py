@@ -158,7 +158,8 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
         object : what x and y belong to, such as 'ball';  axis : 'x', 'y' or '';
         scale, offset : pixel = scale * byte + offset, NaN where not measured;
         cross : the pixel on the other axis of an object that never leaves it, else NaN;
-        low, high : the bytes between which the mapping holds; others mean that the object is not on the screen, or were never seen
+        low, high : the bytes between which the mapping holds; others mean that the object is not on the screen, or were
+            never seen
 
     Raises
     ------
@@ -335,7 +336,8 @@ class RawAtari:
     frame_skip : emulator frames per step; the picture is the maximum over the last two
 
     `reset(noops)` and `step(action)` move the game, `observe(frame, ram)` fills buffers of shape (210, 160) and (128,).
-    Actions are positions in `actions`, the names of the game's minimal set. Nothing is random: the action is never repeated by chance.
+    Actions are positions in `actions`, the names of the game's minimal set. Nothing is random: the action is never
+    repeated by chance.
     """
 
     def __init__(self, game: str, frame_skip: int = 4):
@@ -411,7 +413,8 @@ def pixel_marks(pixels: pd.DataFrame | list[dict], factors: Mapping[str, float])
 
     Returns
     -------
-    DataFrame with name, x, y: one row an object; NaN on an axis that is unknown. Objects of which nothing is known are left out,
+    DataFrame with name, x, y: one row an object; NaN on an axis that is unknown. Objects of which nothing is known are
+    left out,
     and so are those with a byte outside its range: they are not on the screen.
     """
     marks, hidden = {}, set()

@@ -113,7 +113,10 @@ class RAMLab:
         return picture
 
     def _draw(self, frames: Sequence[int], write: tuple[int, int] | None = None, rgb: bool = True) -> np.ndarray:
-        "Pictures at some emulator frames after a byte was written: (len(frames), 210, 160, 3), or numbers of colours (len(frames), 210, 160)"
+        """Pictures at some emulator frames after a byte was written.
+
+        (len(frames), 210, 160, 3), or numbers of colours (len(frames), 210, 160)
+        """
         ale, at = self._raw.ale, []
         if write:
             ale.setRAM(*write)
@@ -132,7 +135,9 @@ class RAMLab:
             return self._draw([_between('frames', frames, 1, 1000, 'emulator frames')])[0]
 
     def poke(self, address: int, value: int, frames: int = 1) -> np.ndarray:
-        """Draw the picture `frames` emulator frames after a byte was set: (210, 160, 3) uint8. The moment stays as it was.
+        """Draw the picture `frames` emulator frames after a byte was set: (210, 160, 3) uint8.
+
+        The moment stays as it was.
 
         Raises
         ------
@@ -163,7 +168,8 @@ class RAMLab:
         Returns
         -------
         DataFrame, one row for each of the 128 bytes
-            address, variable ('' if unlabelled), n_pixels that change, x0, y0, x1, y1 : their box, ends excluded (-1 if nothing changes);
+            address, variable ('' if unlabelled), n_pixels that change, x0, y0, x1, y1 : their box, ends excluded (-1 if
+            nothing changes);
             dx, dy : how far the sprite went, in pixels; NaN if no single sprite was seen before and after
         """
         delta, frames = (
@@ -210,7 +216,8 @@ def _box(mask):
 def _shift(before, after, others):
     """dx, dy between two pictures of one sprite: the pixels of each that most other values of the byte do not show
 
-    A difference of boxes; NaN where the two boxes are not of one size (the sprite is cut off, hidden, or is not the only thing that changed)
+    A difference of boxes; NaN where the two boxes are not of one size (the sprite is cut off, hidden, or is not the
+    only thing that changed)
     """
     pictures = np.stack([before, after, *others])  # (n, 210, 160)
     rows, columns = [slice(v.min(), v.max() + 1) for v in np.nonzero((pictures != pictures[0]).any(0))]
@@ -231,13 +238,16 @@ def predict_region(recording: Recording, box: Sequence[int], *, seed: int = 0) -
 
     Parameters
     ----------
-    recording : of a game, with obs 'frame' (T, H, W, C) and 'ram' (T, 128); of a long one, pieces of 6,000 steps in all are used
+    recording : of a game, with obs 'frame' (T, H, W, C) and 'ram' (T, 128); of a long one, pieces of 6,000 steps in all
+        are used
     box : x0, y0, x1, y1 in pixels, ends excluded
 
     Returns
     -------
-    DataFrame with address, variable ('' if unlabelled) and r2, best first: the share of the region's variance that the mean picture
-    of each value of the byte explains on steps that the means were not taken from; 0 for a constant byte, below 0 where it misleads.
+    DataFrame with address, variable ('' if unlabelled) and r2, best first: the share of the region's variance that the
+    mean picture
+    of each value of the byte explains on steps that the means were not taken from; 0 for a constant byte, below 0 where
+    it misleads.
     A large region is averaged down to 20 x 20 cells.
     """
     x, ram, half = _region(recording, box, np.random.default_rng(seed))

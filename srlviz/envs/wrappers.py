@@ -126,7 +126,10 @@ class VectorFace(VectorWrapper):
 
 # %% ../../nbs/01_envs/02_wrappers.ipynb #7f0861c2
 class AnyWrapper:
-    "A wrapper for `gymnasium.Env` and `gymnasium.vector.VectorEnv`: calling a subclass makes its `Single` or its `Vector`, as the environment is."
+    """A wrapper for `gymnasium.Env` and `gymnasium.vector.VectorEnv`.
+
+    Calling a subclass makes its `Single` or its `Vector`, as the environment is.
+    """
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -234,7 +237,8 @@ class PreviousAction(AnyWrapper):
     Parameters
     ----------
     env : any environment, single or vector
-    null_action : stands beside the first observation of an episode; the default is 0 where that is an action, else the lowest
+    null_action : stands beside the first observation of an episode; the default is 0 where that is an action, else the
+        lowest
 
     Raises
     ------
@@ -268,7 +272,8 @@ class PreviousAction(AnyWrapper):
 class Antialias(AnyWrapper):
     """Put a flag beside the observation: 1 if an episode begins with it, else 0.
 
-    With `PreviousAction` the null action of the first step cannot be told from the same action taken; with this flag it can.
+    With `PreviousAction` the null action of the first step cannot be told from the same action taken; with this flag it
+    can.
 
     Parameters
     ----------
@@ -294,7 +299,10 @@ def _nothing(env):
 
 
 def state_space_of(env) -> spaces.Space:
-    "The space of the hidden state of an environment; of one of them, if it is a vector environment. A ValueError if there is none."
+    """The space of the hidden state of an environment; of one of them, if it is a vector environment.
+
+    A ValueError if there is none.
+    """
     base = env.unwrapped
     if isinstance(env, gymnasium.Env):
         if env.has_wrapper_attr('state_space') and env.has_wrapper_attr('get_state'):
@@ -335,7 +343,8 @@ class Markovian(AnyWrapper):
 
     Raises
     ------
-    ValueError : an observability that is not known; an environment without a hidden state; a vector environment other than of srlviz that restarts in the same step
+    ValueError : an observability that is not known; an environment without a hidden state; a vector environment other
+        than of srlviz that restarts in the same step
     """
 
     def __init__(self, env, observability: str = 'full'):
@@ -404,7 +413,10 @@ def _sizes(space) -> np.ndarray:
 
 
 def unflat(space: spaces.Space, x: np.ndarray):
-    "The action that a vector means, or (N, k) vectors: among the columns of a code the largest one counts, so that a vector need not be one-hot."
+    """The action that a vector means, or (N, k) vectors.
+
+    Among the columns of a code the largest one counts, so that a vector need not be one-hot.
+    """
     lead, n = x.shape[:-1], 0
     if isinstance(space, (spaces.Tuple, spaces.Dict)):
         found = []

@@ -30,7 +30,8 @@ import math
 import numpy as np
 from gymnasium import spaces
 
-from .base import POMDP, random_float, random_int, whole
+from ..kernels import random_float, random_int
+from .base import POMDP, FactorNote, named, whole
 
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
@@ -72,13 +73,16 @@ def pulled(e, arm: int) -> bool:
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #e2d9be62
 class MultiarmedBandit(POMDP):
-    """Choose among arms that pay out with different chances, find out which pays best, and go on with it. The chances are new in every episode.
+    """Choose among arms that pay out with different chances, find out which pays best, and go on with it.
+
+    The chances are new in every episode.
 
     Action space: Discrete(arms), the arm to pull.
 
     Observation: Discrete(2), whether the arm just pulled paid out; 0 at the start. Which arm it was is not said.
 
-    Hidden state (`factors`): odds (arms,), the chance of each arm; best, the arm with the highest; pulls and wins (arms,), how often each was pulled and paid out so far:
+    Hidden state (`factors`): odds (arms,), the chance of each arm; best, the arm with the highest; pulls and wins
+    (arms,), how often each was pulled and paid out so far:
     what a perfect memory would hold.
 
     Reward: 1/length if the arm pays out, -1/length if not.
@@ -123,7 +127,10 @@ class MultiarmedBandit(POMDP):
         return R['odds'].copy()
 
     def script(self):
-        "Privileged: it looks at the record and pulls the best arm. Mean return 2n/(n+1) - 1 for n arms, .82, .90, .94 (easy, medium, hard)."
+        """Privileged: it looks at the record and pulls the best arm.
+
+        Mean return 2n/(n+1) - 1 for n arms, .82, .90, .94 (easy, medium, hard).
+        """
         while True:
             yield int(self.record['odds'][0].argmax())
 
@@ -263,15 +270,19 @@ def draw_choice(panel, e, size: int, verb: str):
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #97da5436
 class Battleship(POMDP):
-    """Sink ships that lie hidden on a board by shooting at its tiles, one a step. The answer is hit or miss, without saying where: the agent has to remember what it shot at.
+    """Sink ships that lie hidden on a board by shooting at its tiles, one a step.
+
+    The answer is hit or miss, without saying where: the agent has to remember what it shot at.
 
     Action space: MultiDiscrete([size, size]), row and column of the shot.
 
     Observation: Discrete(2), 1 if the last shot was a hit; 0 at the start, and for a tile that was shot at before.
 
-    Hidden state (`factors`): ships and shots (size*size,), row by row, whether a ship lies on a tile and whether it was shot at; left, tiles of ships not yet hit.
+    Hidden state (`factors`): ships and shots (size*size,), row by row, whether a ship lies on a tile and whether it was
+    shot at; left, tiles of ships not yet hit.
 
-    Reward: 1/12 for a hit (12 tiles of ships), -1/(size^2 - 12) for water and for a tile shot at before. All tiles in any order earn 0, all ships at once 1,
+    Reward: 1/12 for a hit (12 tiles of ships), -1/(size^2 - 12) for water and for a tile shot at before. All tiles in
+    any order earn 0, all ships at once 1,
     and nothing but misses -size^2/(size^2 - 12): -1.23, -1.14, -1.09 (easy, medium, hard).
 
     Start: ships one after another, each in any free place, along a row or a column; they may touch.
@@ -280,7 +291,8 @@ class Battleship(POMDP):
 
     Parameters: size, 8, 10, 12 (easy, medium, hard); ships, their lengths, 2, 3, 3, 4.
 
-    Differs: the paper speaks of no reward for water; its code punishes water and repeated shots alike, and so a return may be below -1.
+    Differs: the paper speaks of no reward for water; its code punishes water and repeated shots alike, and so a return
+    may be below -1.
     """
 
     difficulties = {d: dict(size=n, ships=(2, 3, 3, 4)) for d, n in dict(easy=8, medium=10, hard=12).items()}
@@ -314,7 +326,10 @@ class Battleship(POMDP):
         return R['ships'].copy(), R['shots'].copy(), R['obs'][:, 0].astype(np.int64)
 
     def script(self):
-        "From hits and misses: it shoots where most places of ships meet. Mean returns .56, .59, .62 (easy, medium, hard); never to shoot twice at a tile, at random, earns .08."
+        """From hits and misses: it shoots where most places of ships meet.
+
+        Mean returns .56, .59, .62 (easy, medium, hard); never to shoot twice at a tile, at random, earns .08.
+        """
         return battleship_script(**self.parameters)
 
     def text_seen(self, e):
@@ -386,7 +401,10 @@ def near_tiles(size: int) -> np.ndarray:
 
 
 def mine_chances(shut: np.ndarray, sums: list, sweeps: int = 12) -> np.ndarray:
-    "The chance of a mine on each tile (n,), 0 where it is not shut; `sums` are pairs of tiles (n,) bool and the number of mines on them."
+    """The chance of a mine on each tile (n,), 0 where it is not shut.
+
+    `sums` are pairs of tiles (n,) bool and the number of mines on them.
+    """
     p, sums = shut / 2, [(np.flatnonzero(tiles & shut), count) for tiles, count in sums]
     for _ in range(sweeps):
         for row, count in sums:
@@ -415,23 +433,31 @@ def minesweeper_script(size: int, mines: int):
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #cf140391
 class MineSweeper(POMDP):
-    """Open every tile of a board that hides no mine. Each tile opened tells how many mines are on the nine tiles around and under it, but not which tile it was, and the board is never shown.
+    """Open every tile of a board that hides no mine.
+
+    Each tile opened tells how many mines are on the nine tiles around and under it, but not which tile it was, and the
+    board is never shown.
 
     Action space: MultiDiscrete([size, size]), row and column of the tile to open.
 
-    Observation: Discrete(min(mines, 9) + 1), the number of mines on the tile just opened and its neighbours; 0 at the start.
+    Observation: Discrete(min(mines, 9) + 1), the number of mines on the tile just opened and its neighbours; 0 at the
+    start.
 
-    Hidden state (`factors`): mines and opened (size*size,), row by row, whether a mine lies on a tile and whether it was opened; left, tiles still to be opened.
+    Hidden state (`factors`): mines and opened (size*size,), row by row, whether a mine lies on a tile and whether it
+    was opened; left, tiles still to be opened.
 
-    Reward: with clear = size^2 - mines, 1/clear for a new tile, -0.5/(clear - 2) for one that was opened before, -0.5 - 1/clear for a mine. All tiles opened earn 1; the least is -1.
+    Reward: with clear = size^2 - mines, 1/clear for a new tile, -0.5/(clear - 2) for one that was opened before, -0.5 -
+    1/clear for a mine. All tiles opened earn 1; the least is -1.
 
     Start: mines anywhere, each place alike; the first tile may be one.
 
-    End: terminated on a mine, or when all other tiles are open; truncated after `clear` steps, so that a complete board allows no tile to be opened twice.
+    End: terminated on a mine, or when all other tiles are open; truncated after `clear` steps, so that a complete board
+    allows no tile to be opened twice.
 
     Parameters: size, 4, 6, 8; mines, 2, 6, 10 (easy, medium, hard).
 
-    Differs: a tile that is opened twice costs, and popgym before 1.0.7 gave one step more. The first observation is 0, as if there were no mine near.
+    Differs: a tile that is opened twice costs, and popgym before 1.0.7 gave one step more. The first observation is 0,
+    as if there were no mine near.
     """
 
     difficulties = dict(easy=dict(size=4, mines=2), medium=dict(size=6, mines=6), hard=dict(size=8, mines=10))
@@ -459,7 +485,10 @@ class MineSweeper(POMDP):
         return R['hidden'].reshape(len(R), -1).astype(np.int64)
 
     def script(self):
-        "From counts: it opens the tile that is least likely to hide a mine. Mean returns .68, .61, .50 (easy, medium, hard); never to open a tile twice, at random, earns -.23, -.39, -.43."
+        """From counts: it opens the tile that is least likely to hide a mine.
+
+        Mean returns .68, .61, .50 (easy, medium, hard); never to open a tile twice, at random, earns -.23, -.39, -.43.
+        """
         return minesweeper_script(**self.parameters)
 
     def text_seen(self, e):

@@ -41,7 +41,8 @@ import math
 import numpy as np
 from gymnasium import spaces
 
-from .base import POMDP, random_float, random_normal, whole
+from ..kernels import random_float, random_normal
+from .base import POMDP, FactorNote, whole
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #b4d6bb1b
@@ -141,7 +142,10 @@ def _in_units(name: str, value: float) -> float:
 
 
 def draw_cart(panel, position: float, angle: float | None, color: str) -> tuple[float, float]:
-    "The cart on its track, the pole on the cart, and how far both may go; a pale cart under a question mark if there is no angle. Gives where the cart is."
+    """The cart on its track, the pole on the cart, and how far both may go.
+
+    A pale cart under a question mark if there is no angle. Gives where the cart is.
+    """
     x, y = panel.width / 2 + 58 * min(max(position, -2.6), 2.6), 158
     panel.line([(20, y + 12), (panel.width - 20, y + 12)], 'unknown', 3)
     for edge in (-2.4, 2.4):
@@ -166,7 +170,9 @@ FALL = 8  # no pole falls sooner: steps from the worst start, always pushed away
 
 
 class PositionOnlyCartPole(POMDP):
-    """Keep a pole upright on a cart by pushing the cart left or right, and keep the cart on its track. Positions are seen, velocities are not, so two observations at least must be held together.
+    """Keep a pole upright on a cart by pushing the cart left or right, and keep the cart on its track.
+
+    Positions are seen, velocities are not, so two observations at least must be held together.
 
     Action space: Discrete(2), 0 pushes left, 1 pushes right.
 
@@ -180,10 +186,12 @@ class PositionOnlyCartPole(POMDP):
 
     End: terminated when the cart is beyond 2.4 m or the pole beyond 12 degrees, truncated after `length` steps.
 
-    Parameters: length, 200, 400, 600 steps (easy, medium, hard); noise, standard deviation of what is added to each number shown, clipped to the space, 0;
+    Parameters: length, 200, 400, 600 steps (easy, medium, hard); noise, standard deviation of what is added to each
+    number shown, clipped to the space, 0;
     shown, the names of the numbers that are seen, out of position, velocity, angle, spin.
 
-    Differs: the paper's text takes the positions away (Stateless CartPole); its code, the velocities, as here. popgym rewards a step after the fall by -1; here it raises.
+    Differs: the paper's text takes the positions away (Stateless CartPole); its code, the velocities, as here. popgym
+    rewards a step after the fall by -1; here it raises.
     """
 
     difficulties = {
@@ -216,7 +224,10 @@ class PositionOnlyCartPole(POMDP):
         return R['state'].astype(np.float32)
 
     def script(self):
-        "A Kalman filter, and pushes under the pole. Mean returns: 1 without noise; .99, .65, .41 under that of easy, medium and hard."
+        """A Kalman filter, and pushes under the pole.
+
+        Mean returns: 1 without noise; .99, .65, .41 under that of easy, medium and hard.
+        """
         return pole_script(self.blank['shown'][0], self.blank['first'][0], self.parameters['noise'])
 
     def seen_of(self, e):
@@ -264,17 +275,22 @@ class PositionOnlyCartPole(POMDP):
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #d88a3980
 class NoisyPositionOnlyCartPole(PositionOnlyCartPole):
-    """Keep a pole upright on a cart when its position and angle are seen under noise as wide as the pole may tilt. Each observation says little; what is known grows with all that are remembered.
+    """Keep a pole upright on a cart when its position and angle are seen under noise as wide as the pole may tilt.
+
+    Each observation says little; what is known grows with all that are remembered.
 
     Action space: Discrete(2), 0 pushes left, 1 pushes right.
 
-    Observation: Box(2), position of the cart (m) and angle of the pole (rad), each with normal noise of its own, cut off at 4.8 and 0.419; the first one too.
+    Observation: Box(2), position of the cart (m) and angle of the pole (rad), each with normal noise of its own, cut
+    off at 4.8 and 0.419; the first one too.
 
     Hidden state (`factors`), reward, start, end: those of PositionOnlyCartPole.
 
-    Parameters: noise, standard deviation, 0.1, 0.2, 0.3 (easy, medium, hard); length, 200 steps; shown, as in PositionOnlyCartPole.
+    Parameters: noise, standard deviation, 0.1, 0.2, 0.3 (easy, medium, hard); length, 200 steps; shown, as in
+    PositionOnlyCartPole.
 
-    Differs: the noise lies on what is seen, never on what happens; the paper names no clipping. A cut-off angle is as far out as the space allows: at 0.3, one in six.
+    Differs: the noise lies on what is seen, never on what happens; the paper names no clipping. A cut-off angle is as
+    far out as the space allows: at 0.3, one in six.
     """
 
     difficulties = {
@@ -296,7 +312,8 @@ class VelocityOnlyCartPole(PositionOnlyCartPole):
 
     Parameters: length, 200, 400, 600 steps (easy, medium, hard); noise, 0; shown, as in PositionOnlyCartPole.
 
-    Differs: not in the paper. popgym's first observation of an episode holds the positions instead of the velocities; that is mended here, and `legacy=True` brings it back.
+    Differs: not in the paper. popgym's first observation of an episode holds the positions instead of the velocities;
+    that is mended here, and `legacy=True` brings it back.
     """
 
     difficulties = {d: dict(p, shown=('velocity', 'spin')) for d, p in PositionOnlyCartPole.difficulties.items()}
@@ -362,7 +379,10 @@ ROD, TORQUES = (
 
 
 def draw_pendulum(panel, cos: float, sin: float, color: str) -> tuple[float, float]:
-    "The rod from its joint to the point (cos, sin); the circle is where its end can be, the mark where it should. Gives where its end is."
+    """The rod from its joint to the point (cos, sin); the circle is where its end can be, the mark where it should.
+
+    Gives where its end is.
+    """
     x, y, r = panel.width / 2, 104, 82
     panel.circle(x, y, r, None, 'line', 1.5)
     panel.icon(x, y - r, 'star', 16, 'goal')
@@ -373,7 +393,9 @@ def draw_pendulum(panel, cos: float, sin: float, color: str) -> tuple[float, flo
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #f0b2f19f
 class PositionOnlyPendulum(POMDP):
-    """Swing a pendulum up and hold it there with a motor too weak to lift it at once. The angle is seen, the speed is not, so two observations at least must be held together.
+    """Swing a pendulum up and hold it there with a motor too weak to lift it at once.
+
+    The angle is seen, the speed is not, so two observations at least must be held together.
 
     Action space: Box(1), torque in Nm within 2; what is beyond is cut off.
 
@@ -381,16 +403,20 @@ class PositionOnlyPendulum(POMDP):
 
     Hidden state (`factors`): angle (rad, within pi, 0 upright, counted counter-clockwise), spin (rad/s, within 8).
 
-    Reward: (1 - cost/8.137)/length with cost = angle^2 + 0.1 spin^2 + 0.001 torque^2, before the move; a step is worth between -1/length and 1/length.
+    Reward: (1 - cost/8.137)/length with cost = angle^2 + 0.1 spin^2 + 0.001 torque^2, before the move; a step is worth
+    between -1/length and 1/length.
 
     Start: any angle, spin uniform in +-1.
 
     End: truncated after `length` steps; never terminated.
 
-    Parameters: length, 200, 150, 100 steps (easy, medium, hard); noise, standard deviation of what is added to each number shown, clipped to +-1, 0.
+    Parameters: length, 200, 150, 100 steps (easy, medium, hard); noise, standard deviation of what is added to each
+    number shown, clipped to +-1, 0.
 
-    Differs: the paper's text takes the position away (Stateless Pendulum); its code, the velocity, as here. A shorter episode is harder, for the swing takes its time.
-    The stated bounds of a return, -1 and 1, are those of the rewards: 1 needs a start that stands still upright, and no policy is as bad as -1.
+    Differs: the paper's text takes the position away (Stateless Pendulum); its code, the velocity, as here. A shorter
+    episode is harder, for the swing takes its time.
+    The stated bounds of a return, -1 and 1, are those of the rewards: 1 needs a start that stands still upright, and no
+    policy is as bad as -1.
     """
 
     difficulties = {d: dict(length=n, noise=0.0) for d, n in dict(easy=200, medium=150, hard=100).items()}
@@ -412,7 +438,10 @@ class PositionOnlyPendulum(POMDP):
         return np.stack([np.cos(R['state'][:, 0]), np.sin(R['state'][:, 0]), R['state'][:, 1]], 1).astype(np.float32)
 
     def script(self):
-        "A Kalman filter, and energy pumped until the pendulum can be held. Mean returns: .91, .88, .82 (easy, medium, hard); under noise .89, .74, .65."
+        """A Kalman filter, and energy pumped until the pendulum can be held.
+
+        Mean returns: .91, .88, .82 (easy, medium, hard); under noise .89, .74, .65.
+        """
         return pendulum_script(self.parameters['noise'])
 
     def text_seen(self, e):
@@ -463,7 +492,8 @@ class NoisyPositionOnlyPendulum(PositionOnlyPendulum):
 
     Action space: Box(1), torque in Nm within 2; what is beyond is cut off.
 
-    Observation: Box(2), cosine and sine of the angle, each with normal noise of its own, cut off at +-1; the first one too.
+    Observation: Box(2), cosine and sine of the angle, each with normal noise of its own, cut off at +-1; the first one
+    too.
 
     Hidden state (`factors`), reward, start, end: those of PositionOnlyPendulum.
 

@@ -488,7 +488,8 @@ class Pen:
     ):
         """Text at a point; give the height that it takes.
 
-        `anchor`: l, m or r (the point is left of, amid or right of the text), then t, m or b (atop the capitals, amid them, or on the baseline; with several lines, of all).
+        `anchor`: l, m or r (the point is left of, amid or right of the text), then t, m or b (atop the capitals, amid
+        them, or on the baseline; with several lines, of all).
         `width` breaks lines between words.
         """
         lines, color = (
@@ -526,7 +527,10 @@ def wrapped(s: str, width: float, size: float = 14, bold: bool = False) -> tuple
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #ccc605c5
 class Panel(Pen):
-    "A part of a sheet, `width` x `height` pixels, its corner at `place`; `targets` says where on the sheet a click means an action."
+    """A part of a sheet, `width` x `height` pixels, its corner at `place`.
+
+    `targets` says where on the sheet a click means an action.
+    """
 
     def __init__(self, image, place: tuple[int, int] = (0, 0), targets: list | None = None):
         super().__init__(image)
@@ -690,7 +694,10 @@ class Panel(Pen):
                 )
 
     def bar(self, box: Sequence[float], share: float, color: str = 'seen', label: str = '', *, size: float = 11):
-        "A bar filled to a share, 0 to 1: from the left if it lies, from below if it stands. The label is set left of it, or below."
+        """A bar filled to a share, 0 to 1: from the left if it lies, from below if it stands.
+
+        The label is set left of it, or below.
+        """
         x0, y0, x1, y1 = box
         share, lies = min(max(float(share), 0), 1), x1 - x0 >= y1 - y0
         radius = min(3, (y1 - y0) / 2, (x1 - x0) / 2)
@@ -783,7 +790,8 @@ class Sheet:
     ----------
     titles : one for each panel
 
-    `panels` are to be drawn on; `targets` lists where a click means an action: dict(box=(x0, y0, x1, y1), action=...), in pixels of `array()`.
+    `panels` are to be drawn on; `targets` lists where a click means an action: dict(box=(x0, y0, x1, y1), action=...),
+    in pixels of `array()`.
     """
 
     def __init__(self, titles: Sequence[str] = ('the agent sees', 'what is true')):

@@ -37,7 +37,8 @@ import abc
 import numpy as np
 from gymnasium import spaces
 
-from .base import POMDP, random_int, whole
+from ..kernels import random_int
+from .base import POMDP, FactorNote, named, whole
 
 FREE, WALL, START, GOAL, HIDDEN = range(5)
 NONE = 4  # no action yet
@@ -46,7 +47,10 @@ STEPS = np.array([(0, -1), (0, 1), (-1, 0), (1, 0)])  # (rows, columns) of left,
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #e0555534
 def carve(e, grid, y, x):
-    "Walk at random from the room (y, x) into rooms not yet carved, until none is beside it; gives how many were carved."
+    """Walk at random from the room (y, x) into rooms not yet carved, until none is beside it.
+
+    Gives how many were carved.
+    """
     H, W = grid.shape
     made = 0
     while True:
@@ -125,7 +129,8 @@ def look(e, a):
 def depth_first():
     """A depth-first search of a maze from observations alone, to be given to `srlviz.envs.pomdp.base.Script`.
 
-    A neighbour that is the goal is entered first; a neighbour never entered before, in the order left, right, up, down; else it goes one step back.
+    A neighbour that is the goal is entered first; a neighbour never entered before, in the order left, right, up, down;
+    else it goes one step back.
     """
     obs = yield
     start = int(np.flatnonzero(np.asarray(obs)[:9] == START)[0])  # 4, the middle, unless `legacy` moves the view
@@ -296,16 +301,20 @@ def explore_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9fdbd75e
 class LabyrinthExplore(Labyrinth):
-    """Walk through every cell of a maze, of which only the nearest cells can be seen. To waste no steps the agent must remember where it has been.
+    """Walk through every cell of a maze, of which only the nearest cells can be seen.
+
+    To waste no steps the agent must remember where it has been.
 
     ## Action space
     `Discrete(4)`: 0 left, 1 right, 2 up, 3 down. A move into a wall or off the grid leaves the agent where it is.
 
     ## Observation
-    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start; beyond the grid is wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or not.
+    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start; beyond the grid is
+    wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or not.
 
     ## Hidden state
-    Factors: `row`, `column` of the agent; `explored`, the share of open cells that it has entered; `start_row`, `start_column`; `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour.
+    Factors: `row`, `column` of the agent; `explored`, the share of open cells that it has entered; `start_row`,
+    `start_column`; `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour.
     `get_state()` is the grid, which cells have been entered, and the position.
 
     ## Reward
@@ -325,10 +334,14 @@ class LabyrinthExplore(Labyrinth):
 
     ## Differs
     - popgym names the size `maze_dims` of 10, 14, 18; its grids are 11, 15, 19 cells high and wide.
-    - In popgym's view an agent in the upper or left wall is not in the middle: the view is cut at the edge and filled up at the other side. Here it always is; `legacy=True` moves the view as popgym does.
-    - popgym's maze stops growing after height*width hunts, and about 1 hard maze in 2,000 has a room that stays closed; here none has, with `legacy=True` as in popgym.
-    - popgym's state has no position, and no cell that has not been entered, walls among them; `legacy=True` gives it so: entered cells, 4 for all others.
-    - popgym's `reset(seed)` seeds Python's and NumPy's global generators, and its info gives the whole maze; never here.
+    - In popgym's view an agent in the upper or left wall is not in the middle: the view is cut at the edge and filled
+      up at the other side. Here it always is; `legacy=True` moves the view as popgym does.
+    - popgym's maze stops growing after height*width hunts, and about 1 hard maze in 2,000 has a room that stays closed;
+      here none has, with `legacy=True` as in popgym.
+    - popgym's state has no position, and no cell that has not been entered, walls among them; `legacy=True` gives it
+      so: entered cells, 4 for all others.
+    - popgym's `reset(seed)` seeds Python's and NumPy's global generators, and its info gives the whole maze; never
+      here.
     """
 
     difficulties = dict(
@@ -387,17 +400,23 @@ def escape_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9d8297f2
 class LabyrinthEscape(Labyrinth):
-    """Find the way out of a maze, of which only the nearest cells can be seen. To search well the agent must remember where it has been.
+    """Find the way out of a maze, of which only the nearest cells can be seen.
+
+    To search well the agent must remember where it has been.
 
     ## Action space
     `Discrete(4)`: 0 left, 1 right, 2 up, 3 down. A move into a wall or off the grid leaves the agent where it is.
 
     ## Observation
-    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start, 3 goal; beyond the grid is wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or not.
+    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start, 3 goal; beyond the
+    grid is wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or
+    not.
 
     ## Hidden state
-    Factors: `row`, `column` of the agent; `steps_to_goal` on the shortest way (-1 if there is none); `goal_row`, `goal_column`; `start_row`, `start_column`; `explored`, the share of open cells that it has entered;
-    `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour. `get_state()` is the grid, which cells have been entered, and the position.
+    Factors: `row`, `column` of the agent; `steps_to_goal` on the shortest way (-1 if there is none); `goal_row`,
+    `goal_column`; `start_row`, `start_column`; `explored`, the share of open cells that it has entered;
+    `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour. `get_state()` is the grid,
+    which cells have been entered, and the position.
 
     ## Reward
     -1/length each step, and 1 more for the step into the goal.
@@ -415,7 +434,8 @@ class LabyrinthEscape(Labyrinth):
     | length | 1024 | 1024 | 1024 |
 
     ## Differs
-    As LabyrinthExplore: the agent is always in the middle of its view, all rooms are open (so that the goal can always be reached), the state is complete. `legacy=True` undoes all three.
+    As LabyrinthExplore: the agent is always in the middle of its view, all rooms are open (so that the goal can always
+    be reached), the state is complete. `legacy=True` undoes all three.
     """
 
     difficulties = LabyrinthExplore.difficulties
