@@ -84,7 +84,10 @@ _EXTRA = ('battlezone', 'skiing')  # labelled at the repository's HEAD only
 
 
 def game_name(game: str) -> str:
-    """Give the paper's name of a game, however it is spelled: 'ms_pacman', 'MsPacman', 'ALE/MsPacman-v5' -> 'mspacman'. Games of ale-py without labels are named too."""
+    """Give the paper's name of a game, however it is spelled: 'ms_pacman', 'MsPacman', 'ALE/MsPacman-v5' -> 'mspacman'.
+
+    Games of ale-py without labels are named too.
+    """
     plain = re.sub(r'^ale/|(noframeskip|deterministic)?-v\d+$', '', str(game).lower())
     name = ''.join(filter(str.isalnum, plain))
     if name not in GAMES + _EXTRA and name not in _other_roms():
@@ -107,7 +110,10 @@ def _other_roms() -> dict[str, str]:
 
 
 def gym_id(game: str, frameskip: bool = True) -> str:
-    """Give the Gymnasium id of a game; without `frameskip` the id that shows every emulator frame and never repeats an action."""
+    """Give the Gymnasium id of a game.
+
+    Without `frameskip` it is the id that shows every emulator frame and never repeats an action.
+    """
     name = rom_name(game).title().replace('_', '')
     return f'ALE/{name}-v5' if frameskip else f'{name}NoFrameskip-v4'
 
@@ -169,9 +175,9 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
     """
     table = _read(version)
     if game is not None and (game := game_name(game)) not in set(table['game']):
-        raise ValueError(
-            f"version {str(version)!r} has no labels for {game!r}; it has: {', '.join(table['game'].unique())}. Labels of your own can stand in a CSV file: see check_annotations"
-        )
+        known = ', '.join(table['game'].unique())
+        own = 'Labels of your own can stand in a CSV file: see check_annotations'
+        raise ValueError(f"version {str(version)!r} has no labels for {game!r}; it has: {known}. {own}")
     if category is not None and category not in CATEGORIES:
         raise unknown('category', category, CATEGORIES)
     if game is not None:
@@ -479,5 +485,6 @@ def _not_a_vector(env) -> str:
     "What to say to somebody who wraps a whole vector environment"
     say = "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
     if type(env.unwrapped).__name__ == 'AtariVectorEnv':
-        return f"ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told; use {say}, or record_atari, which is as fast"
+        no = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told"
+        return f"{no}; use {say}, or record_atari, which is as fast"
     return f"AtariFactors wraps one environment, not {env}; wrap each of them: {say}"
