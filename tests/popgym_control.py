@@ -3,10 +3,10 @@
 import numpy as np
 from gymnasium.utils import seeding
 
-from srlviz.envs.pomdp.base import _native, random_float, random_normal
+from srlviz.envs.kernels import native, random_float, random_normal
 
 _known = {}
-_float, _normal = (_native(f, {}, _known) for f in (random_float, random_normal))
+_float, _normal = (native(f, {}, _known) for f in (random_float, random_normal))
 
 
 class OurDraws:

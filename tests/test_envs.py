@@ -9,6 +9,7 @@ import pytest
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.protocols import catalog, check_pomdp
+from srlviz.envs.kernels import calls, scope_of
 from srlviz.envs.pomdp import base as pomdp
 from srlviz.envs.pomdp.base import TASKS, POMDPVector, make_task, make_tasks
 
@@ -136,8 +137,8 @@ class Rows(list):
 
 def plain(template, names: dict):
     "A template of srlviz.envs.pomdp.base that Python runs."
-    scope = {**vars(pomdp), **names}
-    ours = {k: plain(f, names) for k, f in pomdp._calls(template, scope).items() if f.__globals__ is vars(pomdp)}
+    scope = scope_of(template, names)
+    ours = {k: plain(f, names) for k, f in calls(template, scope).items() if f.__globals__ is vars(pomdp)}
     return types.FunctionType(template.__code__, scope | ours)
 
 
@@ -151,7 +152,7 @@ def test_kernels_stay_in_bounds(task):
     sizes = t.obs_layout.sizes, t.act_layout.sizes
     names = dict(reset1=t.reset1, step1=t.step1, OBS=t.obs_layout.codes, ACT=t.act_layout.codes, ONE=t.act_layout.one)
     step, write = plain(pomdp._step_flat, names), plain(pomdp._flat_all, names)
-    rows, *ends = envs._new()
+    rows, *ends = pomdp.buffers(t, 3)
     rows, hot, final = rows + 7, np.full_like(envs._hot, 7), rows.copy()
     records = Rows(map(Row, R))
     with np.errstate(over='ignore'):  # the random stream is meant to

@@ -84,7 +84,10 @@ _EXTRA = ('battlezone', 'skiing')  # labelled at the repository's HEAD only
 
 
 def game_name(game: str) -> str:
-    """Give the paper's name of a game, however it is spelled: 'ms_pacman', 'MsPacman', 'ALE/MsPacman-v5' -> 'mspacman'. Games of ale-py without labels are named too."""
+    """Give the paper's name of a game, however it is spelled: 'ms_pacman', 'MsPacman', 'ALE/MsPacman-v5' -> 'mspacman'.
+
+    Games of ale-py without labels are named too.
+    """
     plain = re.sub(r'^ale/|(noframeskip|deterministic)?-v\d+$', '', str(game).lower())
     name = ''.join(filter(str.isalnum, plain))
     if name not in GAMES + _EXTRA and name not in _other_roms():
@@ -107,7 +110,10 @@ def _other_roms() -> dict[str, str]:
 
 
 def gym_id(game: str, frameskip: bool = True) -> str:
-    """Give the Gymnasium id of a game; without `frameskip` the id that shows every emulator frame and never repeats an action."""
+    """Give the Gymnasium id of a game.
+
+    Without `frameskip` it is the id that shows every emulator frame and never repeats an action.
+    """
     name = rom_name(game).title().replace('_', '')
     return f'ALE/{name}-v5' if frameskip else f'{name}NoFrameskip-v4'
 
@@ -158,7 +164,8 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
         object : what x and y belong to, such as 'ball';  axis : 'x', 'y' or '';
         scale, offset : pixel = scale * byte + offset, NaN where not measured;
         cross : the pixel on the other axis of an object that never leaves it, else NaN;
-        low, high : the bytes between which the mapping holds; others mean that the object is not on the screen, or were never seen
+        low, high : the bytes between which the mapping holds; others mean that the object is not on the screen, or were
+            never seen
 
     Raises
     ------
@@ -168,9 +175,9 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
     """
     table = _read(version)
     if game is not None and (game := game_name(game)) not in set(table['game']):
-        raise ValueError(
-            f"version {str(version)!r} has no labels for {game!r}; it has: {', '.join(table['game'].unique())}. Labels of your own can stand in a CSV file: see check_annotations"
-        )
+        known = ', '.join(table['game'].unique())
+        own = 'Labels of your own can stand in a CSV file: see check_annotations'
+        raise ValueError(f"version {str(version)!r} has no labels for {game!r}; it has: {known}. {own}")
     if category is not None and category not in CATEGORIES:
         raise unknown('category', category, CATEGORIES)
     if game is not None:
@@ -335,7 +342,8 @@ class RawAtari:
     frame_skip : emulator frames per step; the picture is the maximum over the last two
 
     `reset(noops)` and `step(action)` move the game, `observe(frame, ram)` fills buffers of shape (210, 160) and (128,).
-    Actions are positions in `actions`, the names of the game's minimal set. Nothing is random: the action is never repeated by chance.
+    Actions are positions in `actions`, the names of the game's minimal set. Nothing is random: the action is never
+    repeated by chance.
     """
 
     def __init__(self, game: str, frame_skip: int = 4):
@@ -411,7 +419,8 @@ def pixel_marks(pixels: pd.DataFrame | list[dict], factors: Mapping[str, float])
 
     Returns
     -------
-    DataFrame with name, x, y: one row an object; NaN on an axis that is unknown. Objects of which nothing is known are left out,
+    DataFrame with name, x, y: one row an object; NaN on an axis that is unknown. Objects of which nothing is known are
+    left out,
     and so are those with a byte outside its range: they are not on the screen.
     """
     marks, hidden = {}, set()
@@ -476,5 +485,6 @@ def _not_a_vector(env) -> str:
     "What to say to somebody who wraps a whole vector environment"
     say = "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
     if type(env.unwrapped).__name__ == 'AtariVectorEnv':
-        return f"ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told; use {say}, or record_atari, which is as fast"
+        no = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told"
+        return f"{no}; use {say}, or record_atari, which is as fast"
     return f"AtariFactors wraps one environment, not {env}; wrap each of them: {say}"

@@ -73,19 +73,16 @@ class VectorFace(VectorWrapper):
         super().__init__(env)
         self.autoreset, self.lead = env.metadata.get('autoreset_mode'), (env.num_envs,)
         if not isinstance(self.autoreset, AutoresetMode):
-            raise ValueError(
-                f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode, got {self.autoreset!r}: without it nobody knows when an episode begins"
-            )
+            wanted = f"metadata['autoreset_mode'] of {env} must be a gymnasium.vector.AutoresetMode"
+            raise ValueError(f"{wanted}, got {self.autoreset!r}: without it nobody knows when an episode begins")
         self.inner_observation_space, self.inner_action_space = env.single_observation_space, env.single_action_space
         self._first, self._ended, self._action = np.ones(env.num_envs, bool), np.zeros(env.num_envs, bool), None
 
     def show(self, observation_space=None, action_space=None):
         "Take other spaces than those of the environments within; given for one of them."
         if observation_space is not None:
-            self.single_observation_space, self.observation_space = (
-                observation_space,
-                batch_space(observation_space, self.num_envs),
-            )
+            self.single_observation_space = observation_space
+            self.observation_space = batch_space(observation_space, self.num_envs)
         if action_space is not None:
             self.single_action_space, self.action_space = action_space, batch_space(action_space, self.num_envs)
 
@@ -107,10 +104,8 @@ class VectorFace(VectorWrapper):
                 info = {**info, 'final_obs': self.last(info['final_obs'], actions, over)}
         else:
             self._first = self._ended if self.autoreset == AutoresetMode.NEXT_STEP else np.zeros_like(over)
-        self._ended, self._action = (
-            over,
-            copy.deepcopy(actions) if self.autoreset == AutoresetMode.DISABLED else actions,
-        )
+        keep = self.autoreset == AutoresetMode.DISABLED  # then the next first observation may stand beside this action
+        self._ended, self._action = over, copy.deepcopy(actions) if keep else actions
         return self.change(obs, actions, self._first, self.lead), rewards, terminated, truncated, info
 
     def last(self, final, actions, over):
@@ -126,22 +121,18 @@ class VectorFace(VectorWrapper):
 
 # %% ../../nbs/01_envs/02_wrappers.ipynb #7f0861c2
 class AnyWrapper:
-    "A wrapper for `gymnasium.Env` and `gymnasium.vector.VectorEnv`: calling a subclass makes its `Single` or its `Vector`, as the environment is."
+    """A wrapper for `gymnasium.Env` and `gymnasium.vector.VectorEnv`.
+
+    Calling a subclass makes its `Single` or its `Vector`, as the environment is.
+    """
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         if issubclass(cls, (SingleFace, VectorFace)):
             return
         for name, face in dict(Single=SingleFace, Vector=VectorFace).items():
-            setattr(
-                cls,
-                name,
-                type(
-                    cls.__name__,
-                    (cls, face),
-                    dict(__module__=cls.__module__, __qualname__=f'{cls.__qualname__}.{name}', __doc__=cls.__doc__),
-                ),
-            )
+            said = dict(__module__=cls.__module__, __qualname__=f'{cls.__qualname__}.{name}', __doc__=cls.__doc__)
+            setattr(cls, name, type(cls.__name__, (cls, face), said))
 
     def __new__(cls, env=None, *args, **kwargs):
         if issubclass(cls, (SingleFace, VectorFace)):
@@ -150,9 +141,8 @@ class AnyWrapper:
             return super().__new__(cls.Vector)
         if isinstance(env, gymnasium.Env):
             return super().__new__(cls.Single)
-        raise TypeError(
-            f"{cls.__name__} wraps a gymnasium.Env or a gymnasium.vector.VectorEnv, got {type(env).__name__}: {env!r}"
-        )
+        wanted = f"{cls.__name__} wraps a gymnasium.Env or a gymnasium.vector.VectorEnv"
+        raise TypeError(f"{wanted}, got {type(env).__name__}: {env!r}")
 
     def change(self, obs, action, first, lead):
         return obs
@@ -222,9 +212,8 @@ def zero_of(space: spaces.Space):
         return np.where(np.isfinite(space.low), space.low, np.clip(zero, space.low, space.high)).astype(space.dtype)
     if isinstance(space, (spaces.Box, spaces.MultiBinary)):
         return zero
-    raise ValueError(
-        f"an action of {space} has no zero: give PreviousAction a null_action, or use actions of Discrete, MultiDiscrete, MultiBinary, Box, and of Tuple and Dict of these"
-    )
+    known = 'Discrete, MultiDiscrete, MultiBinary, Box, and of Tuple and Dict of these'
+    raise ValueError(f"an action of {space} has no zero: give PreviousAction a null_action, or use actions of {known}")
 
 
 # %% ../../nbs/01_envs/02_wrappers.ipynb #aed9df81
@@ -234,7 +223,8 @@ class PreviousAction(AnyWrapper):
     Parameters
     ----------
     env : any environment, single or vector
-    null_action : stands beside the first observation of an episode; the default is 0 where that is an action, else the lowest
+    null_action : stands beside the first observation of an episode; the default is 0 where that is an action, else the
+        lowest
 
     Raises
     ------
@@ -248,9 +238,8 @@ class PreviousAction(AnyWrapper):
             raise ValueError(f"null_action must be an action of {space}, got {null_action!r}")
         self.null_action = like(space, zero_of(space) if null_action is None else null_action)
         if self.lead:
-            self._null = concatenate(
-                space, [self.null_action] * self.num_envs, create_empty_array(space, self.num_envs)
-            )
+            n = self.num_envs
+            self._null = concatenate(space, [self.null_action] * n, create_empty_array(space, n))
         self.show(joined_space(self.inner_observation_space, space, 'prev_action'))
 
     def change(self, obs, action, first, lead):
@@ -268,7 +257,8 @@ class PreviousAction(AnyWrapper):
 class Antialias(AnyWrapper):
     """Put a flag beside the observation: 1 if an episode begins with it, else 0.
 
-    With `PreviousAction` the null action of the first step cannot be told from the same action taken; with this flag it can.
+    With `PreviousAction` the null action of the first step cannot be told from the same action taken; with this flag it
+    can.
 
     Parameters
     ----------
@@ -288,13 +278,15 @@ MODES = 'partial', 'full', 'full_and_partial', 'full_in_info'
 
 
 def _nothing(env):
-    return ValueError(
-        f"{env} has no hidden state to show: an environment needs state_space and get_state(), as the tasks of srlviz and of popgym have"
-    )
+    wanted = 'an environment needs state_space and get_state(), as the tasks of srlviz and of popgym have'
+    return ValueError(f"{env} has no hidden state to show: {wanted}")
 
 
 def state_space_of(env) -> spaces.Space:
-    "The space of the hidden state of an environment; of one of them, if it is a vector environment. A ValueError if there is none."
+    """The space of the hidden state of an environment; of one of them, if it is a vector environment.
+
+    A ValueError if there is none.
+    """
     base = env.unwrapped
     if isinstance(env, gymnasium.Env):
         if env.has_wrapper_attr('state_space') and env.has_wrapper_attr('get_state'):
@@ -335,7 +327,8 @@ class Markovian(AnyWrapper):
 
     Raises
     ------
-    ValueError : an observability that is not known; an environment without a hidden state; a vector environment other than of srlviz that restarts in the same step
+    ValueError : an observability that is not known; an environment without a hidden state; a vector environment other
+        than of srlviz that restarts in the same step
     """
 
     def __init__(self, env, observability: str = 'full'):
@@ -348,9 +341,8 @@ class Markovian(AnyWrapper):
         space = state_space_of(env)
         self._replays = bool(self.lead) and self.autoreset == AutoresetMode.SAME_STEP
         if self._replays and not isinstance(env.unwrapped, POMDPVector):
-            raise ValueError(
-                f"{env} restarts an episode in the step that ends it, and its last state is lost: wrap each environment, or use autoreset_mode='NextStep'"
-            )
+            lost = f"{env} restarts an episode in the step that ends it, and its last state is lost"
+            raise ValueError(f"{lost}: wrap each environment, or use autoreset_mode='NextStep'")
         if self._replays:
             self._twin = copy.deepcopy(env.unwrapped.task)
         if observability == 'full':
@@ -404,7 +396,10 @@ def _sizes(space) -> np.ndarray:
 
 
 def unflat(space: spaces.Space, x: np.ndarray):
-    "The action that a vector means, or (N, k) vectors: among the columns of a code the largest one counts, so that a vector need not be one-hot."
+    """The action that a vector means, or (N, k) vectors.
+
+    Among the columns of a code the largest one counts, so that a vector need not be one-hot.
+    """
     lead, n = x.shape[:-1], 0
     if isinstance(space, (spaces.Tuple, spaces.Dict)):
         found = []
@@ -416,15 +411,16 @@ def unflat(space: spaces.Space, x: np.ndarray):
         return (x > 0.5).astype(space.dtype).reshape(lead + space.shape)
     if isinstance(space, spaces.Box):
         return x.astype(space.dtype).reshape(lead + space.shape)
-    codes = np.stack([part.argmax(-1) for part in np.split(x, np.cumsum(_sizes(space))[:-1], -1)], -1).reshape(
-        lead + space.shape
-    )
+    parts = np.split(x, np.cumsum(_sizes(space))[:-1], -1)
+    codes = np.stack([part.argmax(-1) for part in parts], -1).reshape(lead + space.shape)
     return (codes + space.start).astype(space.dtype)
 
 
 # %% ../../nbs/01_envs/02_wrappers.ipynb #15e3083d
 class Flatten(AnyWrapper):
-    """Make one vector of the observation, one-hot where it is a code, and one of the action if that is a tuple or a dict.
+    """Make one vector of the observation, one-hot where it is a code.
+
+    Of the action too, if that is a tuple or a dict.
 
     Parameters
     ----------
@@ -467,7 +463,9 @@ class Flatten(AnyWrapper):
 
 # %% ../../nbs/01_envs/02_wrappers.ipynb #9e94e376
 class DiscreteAction(AnyWrapper):
-    """Number the actions of a `MultiDiscrete` space: one `Discrete` action stands for all its numbers, the last of which runs fastest.
+    """Number the actions of a `MultiDiscrete` space.
+
+    One `Discrete` action stands for all its numbers, the last of which runs fastest.
 
     Parameters
     ----------

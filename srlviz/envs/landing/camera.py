@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .approach import KNOT
-from ..pomdp.base import meaning
+from ..kernels import meaning
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #847d50a4
 FIELD_OF_VIEW = 60.0  # degrees, from left to right and from top to bottom

@@ -4,37 +4,44 @@
 
 # %% auto #0
 __all__ = [
-    'GOLDEN',
-    'MIX1',
-    'MIX2',
-    'B11',
-    'B27',
-    'B30',
-    'B31',
-    'B32',
     'TASKS',
-    'random_word',
-    'random_int',
-    'random_float',
-    'random_normal',
-    'stream',
-    'meaning',
-    'compiled',
-    'whole',
+    'TAGS',
     'Layout',
+    'layout_of',
     'flat_space',
+    'blank_record',
+    'FactorNote',
+    'named',
+    'whole',
+    'check_options',
     'Task',
-    'POMDP',
+    'check_built',
+    'task_number',
+    'kernel_of',
+    'accepted',
+    'sheet_of',
+    'picture_of',
     'Script',
+    'action_numbers',
+    'plain_reader',
+    'POMDP',
+    'check_no_options',
+    'refusal',
+    'checked_actions',
+    'batch_seeds',
+    'buffers',
+    'formed',
     'POMDPVector',
+    'check_running',
     'register',
     'find_task',
     'make_task',
     'make_tasks',
+    'task_table',
 ]
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #924c555c
-import abc, functools, math, operator, types, zlib
+import abc, functools, math, operator, zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -45,115 +52,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #78ccd570
-GOLDEN, MIX1, MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-B11, B27, B30, B31, B32 = np.uint64([11, 27, 30, 31, 32])
-
-
-def random_word(e):
-    "64 random bits from the stream of record `e`."
-    e.rng += GOLDEN
-    z = e.rng
-    z = (z ^ (z >> B30)) * MIX1
-    z = (z ^ (z >> B27)) * MIX2
-    return z ^ (z >> B31)
-
-
-def random_int(e, n):
-    "A whole number from 0 to n-1, n < 2**32."
-    return np.int64(((random_word(e) >> B32) * np.uint64(n)) >> B32)
-
-
-def random_float(e):
-    "A number in [0, 1), of 53 random bits."
-    return (random_word(e) >> B11) * (1 / 9007199254740992)
-
-
-def random_normal(e):
-    "A standard normal number (Box and Muller; the second of the pair is not kept)."
-    return np.sqrt(-2 * np.log(1 - random_float(e))) * np.cos(2 * np.pi * random_float(e))
-
-
-def stream(seed: int) -> np.uint64:
-    "The start of the random stream of a seed."
-    return np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-
-
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #e2faa25f
-def _native(function: Callable, names: Mapping, known: dict) -> Callable:
-    "`function` compiled, with every plain function that it calls; `known` remembers those already met."
-    from numba import njit
-
-    if function not in known:
-        known[function] = njit(_rebound(function, names, known))
-    return known[function]
-
-
-def _rebound(function: Callable, names: Mapping, known: dict) -> types.FunctionType:
-    "A copy of `function` whose globals are compiled functions instead of plain ones, and, for a template, `names`."
-    scope = _scope(function, names)
-    return types.FunctionType(
-        function.__code__,
-        scope | {k: _native(f, names, known) for k, f in _calls(function, scope).items()},
-        function.__name__,
-    )
-
-
-def _scope(function: Callable, names: Mapping) -> dict:
-    "What `function` finds by name."
-    return {**function.__globals__, **(names if function.__globals__ is globals() else {})}
-
-
-def _calls(function: Callable, scope: Mapping) -> dict[str, Callable]:
-    "The plain functions that `function` names."
-    named = {name: scope.get(name) for name in function.__code__.co_names}
-    return {
-        name: f
-        for name, f in named.items()
-        if isinstance(f, types.FunctionType) and not f.__module__.startswith('numba')
-    }
-
-
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #a72f7ec0
-def meaning(function: Callable, names: Mapping, met: set) -> str:
-    "What decides the machine code of `function`: its instructions, the constants that it names, and the same of the functions that it calls; `met` remembers those already said."
-    if function in met:
-        return ''
-    met.add(function)
-    scope, code = _scope(function, names), function.__code__
-    constants = {
-        name: scope[name]
-        for name in code.co_names
-        if isinstance(scope.get(name), (int, float, tuple, np.generic, np.ndarray, np.dtype))
-    }
-    said = (
-        _instructions(code),
-        {k: (v.dtype.str, v.tolist()) if isinstance(v, (np.generic, np.ndarray)) else v for k, v in constants.items()},
-    )
-    return repr(said) + ''.join(meaning(f, names, met) for f in _calls(function, scope).values())
-
-
-def _instructions(code: types.CodeType) -> tuple:
-    return (
-        code.co_code,
-        code.co_names,
-        [_instructions(c) if isinstance(c, types.CodeType) else c for c in code.co_consts],
-    )
-
-
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #776844e5
-def compiled(template: Callable, owner: type, names: Mapping, known: dict) -> Callable:
-    "The template compiled by numba for the kernels of the class `owner`; cached on disk where that is possible."
-    from numba import njit
-
-    copy, home = _rebound(template, names, known), owner.step1.__code__
-    copy.__code__ = copy.__code__.replace(co_filename=home.co_filename, co_firstlineno=home.co_firstlineno)
-    number = zlib.crc32(f"{names['LAYOUT']} {meaning(template, names, set())}".encode())
-    copy.__module__, copy.__qualname__ = owner.__module__, f"{owner.__name__}{template.__name__}.{number:08x}"
-    try:
-        return njit(cache=True)(copy)
-    except RuntimeError:
-        return njit(copy)  # numba found no folder that it may write to
+from ...core.names import unknown
+from ..kernels import cached, compiled, stream
 
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #12619fc1
@@ -308,17 +208,8 @@ def _constants(owner: type, obs: bool, act: bool, one: bool, dtype: np.dtype) ->
     "What the templates of a class find by name, and the functions compiled for it so far."
     from numba import carray
 
-    return dict(
-        reset1=owner.reset1,
-        step1=owner.step1,
-        OBS=obs,
-        ACT=act,
-        ONE=one,
-        DTYPE=dtype,
-        LAYOUT=_layout_id(dtype),
-        carray=carray,
-        pointer=_pointer(),
-    ), {}
+    own = dict(reset1=owner.reset1, step1=owner.step1, OBS=obs, ACT=act, ONE=one)
+    return own | dict(DTYPE=dtype, LAYOUT=_layout_id(dtype), carray=carray, pointer=_pointer()), {}
 
 
 def _layout_id(dtype: np.dtype) -> int:
@@ -328,22 +219,118 @@ def _layout_id(dtype: np.dtype) -> int:
 
 @functools.cache
 def _kernel(template: Callable, owner: type, obs: bool, act: bool, one: bool, dtype: np.dtype):
-    "The template for a class and a record: `obs` and `act` say whether these are codes, `one` whether an action is one number."
-    return compiled(template, owner, *_constants(owner, obs, act, one, dtype))
+    """The template for a class and a record.
+
+    `obs` and `act` say whether observations and actions are codes, `one` whether an action is one number.
+    """
+    names, known = _constants(owner, obs, act, one, dtype)
+    return compiled(template, owner, owner.step1, names, known, names['LAYOUT'])
 
 
 @functools.cache
 def _range_kernel():
     "`_unfit`, compiled."
-    from numba import njit
-
-    try:
-        return njit(cache=True)(_unfit)
-    except RuntimeError:
-        return njit(_unfit)
+    return cached(_unfit)
 
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #d6436f60
+class Layout(NamedTuple):
+    """How values of a space lie in a record.
+
+    `sizes` (k,) of its numbers, whether they are `codes`, if there is `one` only.
+    """
+
+    sizes: np.ndarray
+    codes: bool
+    one: bool
+
+
+def layout_of(space: spaces.Space) -> Layout:
+    """The layout of a space of a kind that records hold.
+
+    Raises
+    ------
+    ValueError : if it is neither Discrete, MultiDiscrete with one axis, Tuple of Discrete, nor Box with one axis
+    """
+    if isinstance(space, spaces.Discrete) and space.start == 0:
+        return Layout(np.array([space.n], np.int64), True, True)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return Layout(space.nvec.astype(np.int64), True, False)
+    if isinstance(space, spaces.Tuple) and all(isinstance(s, spaces.Discrete) for s in space):
+        return Layout(np.array([s.n for s in space], np.int64), True, False)
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return Layout(np.ones(space.shape, np.int64), False, False)
+    known = 'Discrete, MultiDiscrete, Tuple of Discrete, or Box with one axis'
+    raise ValueError(f"a POMDP has spaces {known}; got {space}")
+
+
+def flat_space(observation_space: spaces.Space, action_space: spaces.Space) -> spaces.Box:
+    """The space of the paper's observation.
+
+    Observation and previous action, one-hot where they are codes, and two columns that say whether this is the first
+    step.
+    """
+    box = spaces.flatten_space(spaces.Tuple([observation_space, action_space, spaces.Discrete(2)]))
+    return spaces.Box(box.low.astype(np.float32), box.high.astype(np.float32), dtype=np.float32)
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #05568283
+_DTYPES: dict[np.dtype, np.dtype] = {}
+
+
+def _same(dtype: np.dtype) -> np.dtype:
+    """The one object for equal dtypes.
+
+    Numba looks a record's type up by its dtype, 1 us slower if that is equal but another object.
+    """
+    return _DTYPES.setdefault(dtype, dtype)
+
+
+def blank_record(obs: Layout, act: Layout, task_id: int, fields: Mapping) -> np.ndarray:
+    """Make a batch of one record with its first values.
+
+    Parameters
+    ----------
+    obs, act : how observations and actions lie in it
+    task_id : a number for the task
+    fields : name -> first value, a number or an array
+
+    Returns
+    -------
+    (1,), a structured array
+    """
+    fields = {k: np.asarray(v) for k, v in fields.items()}
+    base = [('rng', 'u8'), ('t', 'i8'), ('reward', 'f8'), ('layout', 'u4'), ('task', 'u4')]
+    base += [('terminated', '?'), ('truncated', '?'), ('n_actions', 'i8', act.sizes.shape)]
+    base += [('action', 'i8' if act.codes else 'f4', act.sizes.shape)]
+    base += [('obs', 'i8' if obs.codes else 'f4', obs.sizes.shape)]
+    R = np.zeros(1, _same(np.dtype(base + [(k, v.dtype, v.shape) for k, v in fields.items()], align=True)))
+    for k, v in fields.items():
+        R[k] = v
+    R['layout'], R['task'], R['t'], R['n_actions'] = _layout_id(R.dtype), task_id, -1, act.sizes
+    return R
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #bd94edc6
+class FactorNote(NamedTuple):
+    """What people call a hidden number.
+
+    `label` and `unit`; the names of its `values`, if it is a category; of its `columns`, if it has several, each with a
+    meaning of its own.
+    """
+
+    label: str
+    unit: str = ''
+    values: Mapping[int, str] = {}
+    columns: Sequence[str] = ()
+
+
+def named(*names: str, none: str = '') -> dict[int, str]:
+    "Names of the values 0, 1, 2, ...; `none` names -1."
+    return {**({-1: none} if none else {}), **dict(enumerate(names))}
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #b0ca0ee8
 def whole(name: str, value, low: int, high: int) -> int:
     "The whole number `value`; a ValueError says its range."
     try:
@@ -354,79 +341,30 @@ def whole(name: str, value, low: int, high: int) -> int:
     raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
 
 
-class Layout(NamedTuple):
-    "How values of a space lie in a record: `sizes` (k,) of its numbers, whether they are `codes`, whether there is `one` only."
-
-    sizes: np.ndarray
-    codes: bool
-    one: bool
+_OPTIONS = 'flat', 'legacy', 'render_mode', 'reveal'  # of every task, beside its parameters
 
 
-def _layout(space: spaces.Space) -> Layout:
-    "The layout of a space of a kind that records hold."
-    if isinstance(space, spaces.Discrete) and space.start == 0:
-        return Layout(np.array([space.n], np.int64), True, True)
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return Layout(space.nvec.astype(np.int64), True, False)
-    if isinstance(space, spaces.Tuple) and all(isinstance(s, spaces.Discrete) for s in space):
-        return Layout(np.array([s.n for s in space], np.int64), True, False)
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return Layout(np.ones(space.shape, np.int64), False, False)
-    raise ValueError(
-        f"a POMDP has spaces Discrete, MultiDiscrete, Tuple of Discrete, or Box with one axis; got {space}"
-    )
+def check_options(cls: type, difficulty: str, render_mode: str | None, parameters: Mapping):
+    "Refuse what a task class does not know; a ValueError names the nearest."
+    name, known = cls.__name__, cls.difficulties
+    if difficulty not in known:
+        raise unknown(f'difficulty of {name}', difficulty, known)
+    for p in parameters:
+        if p not in known[difficulty]:
+            raise unknown(f'parameter of {name}', p, [*known[difficulty], *_OPTIONS])
+    if render_mode not in (None, *cls.metadata['render_modes']):
+        raise unknown('render_mode', render_mode, cls.metadata['render_modes'])
 
 
-def flat_space(observation_space: spaces.Space, action_space: spaces.Space) -> spaces.Box:
-    "The space of the paper's observation: observation and previous action, one-hot where they are codes, and two columns that say whether this is the first step."
-    box = spaces.flatten_space(spaces.Tuple([observation_space, action_space, spaces.Discrete(2)]))
-    return spaces.Box(box.low.astype(np.float32), box.high.astype(np.float32), dtype=np.float32)
-
-
-_DTYPES: dict[np.dtype, np.dtype] = {}
-
-
-def _same(dtype: np.dtype) -> np.dtype:
-    "The one object for equal dtypes: numba looks a record's type up by its dtype, 1 us slower if that is equal but another object."
-    return _DTYPES.setdefault(dtype, dtype)
-
-
-def _blank(obs: Layout, act: Layout, task_id: int, fields: Mapping) -> np.ndarray:
-    "A batch of one record (1,) with its first values."
-    fields = {k: np.asarray(v) for k, v in fields.items()}
-    base = [
-        ('rng', 'u8'),
-        ('t', 'i8'),
-        ('reward', 'f8'),
-        ('layout', 'u4'),
-        ('task', 'u4'),
-        ('terminated', '?'),
-        ('truncated', '?'),
-        ('n_actions', 'i8', act.sizes.shape),
-        ('action', 'i8' if act.codes else 'f4', act.sizes.shape),
-        ('obs', 'i8' if obs.codes else 'f4', obs.sizes.shape),
-    ]
-    R = np.zeros(1, _same(np.dtype(base + [(k, v.dtype, v.shape) for k, v in fields.items()], align=True)))
-    for k, v in fields.items():
-        R[k] = v
-    R['layout'], R['task'], R['t'], R['n_actions'] = _layout_id(R.dtype), task_id, -1, act.sizes
-    return R
-
-
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #05568283
-def _unknown(*what) -> ValueError:
-    from srlviz.core.names import unknown  # when it is needed: environments start without pandas
-
-    return unknown(*what)
-
-
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #22d6b64e
 class Task(abc.ABC):
     """What a POMDP class states: spaces, limits, a first record, and how to read and show one.
 
     Parameters
     ----------
     difficulty : 'easy', 'medium' or 'hard', the paper's parameters
-    flat : observations as every agent of the paper saw them, `Antialias(PreviousAction(env))` flattened to float32, one-hot where they are codes
+    flat : observations as every agent of the paper saw them, `Antialias(PreviousAction(env))` flattened to float32,
+        one-hot where they are codes
     legacy : the defects of popgym 1.0.7 as they were, where the class has mended any
     render_mode : None, 'rgb_array' or 'ansi'
     reveal : pictures show what is true beside what the agent sees; for people, not for agents that learn from pictures
@@ -439,8 +377,10 @@ class Task(abc.ABC):
 
     metadata = {'render_modes': ['rgb_array', 'ansi'], 'render_fps': 4}
     difficulties: Mapping[str, Mapping] = {}  # name -> parameters of `build`
+    tags: Sequence[str] = ()  # what kind of task it is, of `TAGS`
     aliases: Sequence[str] = ()  # other names of the environment
     action_names: Sequence[str] = ()  # what a discrete action is called
+    factor_notes: Mapping[str, FactorNote] = {}  # what hidden numbers are called
     keys: Mapping[str, object] = {}  # key of a keyboard -> action, for people who play
     reset1: Callable  # (record) -> None
     step1: Callable  # (record, action) -> None
@@ -458,38 +398,24 @@ class Task(abc.ABC):
         reveal: bool = False,
         **parameters,
     ):
-        name, known = type(self).__name__, self.difficulties
-        if difficulty not in known:
-            raise _unknown(f'difficulty of {name}', difficulty, known)
-        for p in parameters:
-            if p not in known[difficulty]:
-                raise _unknown(
-                    f'parameter of {name}', p, [*known[difficulty], 'flat', 'legacy', 'render_mode', 'reveal']
-                )
-        if render_mode not in (None, *self.metadata['render_modes']):
-            raise _unknown('render_mode', render_mode, self.metadata['render_modes'])
-        self.difficulty, self.flat, self.legacy, self.render_mode, self.reveal = (
-            difficulty,
-            flat,
-            legacy,
-            render_mode,
-            reveal,
-        )
-        self.parameters = {**known[difficulty], **parameters}
+        check_options(type(self), difficulty, render_mode, parameters)
+        self.difficulty, self.flat, self.legacy = difficulty, flat, legacy
+        self.render_mode, self.reveal = render_mode, reveal
+        self.parameters = {**self.difficulties[difficulty], **parameters}
         fields = self.build(**self.parameters)
-        for a in ('observation_space', 'action_space', 'state_space', 'max_steps', 'return_range', 'reset1', 'step1'):
-            if not hasattr(self, a):
-                raise TypeError(f"{name} has no {a}: reset1 and step1 stand in the class, build() sets the others")
-        task_id = zlib.crc32(repr((name, sorted(self.parameters.items()), legacy)).encode())
+        check_built(self)
         self.plain_space = self.observation_space
-        self.obs_layout, self.act_layout = _layout(self.observation_space), _layout(self.action_space)
-        self.blank = _blank(self.obs_layout, self.act_layout, task_id, fields)
+        self.obs_layout, self.act_layout = layout_of(self.observation_space), layout_of(self.action_space)
+        self.blank = blank_record(self.obs_layout, self.act_layout, task_number(self), fields)
         if flat:
             self.observation_space = flat_space(self.plain_space, self.action_space)
 
     @abc.abstractmethod
     def build(self, **parameters) -> dict:
-        "Set `observation_space`, `action_space`, `state_space`, `max_steps` and `return_range`; give the fields of a record, name -> first value."
+        """Set `observation_space`, `action_space`, `state_space`, `max_steps` and `return_range`.
+
+        Returns the fields of a record, name -> first value.
+        """
 
     @abc.abstractmethod
     def factors_of(self, R: np.ndarray) -> dict[str, np.ndarray]:
@@ -498,23 +424,6 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def states_of(self, R: np.ndarray):
         "The Markov states of records (N,), as a batch of `state_space`."
-
-    def kernel(self, template: Callable) -> Callable:
-        "A compiled kernel of this class."
-        return _kernel(
-            template, type(self), self.obs_layout.codes, self.act_layout.codes, self.act_layout.one, self.blank.dtype
-        )
-
-    def accept(self, snapshot: np.ndarray, n: int) -> np.ndarray:
-        "A snapshot of `n` environments of this task, as an array; a ValueError says what does not fit."
-        R, name = np.asarray(snapshot), f"{type(self).__name__}-{self.difficulty}"
-        if R.dtype != self.blank.dtype or (R['task'] != self.blank['task'][0]).any():
-            raise ValueError(
-                f"the snapshot is not one of {name} with {self.parameters}{', legacy' if self.legacy else ''}"
-            )
-        if R.shape != (n,):
-            raise ValueError(f"the snapshot holds {R.shape} environments, expected ({n},)")
-        return R
 
     def draw_seen(self, panel, e: np.void):
         "Draw what the agent sees of a record on a `srlviz.envs.pomdp.drawing.Panel`."
@@ -532,172 +441,62 @@ class Task(abc.ABC):
         "What is true, in characters."
         raise NotImplementedError(f"{type(self).__name__} has no text_truth()")
 
-    def sheet(self, e: np.void, reveal: bool = True):
-        "The drawing of a record: a `srlviz.envs.pomdp.drawing.Sheet`, with `array()` and the `targets` to click on."
-        from srlviz.envs.pomdp.drawing import Sheet
 
-        sheet = Sheet(('the agent sees', 'what is true')[: 1 + bool(reveal)])
-        self.draw_seen(sheet.panels[0], e)
-        if reveal:
-            self.draw_truth(sheet.panels[1], e)
-        return sheet
-
-    def picture(self, e: np.void) -> np.ndarray | str | None:
-        "A record in the form that `render_mode` asks for: (H, W, 3) uint8, or text."
-        if self.render_mode and e['t'] < 0:
-            raise ResetNeeded("no episode has begun: call reset() before render()")
-        if self.render_mode == 'rgb_array':
-            return self.sheet(e, self.reveal).array()
-        if self.render_mode == 'ansi':
-            return self.text_seen(e) + (f'\n\nin truth:\n{self.text_truth(e)}' if self.reveal else '')
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #beb41479
+def check_built(task: Task):
+    "Refuse a class that lacks something; a TypeError names it."
+    for a in ('observation_space', 'action_space', 'state_space', 'max_steps', 'return_range', 'reset1', 'step1'):
+        if not hasattr(task, a):
+            name = type(task).__name__
+            raise TypeError(f"{name} has no {a}: reset1 and step1 stand in the class, build() sets the others")
 
 
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #8ba1b63a
-class POMDP(Task, gymnasium.Env):
-    "A task as a `gymnasium.Env`; a class of this kind is an environment, and takes the arguments of `Task`."
+def task_number(task: Task) -> int:
+    "A number for the name and the parameters, 32 bits."
+    said = type(task).__name__, sorted(task.parameters.items()), task.legacy
+    return zlib.crc32(repr(said).encode())
 
-    def __init__(self, difficulty: str = 'easy', **options):
-        super().__init__(difficulty, **options)
-        self._seeded = False
-        self._hold(self.blank.copy())
 
-    __init__.__doc__ = Task.__doc__
+def kernel_of(task: Task, template: Callable) -> Callable:
+    "A template, compiled for the class of a task."
+    obs, act = task.obs_layout, task.act_layout
+    return _kernel(template, type(task), obs.codes, act.codes, act.one, task.blank.dtype)
 
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if cls.difficulties:
-            register(cls)
 
-    @property
-    def record(self) -> np.ndarray:
-        "All that the environment is: an array of one record, the same one as long as the environment lives. It may be written to, within the bounds of its fields."
-        return self._record
+def accepted(task: Task, snapshot: np.ndarray, n: int) -> np.ndarray:
+    "A snapshot of `n` environments of this task, as an array (n,); a ValueError says what does not fit."
+    R, name = np.asarray(snapshot), f"{type(task).__name__}-{task.difficulty}"
+    if R.dtype != task.blank.dtype or (R['task'] != task.blank['task'][0]).any():
+        legacy = ', legacy' if task.legacy else ''
+        raise ValueError(f"the snapshot is not one of {name} with {task.parameters}{legacy}")
+    if R.shape != (n,):
+        raise ValueError(f"the snapshot holds {R.shape} environments, expected ({n},)")
+    return R
 
-    def _hold(self, record: np.ndarray):
-        "Take `record` as the state."
-        self._record, self._address, self._row = record, record.ctypes.data, record['obs'][0]
-        self._one, self._restart = self.kernel(_step_one), self.kernel(_reset_one)
-        self._plain, self._is_one = self.obs_layout.one and not self.flat, self.act_layout.one
-        self._plain_obs = (
-            self._row.item
-            if self.obs_layout.one
-            else self._tuple
-            if isinstance(self.plain_space, spaces.Tuple)
-            else self._row.copy
-        )
-        self._observe = self._flat_row if self.flat else self._plain_obs
 
-    def __getstate__(self) -> dict:
-        return {
-            k: v
-            for k, v in self.__dict__.items()
-            if k not in ('_address', '_row', '_one', '_restart', '_plain_obs', '_observe')
-        }
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #1f62e353
+def sheet_of(task: Task, e: np.void, reveal: bool = True):
+    """The drawing of a record, a `srlviz.envs.pomdp.drawing.Sheet`.
 
-    def __setstate__(self, state: dict):
-        self.__dict__.update(state)
-        self.blank = self.blank.view(_same(self.blank.dtype))
-        self._hold(self._record.view(self.blank.dtype))
+    What is seen and, to `reveal`, what is true beside it.
+    """
+    from srlviz.envs.pomdp.drawing import Sheet
 
-    def _tuple(self) -> tuple:
-        return tuple(self._row.tolist())
+    sheet = Sheet(('the agent sees', 'what is true')[: 1 + bool(reveal)])
+    task.draw_seen(sheet.panels[0], e)
+    if reveal:
+        task.draw_truth(sheet.panels[1], e)
+    return sheet
 
-    def _flat_row(self) -> np.ndarray:
-        sizes, acts = self.obs_layout.sizes, self.act_layout.sizes
-        rows = np.empty((1, *self.observation_space.shape), np.float32)
-        self.kernel(_flat_all)(self._record, sizes, acts, rows, np.empty((1, sizes.size + acts.size), np.int64))
-        return rows[0]
 
-    def _numbers(self, action) -> list:
-        "The numbers of an action that has several; a TypeError if it has not the form of its space."
-        if self.act_layout.codes and isinstance(
-            action, (tuple, list)
-        ):  # an array of them would take longer than the step
-            if len(action) != len(self.act_layout.sizes):
-                raise TypeError
-            return [*map(operator.index, action)]
-        a = np.asarray(action) if not isinstance(action, np.ndarray) else action
-        if a.shape != self.action_space.shape or a.dtype.kind not in ('iu' if self.act_layout.codes else 'fiu'):
-            raise TypeError
-        if self.act_layout.codes:
-            return a.tolist()
-        numbers = a.astype(np.float32).tolist()
-        if all(map(math.isfinite, numbers)):
-            return numbers
-        raise TypeError
-
-    def reset(self, *, seed: int | None = None, options: Mapping | None = None):
-        """Begin an episode: (observation, {}).
-
-        `seed` starts the environment's own random stream anew; without one it goes on. There are no options.
-        """
-        if options:
-            raise ValueError(
-                f"{type(self).__name__} has no options of reset, got {sorted(options)}; parameters are given when it is made"
-            )
-        if seed is not None or not self._seeded:
-            super().reset(seed=seed)
-            self._record[:] = self.blank  # a reset may begin with what the last episode left, such as a shuffled deck
-            self._record['rng'] = stream(self.np_random_seed)
-            self._seeded = True
-        if self._restart(self._address):
-            raise self._refusal(3)
-        return self._observe(), {}
-
-    def step(self, action):
-        "One step: (observation, reward, terminated, truncated, {})."
-        try:
-            if self._is_one:
-                refused, code, reward, terminated, truncated = self._one(self._address, operator.index(action))
-            else:
-                refused, code, reward, terminated, truncated = self._one(self._address, *self._numbers(action))
-        except (TypeError, OverflowError):
-            refused = 1
-        if refused:
-            raise self._refusal(refused, action)
-        return code if self._plain else self._observe(), reward, terminated, truncated, {}
-
-    def _refusal(self, number: int, action=None) -> Exception:
-        "What a kernel's refusal means."
-        if number == 1:
-            return ValueError(f"action {action!r} is not in the action space {self.action_space}")
-        if number == 2:
-            return ResetNeeded("the episode is over, or none has begun: call reset() before step()")
-        return RuntimeError(
-            f"the compiled code is not of this record: delete {self._one.stats.cache_path} and begin anew"
-        )
-
-    def factors(self) -> dict:
-        "The hidden state by name, copied."
-        return {k: np.array(v[0]) for k, v in self.factors_of(self._record).items()}
-
-    @functools.cached_property
-    def _state_batch(self) -> spaces.Space:
-        return batch_space(self.state_space, 1)
-
-    def get_state(self):
-        "The hidden Markov state, of `state_space`."
-        return next(iter(iterate(self._state_batch, self.states_of(self._record))))
-
-    def snapshot(self) -> np.ndarray:
-        "Everything the environment is, random stream included: an array of one record, to be given to `restore`, or saved with `np.save`."
-        return self._record.copy()
-
-    def restore(self, snapshot: np.ndarray):
-        "Go back to a snapshot; gives the observation of that moment."
-        self._record[:] = self.accept(snapshot, 1)
-        self._seeded = bool(self._record['t'][0] >= 0)  # one from before the first reset has no random stream yet
-        return self._observe()
-
-    def render(self):
-        return self.picture(self._record[0])
-
-    def oracle(self, *, direct: bool = False):
-        """A scripted policy of this environment, as good as is known: call its `reset()` before each episode, then give it an observation for an action.
-
-        `direct`: it reads the plain observation from this environment and ignores what it is given, for use under wrappers; a `flat` environment's always does.
-        """
-        return Script(self.script, self._plain_obs if direct or self.flat else None)
+def picture_of(task: Task, e: np.void) -> np.ndarray | str | None:
+    "A record in the form that `render_mode` asks for: (H, W, 3) uint8, or text."
+    if task.render_mode and e['t'] < 0:
+        raise ResetNeeded("no episode has begun: call reset() before render()")
+    if task.render_mode == 'rgb_array':
+        return sheet_of(task, e, task.reveal).array()
+    if task.render_mode == 'ansi':
+        return task.text_seen(e) + (f'\n\nin truth:\n{task.text_truth(e)}' if task.reveal else '')
 
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #f2fe3a71
@@ -719,6 +518,259 @@ class Script:
         return self.running.send(self.read() if self.read else obs)
 
 
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #74347ff0
+def action_numbers(action, layout: Layout, shape: tuple) -> list:
+    """The numbers of an action that has several.
+
+    Parameters
+    ----------
+    action : tuple, list or array
+    layout : of the action space
+    shape : of the action space
+
+    Returns
+    -------
+    list of Python numbers
+
+    Raises
+    ------
+    TypeError : if the action has not the form of its space, or is not finite
+    """
+    if layout.codes and isinstance(action, (tuple, list)):  # an array of them would take longer than the step
+        if len(action) != len(layout.sizes):
+            raise TypeError
+        return [*map(operator.index, action)]
+    a = np.asarray(action) if not isinstance(action, np.ndarray) else action
+    if a.shape != shape or a.dtype.kind not in ('iu' if layout.codes else 'fiu'):
+        raise TypeError
+    if layout.codes:
+        return a.tolist()
+    numbers = a.astype(np.float32).tolist()
+    if all(map(math.isfinite, numbers)):
+        return numbers
+    raise TypeError
+
+
+def plain_reader(row: np.ndarray, layout: Layout, space: spaces.Space) -> Callable:
+    "A function that gives the observation in `row` (k,), the field of a record, in the form of its space."
+    if layout.one:
+        return row.item
+    return (lambda: tuple(row.tolist())) if isinstance(space, spaces.Tuple) else row.copy
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #8ba1b63a
+_LIVE = '_address', '_row', '_one', '_restart', '_plain_obs', '_observe'  # made anew when one is unpickled
+
+
+class POMDP(Task, gymnasium.Env):
+    "A task as a `gymnasium.Env`; a class of this kind is an environment, and takes the arguments of `Task`."
+
+    def __init__(self, difficulty: str = 'easy', **options):
+        super().__init__(difficulty, **options)
+        self._seeded = False
+        self._hold(self.blank.copy())
+
+    __init__.__doc__ = Task.__doc__
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.difficulties:
+            register(cls)
+
+    @property
+    def record(self) -> np.ndarray:
+        """All that the environment is: an array of one record, the same one as long as the environment lives.
+
+        It may be written to, within the bounds of its fields.
+        """
+        return self._record
+
+    def _hold(self, record: np.ndarray):
+        "Take `record` as the state."
+        self._record, self._address, self._row = record, record.ctypes.data, record['obs'][0]
+        self._one, self._restart = kernel_of(self, _step_one), kernel_of(self, _reset_one)
+        self._plain, self._is_one = self.obs_layout.one and not self.flat, self.act_layout.one
+        self._plain_obs = plain_reader(self._row, self.obs_layout, self.plain_space)
+        self._observe = self._flat_row if self.flat else self._plain_obs
+
+    def __getstate__(self) -> dict:
+        return {k: v for k, v in self.__dict__.items() if k not in _LIVE}
+
+    def __setstate__(self, state: dict):
+        self.__dict__.update(state)
+        self.blank = self.blank.view(_same(self.blank.dtype))
+        self._hold(self._record.view(self.blank.dtype))
+
+    def _flat_row(self) -> np.ndarray:
+        sizes, acts = self.obs_layout.sizes, self.act_layout.sizes
+        rows = np.empty((1, *self.observation_space.shape), np.float32)
+        hot = np.empty((1, sizes.size + acts.size), np.int64)
+        kernel_of(self, _flat_all)(self._record, sizes, acts, rows, hot)
+        return rows[0]
+
+    def reset(self, *, seed: int | None = None, options: Mapping | None = None):
+        """Begin an episode: (observation, {}).
+
+        `seed` starts the environment's own random stream anew; without one it goes on. There are no options.
+        """
+        check_no_options(self, options)
+        if seed is not None or not self._seeded:
+            super().reset(seed=seed)
+            self._record[:] = self.blank  # a reset may begin with what the last episode left, such as a shuffled deck
+            self._record['rng'] = stream(self.np_random_seed)
+            self._seeded = True
+        if self._restart(self._address):
+            raise refusal(self, 3)
+        return self._observe(), {}
+
+    def step(self, action):
+        "One step: (observation, reward, terminated, truncated, {})."
+        try:
+            if self._is_one:
+                refused, code, reward, terminated, truncated = self._one(self._address, operator.index(action))
+            else:
+                numbers = action_numbers(action, self.act_layout, self.action_space.shape)
+                refused, code, reward, terminated, truncated = self._one(self._address, *numbers)
+        except (TypeError, OverflowError):
+            refused = 1
+        if refused:
+            raise refusal(self, refused, action)
+        return code if self._plain else self._observe(), reward, terminated, truncated, {}
+
+    def factors(self) -> dict:
+        "The hidden state by name, copied."
+        return {k: np.array(v[0]) for k, v in self.factors_of(self._record).items()}
+
+    @functools.cached_property
+    def _state_batch(self) -> spaces.Space:
+        return batch_space(self.state_space, 1)
+
+    def get_state(self):
+        "The hidden Markov state, of `state_space`."
+        return next(iter(iterate(self._state_batch, self.states_of(self._record))))
+
+    def snapshot(self) -> np.ndarray:
+        "Everything the environment is, random stream included: one record, for `restore`, or for `np.save`."
+        return self._record.copy()
+
+    def restore(self, snapshot: np.ndarray):
+        "Go back to a snapshot; gives the observation of that moment."
+        self._record[:] = accepted(self, snapshot, 1)
+        self._seeded = bool(self._record['t'][0] >= 0)  # one from before the first reset has no random stream yet
+        return self._observe()
+
+    def sheet(self, e: np.void, reveal: bool = True):
+        "The drawing of a record: a `srlviz.envs.pomdp.drawing.Sheet`, with `array()` and the `targets` to click on."
+        return sheet_of(self, e, reveal)
+
+    def render(self):
+        return picture_of(self, self._record[0])
+
+    def oracle(self, *, direct: bool = False):
+        """A scripted policy of this environment, as good as is known.
+
+        Call its `reset()` before each episode, then give it an observation for an action.
+        `direct`: it reads the plain observation from this environment and ignores what it is given, for use under
+        wrappers; that of a `flat` environment always does.
+        """
+        return Script(self.script, self._plain_obs if direct or self.flat else None)
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #42d6290f
+def check_no_options(task: Task, options: Mapping | None):
+    "Refuse options of reset: there are none."
+    if options:
+        name = type(task).__name__
+        raise ValueError(f"{name} has no options of reset, got {sorted(options)}; parameters are given when it is made")
+
+
+def refusal(env: POMDP, number: int, action=None) -> Exception:
+    "What a kernel's refusal means."
+    if number == 1:
+        return ValueError(f"action {action!r} is not in the action space {env.action_space}")
+    if number == 2:
+        return ResetNeeded("the episode is over, or none has begun: call reset() before step()")
+    return RuntimeError(f"the compiled code is not of this record: delete {env._one.stats.cache_path} and begin anew")
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #66f7de10
+def checked_actions(actions, space: spaces.Space, single: spaces.Space, layout: Layout) -> np.ndarray:
+    """The actions of N environments as the kernel wants them.
+
+    Parameters
+    ----------
+    actions : (N, ...)
+    space, single : the action space of the batch, and of one environment
+    layout : of the action space of one
+
+    Returns
+    -------
+    (N, ...), int64 or float32, contiguous
+
+    Raises
+    ------
+    ValueError : naming the first action that does not fit
+    """
+    a = np.asarray(actions)
+    if a.shape != space.shape:
+        n = space.shape[0]
+        raise ValueError(
+            f"actions have shape {a.shape}, expected {space.shape}: {n} environments with action space {single}"
+        )
+    if a.dtype.kind not in ('iu' if layout.codes else 'fiu'):
+        raise ValueError(f"actions have dtype {a.dtype}, expected {space.dtype}")
+    a = np.ascontiguousarray(a, np.int64 if layout.codes else np.float32)
+    if layout.codes:
+        i, _ = _range_kernel()(a.reshape(len(a), -1), layout.sizes)
+    else:
+        i = -1 if np.isfinite(a).all() else int(np.flatnonzero(~np.isfinite(a).all(1))[0])
+    if i >= 0:
+        raise ValueError(f"action {a[i]} of environment {i} is not in its action space {single}")
+    return a
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #77c411c7
+def batch_seeds(seed: int | Sequence[int | None] | None, first: int, n: int) -> list[int | None]:
+    """The seed of each of N environments.
+
+    Parameters
+    ----------
+    seed : a number or None: environment i has the seed `first` + i; or a list, one for each, None to leave it
+    first : the seed of environment 0
+    n : N
+
+    Raises
+    ------
+    ValueError : if a list has not N seeds, or one of them is no whole number from 0 on
+    """
+    alone = seed is None or np.isscalar(seed)
+    if not alone and len(seed) != n:
+        raise ValueError(f"{len(seed)} seeds for {n} environments")
+    seeds = [first + i for i in range(n)] if alone else list(seed)
+    for i, s in enumerate(seeds):
+        if s is not None and (not isinstance(s, (int, np.integer)) or s < 0):
+            raise ValueError(f"a seed is a whole number from 0 on, or None; got {s!r} for environment {i}")
+    return seeds
+
+
+def buffers(task: Task, n: int) -> tuple:
+    "Empty arrays for a step of N environments: observations (N, k), rewards, terminated, truncated (N,)."
+    if task.flat:
+        obs = np.zeros((n, *task.observation_space.shape), np.float32)
+    else:
+        obs = np.zeros((n, task.obs_layout.sizes.size), np.int64 if task.obs_layout.codes else np.float32)
+    return obs, np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
+
+
+def formed(task: Task, rows: np.ndarray):
+    "Rows (N, k) in the form of the observation space."
+    if task.flat or not task.obs_layout.codes:
+        return rows
+    if task.obs_layout.one:
+        return rows[:, 0]
+    return tuple(rows.T) if isinstance(task.plain_space, spaces.Tuple) else rows
+
+
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #95f6723d
 class POMDPVector(VectorEnv):
     """N environments of one task, stepped by compiled code, restarted in the step that ends them.
@@ -727,32 +779,32 @@ class POMDPVector(VectorEnv):
     ----------
     task : a POMDP class, or an instance of one whose settings are taken
     num_envs : N
-    copy : give new arrays at each step; False gives the same arrays, overwritten by the next step, and not to be written to: only what changed is written again
+    copy : give new arrays at each step; False gives the same arrays, overwritten by the next step, and not to be
+        written to: only what changed is written again
     options : arguments of the class
 
-    Environment i, seeded `reset(seed=s)`, is the single environment seeded s + i to the last bit, whatever N. In the step that ends an episode the observation is already the first of the next;
-    `info['final_obs']` is a batch with the last observations of those that ended, `info['_final_obs']` says which these are.
+    Environment i, seeded `reset(seed=s)`, is the single environment seeded s + i to the last bit, whatever N.
+    In the step that ends an episode the observation is already the first of the next; `info['final_obs']` is a batch
+    with the last observations of those that ended, `info['_final_obs']` says which these are.
     """
 
     def __init__(self, task: type[POMDP] | POMDP, num_envs: int = 1, *, copy: bool = True, **options):
-        self.num_envs = num_envs = whole('num_envs', num_envs, 1, 2**31)
+        self.num_envs = n = whole('num_envs', num_envs, 1, 2**31)
         self.task = t = task(**options) if isinstance(task, type) else task
         self.copy, self.render_mode = copy, t.render_mode
         self.max_steps, self.return_range, self.state_space = t.max_steps, t.return_range, t.state_space
         self.metadata = {**t.metadata, 'autoreset_mode': AutoresetMode.SAME_STEP}
         self.single_observation_space, self.single_action_space = t.observation_space, t.action_space
-        self.observation_space, self.action_space = (
-            batch_space(s, num_envs) for s in (t.observation_space, t.action_space)
-        )
-        self.records, self._ready, self._seeded = np.repeat(t.blank, num_envs), False, False
-        self._hot = np.empty((num_envs, t.obs_layout.sizes.size + t.act_layout.sizes.size), np.int64)
-        self._out, self._final = self._new(), self._new()[0]
+        self.observation_space, self.action_space = batch_space(t.observation_space, n), batch_space(t.action_space, n)
+        self.records, self._ready, self._seeded = np.repeat(t.blank, n), False, False
+        self._hot = np.empty((n, t.obs_layout.sizes.size + t.act_layout.sizes.size), np.int64)
+        self._out, self._final = buffers(t, n), buffers(t, n)[0]
         self._compile()
 
     def _compile(self):
-        self._stepper, self._restart, self._rows = map(
-            self.task.kernel, (_step_flat if self.task.flat else _step_all, _reset_all, _flat_all)
-        )
+        t = self.task
+        self._stepper = kernel_of(t, _step_flat if t.flat else _step_all)
+        self._restart, self._rows = kernel_of(t, _reset_all), kernel_of(t, _flat_all)
 
     def __getstate__(self) -> dict:
         return {k: v for k, v in self.__dict__.items() if k not in ('_stepper', '_restart', '_rows')}
@@ -762,24 +814,6 @@ class POMDPVector(VectorEnv):
         self.records = self.records.view(self.task.blank.dtype)
         self._compile()
 
-    def _new(self) -> tuple:
-        "Empty arrays: observations (N, k), rewards, terminated, truncated."
-        n, t = self.num_envs, self.task
-        obs = (
-            np.zeros((n, *t.observation_space.shape), np.float32)
-            if t.flat
-            else np.zeros((n, t.obs_layout.sizes.size), np.int64 if t.obs_layout.codes else np.float32)
-        )
-        return obs, np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
-
-    def _form(self, rows: np.ndarray):
-        "Rows (N, k) in the form of the observation space."
-        if self.task.flat or not self.task.obs_layout.codes:
-            return rows
-        if self.task.obs_layout.one:
-            return rows[:, 0]
-        return tuple(rows.T) if isinstance(self.task.plain_space, spaces.Tuple) else rows
-
     def _observe(self):
         "The observations of the records."
         obs, t = self._out[0], self.task
@@ -787,25 +821,19 @@ class POMDPVector(VectorEnv):
             self._rows(self.records, t.obs_layout.sizes, t.act_layout.sizes, obs, self._hot)
         else:
             obs[:] = self.records['obs']
-        return self._form(obs.copy() if self.copy else obs)
+        return formed(t, obs.copy() if self.copy else obs)
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Mapping | None = None):
-        "Begin N episodes: (observations, {}). `seed` s gives environment i the seed s + i; a list gives each its own."
-        if options:
-            raise ValueError(
-                f"{type(self.task).__name__} has no options of reset, got {sorted(options)}; parameters are given when it is made"
-            )
-        if seed is not None and not np.isscalar(seed) and len(seed) != self.num_envs:
-            raise ValueError(f"{len(seed)} seeds for {self.num_envs} environments")
+        """Begin N episodes: (observations, {}).
+
+        A `seed` s gives environment i the seed s + i; a list gives each its own.
+        """
+        check_no_options(self.task, options)
         if seed is not None or not self._seeded:
             if np.isscalar(seed) or seed is None:
                 super().reset(seed=seed)
             first = self.np_random_seed
-            seeds = [first + i for i in range(self.num_envs)] if seed is None or np.isscalar(seed) else seed
-            for i, s in enumerate(seeds):
-                if s is not None and (not isinstance(s, (int, np.integer)) or s < 0):
-                    raise ValueError(f"a seed is a whole number from 0 on, or None; got {s!r} for environment {i}")
-            for i, s in enumerate(seeds):
+            for i, s in enumerate(batch_seeds(seed, first, self.num_envs)):
                 if s is None and self._seeded:
                     continue
                 self.records[i] = self.task.blank[0]
@@ -815,37 +843,22 @@ class POMDPVector(VectorEnv):
         self._ready = True
         return self._observe(), {}
 
-    def _check(self, actions) -> np.ndarray:
-        "The actions as the kernel wants them; a ValueError names the first that does not fit."
-        a, space, act = np.asarray(actions), self.action_space, self.task.act_layout
-        if a.shape != space.shape:
-            raise ValueError(
-                f"actions have shape {a.shape}, expected {space.shape}: {self.num_envs} environments with action space {self.single_action_space}"
-            )
-        if a.dtype.kind not in ('iu' if act.codes else 'fiu'):
-            raise ValueError(f"actions have dtype {a.dtype}, expected {space.dtype}")
-        a = np.ascontiguousarray(a, np.int64 if act.codes else np.float32)
-        if act.codes:
-            i, _ = _range_kernel()(a.reshape(self.num_envs, -1), act.sizes)
-        else:
-            i = -1 if np.isfinite(a).all() else int(np.flatnonzero(~np.isfinite(a).all(1))[0])
-        if i >= 0:
-            raise ValueError(f"action {a[i]} of environment {i} is not in its action space {self.single_action_space}")
-        return a
-
     def step(self, actions):
-        "One step of each: (observations, rewards, terminated, truncated, info). Actions that do not fit raise before any environment moves."
+        """One step of each: (observations, rewards, terminated, truncated, info).
+
+        Actions that do not fit raise before any environment moves.
+        """
         if not self._ready:
             raise ResetNeeded("no episode has begun: call reset() before step()")
-        a, t = self._check(actions), self.task
+        t = self.task
+        a = checked_actions(actions, self.action_space, self.single_action_space, t.act_layout)
         self.taken = a  # the actions of this step, for whoever plays it once more
-        obs, *rest = self._out if t.flat or not self.copy else self._new()
+        obs, *rest = self._out if t.flat or not self.copy else buffers(t, self.num_envs)
         if t.flat:
             if self.copy:
-                rest = self._new()[1:]
-            ended = self._stepper(
-                self.records, a, t.obs_layout.sizes, t.act_layout.sizes, obs, self._hot, *rest, self._final
-            )
+                rest = buffers(t, self.num_envs)[1:]
+            sizes = t.obs_layout.sizes, t.act_layout.sizes
+            ended = self._stepper(self.records, a, *sizes, obs, self._hot, *rest, self._final)
             if self.copy:
                 obs = obs.copy()
         else:
@@ -853,13 +866,9 @@ class POMDPVector(VectorEnv):
         info = {}
         if ended:
             over = rest[1] | rest[2]
-            info = {
-                'final_obs': self._form(self._final.copy()),
-                '_final_obs': over,
-                'final_info': {},
-                '_final_info': over,
-            }
-        return self._form(obs), *rest, info
+            last = formed(t, self._final.copy())
+            info = {'final_obs': last, '_final_obs': over, 'final_info': {}, '_final_info': over}
+        return formed(t, obs), *rest, info
 
     def factors(self) -> dict[str, np.ndarray]:
         "The hidden states by name, (N, ...) each, copied."
@@ -874,23 +883,37 @@ class POMDPVector(VectorEnv):
         return self.records.copy()
 
     def restore(self, snapshot: np.ndarray):
-        "Go back to a snapshot; gives the observations of that moment. A batch knows no episode that is over: such a record raises a ValueError."
-        R = self.task.accept(snapshot, self.num_envs)
-        over = np.flatnonzero(R['terminated'] | R['truncated'])
-        if over.size:
-            raise ValueError(
-                f"the episode of environment {over[0]} is over in the snapshot; a batch goes on from running episodes only"
-            )
+        """Go back to a snapshot; gives the observations of that moment.
+
+        A batch knows no episode that is over: such a record raises a ValueError.
+        """
+        R = accepted(self.task, snapshot, self.num_envs)
+        check_running(R)
         self.records[:] = R
         self._ready = self._seeded = bool((R['t'] >= 0).all())
         return self._observe()
 
     def render(self):
-        return tuple(self.task.picture(e) for e in self.records) if self.render_mode else None
+        return tuple(picture_of(self.task, e) for e in self.records) if self.render_mode else None
+
+
+def check_running(R: np.ndarray):
+    "Refuse records (N,) of which one is of an episode that is over."
+    over = np.flatnonzero(R['terminated'] | R['truncated'])
+    if over.size:
+        where = f"the episode of environment {over[0]} is over in the snapshot"
+        raise ValueError(f"{where}; a batch goes on from running episodes only")
 
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #ddeeed79
 TASKS: dict[str, tuple[type, str]] = {}  # 'RepeatPrevious-hard' -> (class, difficulty)
+TAGS = {
+    'diagnostic': 'one ability of memory, apart from everything else',
+    'control': 'a body that moves, part of whose state is hidden',
+    'noisy': 'what is seen, or what is paid, is random',
+    'game': 'a game of cards or on a board',
+    'navigation': 'a place to find the way in',
+}
 
 
 def register(cls: type[POMDP]):
@@ -898,14 +921,16 @@ def register(cls: type[POMDP]):
     other = TASKS.get(f'{cls.__name__}-{next(iter(cls.difficulties))}', (cls, ''))[0]
     if other.__module__ != cls.__module__:
         raise ValueError(f"there is a {cls.__name__} already, in {other.__module__}; give this class another name")
+    if strange := [tag for tag in cls.tags if tag not in TAGS]:
+        raise unknown(f'tag of {cls.__name__}', strange[0], TAGS)
     for name in (cls.__name__, *cls.aliases):
         for difficulty in cls.difficulties:
             TASKS[f'{name}-{difficulty}'] = (cls, difficulty)
-            id, where = f'srlviz/{name}-{difficulty}-v0', f'{__name__}:make_task'
+            id = f'srlviz/{name}-{difficulty}-v0'
             gymnasium.registry.pop(id, None)  # a cell that is run again
             gymnasium.register(
                 id,
-                entry_point=where,
+                entry_point=f'{__name__}:make_task',
                 vector_entry_point=f'{__name__}:make_tasks',
                 kwargs=dict(task=f'{name}-{difficulty}'),
                 disable_env_checker=True,
@@ -913,11 +938,12 @@ def register(cls: type[POMDP]):
             )
 
 
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #3956203b
 def find_task(task: str) -> tuple[type[POMDP], str]:
     "The class and the difficulty of 'RepeatPrevious-hard', or of its id in Gymnasium; a ValueError names the nearest."
     task = task.removeprefix('srlviz/').removesuffix('-v0')
     if task not in TASKS:
-        raise _unknown('task', task, TASKS)
+        raise unknown('task', task, TASKS)
     return TASKS[task]
 
 
@@ -931,3 +957,21 @@ def make_tasks(task: str, num_envs: int, **options) -> POMDPVector:
     "A batch of environments; options are those of `POMDPVector`."
     cls, difficulty = find_task(task)
     return POMDPVector(cls, num_envs, difficulty=difficulty, **options)
+
+
+def task_table():
+    """List the tasks that are registered, each once.
+
+    Returns
+    -------
+    DataFrame, one row a task
+        task, environment, difficulty, tags, aliases : texts, several with a blank between
+    """
+    import pandas as pd  # when it is needed: environments start without it
+
+    rows = [
+        (task, cls.__name__, difficulty, ' '.join(cls.tags), ' '.join(cls.aliases))
+        for task, (cls, difficulty) in TASKS.items()
+        if task == f'{cls.__name__}-{difficulty}'
+    ]
+    return pd.DataFrame(rows, columns=['task', 'environment', 'difficulty', 'tags', 'aliases'])

@@ -8,6 +8,8 @@ __all__ = [
     'bandit_step',
     'draw_answer',
     'pulled',
+    'draw_arms',
+    'draw_odds',
     'MultiarmedBandit',
     'battleship_reset',
     'battleship_step',
@@ -15,12 +17,18 @@ __all__ = [
     'battleship_script',
     'draw_last',
     'draw_choice',
+    'ship_lengths',
+    'fleet_text',
     'Battleship',
     'minesweeper_reset',
     'minesweeper_step',
     'near_tiles',
     'mine_chances',
     'minesweeper_script',
+    'field_text',
+    'draw_field',
+    'stepped_on_mine',
+    'field_verdict',
     'MineSweeper',
 ]
 
@@ -30,7 +38,8 @@ import math
 import numpy as np
 from gymnasium import spaces
 
-from .base import POMDP, random_float, random_int, whole
+from ..kernels import random_float, random_int
+from .base import POMDP, FactorNote, named, whole
 
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
@@ -54,15 +63,9 @@ def draw_answer(panel, word: str, icon: str, color: str, any: bool = True):
     "Write the answer to the last action over the panel, with a sign if there is `any`."
     if any:
         panel.icon(60, 36, icon, 40, color)
-    panel.text(
-        96 if any else panel.width / 2,
-        36,
-        word,
-        size=18 if any else 14,
-        color='ink' if any else 'muted',
-        anchor='lm' if any else 'mm',
-        width=panel.width - 110,
-    )
+        panel.text(96, 36, word, size=18, anchor='lm', width=panel.width - 110)
+    else:
+        panel.text(panel.width / 2, 36, word, size=14, color='muted', anchor='mm', width=panel.width - 110)
 
 
 def pulled(e, arm: int) -> bool:
@@ -71,14 +74,45 @@ def pulled(e, arm: int) -> bool:
 
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #e2d9be62
+def draw_arms(panel, e):
+    "The arms as buttons in rows."
+    n = len(e['odds'])
+    many = min(n, max(5, math.ceil(math.sqrt(1.2 * n))))  # columns
+    rows = -(-n // many)
+    wide, high = min(296 / many, 90), min(212 / rows, 64)
+    for i in range(n):
+        x, y = panel.width / 2 + wide * (i % many - many / 2), 180 + high * (i // many - rows / 2)
+        box = x + 2, y + 2, x + wide - 2, y + high - 2
+        panel.button(box, f'{i + 1}', i, size=max(6, min(15, high / 3)), chosen=pulled(e, i))
+
+
+def draw_odds(panel, e):
+    "The chance of each arm as a bar, the best one in colour; a line where the share of its pulls that paid is."
+    n, best = len(e['odds']), e['odds'].argmax()
+    wide = min(288 / n, 40)
+    for i, (p, w, pulls) in enumerate(zip(e['odds'], e['wins'].tolist(), e['pulls'].tolist())):
+        x, label = panel.width / 2 + wide * (i - n / 2), i + 1 if n <= 10 or i % 5 == 4 else ''
+        panel.bar((x + 1, 40, x + wide - 1, 230), p, 'true' if i == best else 'unknown', label)
+        if pulls:
+            panel.line([(x + 2, 230 - 190 * w / pulls), (x + wide - 3, 230 - 190 * w / pulls)], 'seen', 3)
+        if pulled(e, i):
+            panel.icon(x + wide / 2, 30, 'down', min(wide, 16), 'chosen')
+    words = 'chance of each arm; lines: share of its pulls that paid'
+    panel.text(panel.width / 2, 14, words, size=12, color='muted', anchor='mm')
+
+
+# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #8a111598
 class MultiarmedBandit(POMDP):
-    """Choose among arms that pay out with different chances, find out which pays best, and go on with it. The chances are new in every episode.
+    """Choose among arms that pay out with different chances, find out which pays best, and go on with it.
+
+    The chances are new in every episode.
 
     Action space: Discrete(arms), the arm to pull.
 
     Observation: Discrete(2), whether the arm just pulled paid out; 0 at the start. Which arm it was is not said.
 
-    Hidden state (`factors`): odds (arms,), the chance of each arm; best, the arm with the highest; pulls and wins (arms,), how often each was pulled and paid out so far:
+    Hidden state (`factors`): odds (arms,), the chance of each arm; best, the arm with the highest; pulls and wins
+    (arms,), how often each was pulled and paid out so far:
     what a perfect memory would hold.
 
     Reward: 1/length if the arm pays out, -1/length if not.
@@ -95,26 +129,25 @@ class MultiarmedBandit(POMDP):
     difficulties = dict(
         easy=dict(arms=10, length=200), medium=dict(arms=20, length=400), hard=dict(arms=30, length=600)
     )
-    reset1, step1 = staticmethod(bandit_reset), staticmethod(bandit_step)
+    reset1, step1, tags = staticmethod(bandit_reset), staticmethod(bandit_step), ('noisy',)
+    factor_notes = dict(
+        odds=FactorNote('chance of each arm'),
+        best=FactorNote('best arm'),
+        pulls=FactorNote('pulled so far', 'times'),
+        wins=FactorNote('paid so far', 'times'),
+    )
 
     def build(self, arms, length):
         arms, length = whole('arms', arms, 1, 10_000), whole('length', length, 1, 10**9)
-        self.observation_space, self.action_space, self.state_space = (
-            spaces.Discrete(2),
-            spaces.Discrete(arms),
-            spaces.Box(0, 1, (arms,)),
-        )
+        self.observation_space, self.action_space = spaces.Discrete(2), spaces.Discrete(arms)
+        self.state_space = spaces.Box(0, 1, (arms,))
         self.max_steps, self.return_range = length, (-1.0, 1.0)
-        self.action_names, self.keys = (
-            [f'arm {i + 1}' for i in range(arms)],
-            dict(zip('1234567890qwertyuiopasdfghjkl;', range(arms))),
-        )
-        return dict(
-            odds=np.zeros(arms, np.float32),
-            pulls=np.zeros(arms, np.int32),
-            wins=np.zeros(arms, np.int32),
-            length=length,
-        )
+        self.action_names = [f'arm {i + 1}' for i in range(arms)]
+        self.keys = dict(zip('1234567890qwertyuiopasdfghjkl;', range(arms)))
+        best = named(*self.action_names)
+        self.factor_notes = self.factor_notes | dict(best=self.factor_notes['best']._replace(values=best))
+        counts = np.zeros(arms, np.int32)
+        return dict(odds=np.zeros(arms, np.float32), pulls=counts, wins=counts, length=length)
 
     def factors_of(self, R):
         return dict(odds=R['odds'], best=R['odds'].argmax(1), pulls=R['pulls'], wins=R['wins'])
@@ -123,7 +156,10 @@ class MultiarmedBandit(POMDP):
         return R['odds'].copy()
 
     def script(self):
-        "Privileged: it looks at the record and pulls the best arm. Mean return 2n/(n+1) - 1 for n arms, .82, .90, .94 (easy, medium, hard)."
+        """Privileged: it looks at the record and pulls the best arm.
+
+        Mean return 2n/(n+1) - 1 for n arms, .82, .90, .94 (easy, medium, hard).
+        """
         while True:
             yield int(self.record['odds'][0].argmax())
 
@@ -137,46 +173,12 @@ class MultiarmedBandit(POMDP):
         )
 
     def draw_seen(self, panel, e):
-        draw_answer(
-            panel, self.text_seen(e), 'coin' if e['obs'][0] else 'no', 'orange' if e['obs'][0] else 'muted', e['t'] > 0
-        )
-        n = len(e['odds'])
-        many = min(n, max(5, math.ceil(math.sqrt(1.2 * n))))  # columns
-        rows = -(-n // many)
-        wide, high = min(296 / many, 90), min(212 / rows, 64)
-        for i in range(n):
-            x, y = panel.width / 2 + wide * (i % many - many / 2), 180 + high * (i // many - rows / 2)
-            panel.button(
-                (x + 2, y + 2, x + wide - 2, y + high - 2),
-                f'{i + 1}',
-                i,
-                size=max(6, min(15, high / 3)),
-                chosen=pulled(e, i),
-            )
+        won = e['obs'][0]
+        draw_answer(panel, self.text_seen(e), 'coin' if won else 'no', 'orange' if won else 'muted', e['t'] > 0)
+        draw_arms(panel, e)
 
     def draw_truth(self, panel, e):
-        n = len(e['odds'])
-        wide = min(288 / n, 40)
-        for i, (p, w, pulls) in enumerate(zip(e['odds'], e['wins'].tolist(), e['pulls'].tolist())):
-            x = panel.width / 2 + wide * (i - n / 2)
-            panel.bar(
-                (x + 1, 40, x + wide - 1, 230),
-                p,
-                'true' if i == e['odds'].argmax() else 'unknown',
-                i + 1 if n <= 10 or i % 5 == 4 else '',
-            )
-            if pulls:
-                panel.line([(x + 2, 230 - 190 * w / pulls), (x + wide - 3, 230 - 190 * w / pulls)], 'seen', 3)
-            if pulled(e, i):
-                panel.icon(x + wide / 2, 30, 'down', min(wide, 16), 'chosen')
-        panel.text(
-            panel.width / 2,
-            14,
-            "chance of each arm; lines: share of its pulls that paid",
-            size=12,
-            color='muted',
-            anchor='mm',
-        )
+        draw_odds(panel, e)
         panel.caption(f"pull {e['t']} of {e['length']}")
 
 
@@ -247,31 +249,47 @@ def draw_last(panel, at, e):
 
 def draw_choice(panel, e, size: int, verb: str):
     "Tiles to be clicked, without a mark but for the last one."
-    draw_last(
-        panel,
-        panel.board(
-            np.zeros((size, size), int),
-            box=(20, 64, 300, 272),
-            colors=['wash'],
-            axes=True,
-            action=lambda row, column: (row, column),
-        ),
-        e,
-    )
+    tiles, place = np.zeros((size, size), int), lambda row, column: (row, column)
+    draw_last(panel, panel.board(tiles, box=(20, 64, 300, 272), colors=['wash'], axes=True, action=place), e)
     panel.caption(f'The board is never shown. Click a tile to {verb}.')
 
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #97da5436
+def ship_lengths(ships, size: int) -> list[int]:
+    "The lengths of ships that fit on a board, each and together; a ValueError says what does not."
+    try:
+        lengths = [whole('the length of a ship', n, 1, size) for n in ships]
+    except TypeError:
+        lengths = []
+    if not lengths:
+        raise ValueError(f"ships must be lengths of ships, such as (2, 3, 3, 4); got {ships!r}")
+    if 2 * (tiles := sum(lengths)) > size**2:
+        covered = f"ships of {tiles} tiles cover more than half of a board of {size**2}"
+        raise ValueError(f"{covered}, so there might be no place for all; got {ships}")
+    return lengths
+
+
+def fleet_text(ships: np.ndarray, shots: np.ndarray) -> str:
+    "A board (rows, columns) of ships and shots, in characters."
+    rows = [' '.join('~o#x'[2 * ship + shot] for ship, shot in zip(*r)) for r in zip(ships, shots)]
+    return '\n'.join([*rows, '~ water, # ship, o miss, x hit'])
+
+
+# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #31094132
 class Battleship(POMDP):
-    """Sink ships that lie hidden on a board by shooting at its tiles, one a step. The answer is hit or miss, without saying where: the agent has to remember what it shot at.
+    """Sink ships that lie hidden on a board by shooting at its tiles, one a step.
+
+    The answer is hit or miss, without saying where: the agent has to remember what it shot at.
 
     Action space: MultiDiscrete([size, size]), row and column of the shot.
 
     Observation: Discrete(2), 1 if the last shot was a hit; 0 at the start, and for a tile that was shot at before.
 
-    Hidden state (`factors`): ships and shots (size*size,), row by row, whether a ship lies on a tile and whether it was shot at; left, tiles of ships not yet hit.
+    Hidden state (`factors`): ships and shots (size*size,), row by row, whether a ship lies on a tile and whether it was
+    shot at; left, tiles of ships not yet hit.
 
-    Reward: 1/12 for a hit (12 tiles of ships), -1/(size^2 - 12) for water and for a tile shot at before. All tiles in any order earn 0, all ships at once 1,
+    Reward: 1/12 for a hit (12 tiles of ships), -1/(size^2 - 12) for water and for a tile shot at before. All tiles in
+    any order earn 0, all ships at once 1,
     and nothing but misses -size^2/(size^2 - 12): -1.23, -1.14, -1.09 (easy, medium, hard).
 
     Start: ships one after another, each in any free place, along a row or a column; they may touch.
@@ -280,30 +298,26 @@ class Battleship(POMDP):
 
     Parameters: size, 8, 10, 12 (easy, medium, hard); ships, their lengths, 2, 3, 3, 4.
 
-    Differs: the paper speaks of no reward for water; its code punishes water and repeated shots alike, and so a return may be below -1.
+    Differs: the paper speaks of no reward for water; its code punishes water and repeated shots alike, and so a return
+    may be below -1.
     """
 
     difficulties = {d: dict(size=n, ships=(2, 3, 3, 4)) for d, n in dict(easy=8, medium=10, hard=12).items()}
-    reset1, step1 = staticmethod(battleship_reset), staticmethod(battleship_step)
+    reset1, step1, tags = staticmethod(battleship_reset), staticmethod(battleship_step), ('game',)
+    factor_notes = dict(
+        ships=FactorNote('ships', values=named('water', 'ship')),
+        shots=FactorNote('shots', values=named('not shot at', 'shot at')),
+        left=FactorNote('ships left', 'tiles'),
+    )
 
     def build(self, size, ships):
         size = whole('size', size, 2, 100)
-        try:
-            lengths = [whole('the length of a ship', n, 1, size) for n in ships]
-        except TypeError:
-            lengths = []
-        if not lengths:
-            raise ValueError(f"ships must be lengths of ships, such as (2, 3, 3, 4); got {ships!r}")
+        lengths = ship_lengths(ships, size)
         tiles = sum(lengths)
-        if 2 * tiles > size**2:
-            raise ValueError(
-                f"ships of {tiles} tiles cover more than half of a board of {size**2}, so there might be no place for all; got {ships}"
-            )
         board = np.zeros((size, size), np.int8)
         self.observation_space, self.action_space = spaces.Discrete(2), spaces.MultiDiscrete([size, size])
-        self.state_space = spaces.Tuple(
-            [spaces.MultiDiscrete(board + 2), spaces.MultiDiscrete(board + 2), spaces.Discrete(2)]
-        )
+        yes_no = spaces.MultiDiscrete(board + 2)
+        self.state_space = spaces.Tuple([yes_no, yes_no, spaces.Discrete(2)])
         self.max_steps, self.return_range = size**2, (-(size**2) / (size**2 - tiles), 1.0)
         return dict(ships=board, shots=board, lengths=np.array(lengths), tiles=tiles, left=tiles)
 
@@ -314,36 +328,27 @@ class Battleship(POMDP):
         return R['ships'].copy(), R['shots'].copy(), R['obs'][:, 0].astype(np.int64)
 
     def script(self):
-        "From hits and misses: it shoots where most places of ships meet. Mean returns .56, .59, .62 (easy, medium, hard); never to shoot twice at a tile, at random, earns .08."
+        """From hits and misses: it shoots where most places of ships meet.
+
+        Mean returns .56, .59, .62 (easy, medium, hard); never to shoot twice at a tile, at random, earns .08.
+        """
         return battleship_script(**self.parameters)
 
     def text_seen(self, e):
         return 'no shot yet' if e['t'] == 0 else 'hit' if e['obs'][0] else 'miss'
 
     def text_truth(self, e):
-        return (
-            '\n'.join(
-                ' '.join('~o#x'[2 * ship + shot] for ship, shot in zip(*rows)) for rows in zip(e['ships'], e['shots'])
-            )
-            + '\n~ water, # ship, o miss, x hit'
-        )
+        return fleet_text(e['ships'], e['shots'])
 
     def draw_seen(self, panel, e):
-        draw_answer(
-            panel, self.text_seen(e), 'no' if e['obs'][0] else 'dot', 'hit' if e['obs'][0] else 'miss', e['t'] > 0
-        )
+        hit = e['obs'][0]
+        draw_answer(panel, self.text_seen(e), 'no' if hit else 'dot', 'hit' if hit else 'miss', e['t'] > 0)
         draw_choice(panel, e, len(e['ships']), 'shoot')
 
     def draw_truth(self, panel, e):
-        at = panel.board(
-            e['ships'],
-            box=(20, 14, 300, 268),
-            colors=('water', 'ship'),
-            axes=True,
-            marks=np.array(['', 'miss', '', 'hit'])[2 * e['ships'] + e['shots']],
-            mark_colors={'miss': 'blue'},
-        )
-        draw_last(panel, at, e)
+        marks, look = np.array(['', 'miss', '', 'hit'])[2 * e['ships'] + e['shots']], dict(axes=True)
+        look.update(box=(20, 14, 300, 268), colors=('water', 'ship'), mark_colors={'miss': 'blue'})
+        draw_last(panel, panel.board(e['ships'], marks=marks, **look), e)
         panel.caption(f"{e['left']} of {e['tiles']} tiles of ships left, shot {e['t']} of {e['shots'].size}")
 
 
@@ -386,7 +391,10 @@ def near_tiles(size: int) -> np.ndarray:
 
 
 def mine_chances(shut: np.ndarray, sums: list, sweeps: int = 12) -> np.ndarray:
-    "The chance of a mine on each tile (n,), 0 where it is not shut; `sums` are pairs of tiles (n,) bool and the number of mines on them."
+    """The chance of a mine on each tile (n,), 0 where it is not shut.
+
+    `sums` are pairs of tiles (n,) bool and the number of mines on them.
+    """
     p, sums = shut / 2, [(np.flatnonzero(tiles & shut), count) for tiles, count in sums]
     for _ in range(sweeps):
         for row, count in sums:
@@ -414,39 +422,79 @@ def minesweeper_script(size: int, mines: int):
 
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #cf140391
+def field_text(hidden: np.ndarray, around: np.ndarray) -> str:
+    "A board (rows, columns) of mines and open tiles, in characters."
+    rows = [' '.join(('.', '*', str(n))[h] for h, n in zip(*r)) for r in zip(hidden, around)]
+    return '\n'.join([*rows, '. clear, * mine, opened: mines around'])
+
+
+def draw_field(panel, e):
+    "The board: mines, and the numbers on open tiles; the last tile is framed, and red if it was a mine."
+    hidden = e['hidden'].copy()
+    if stepped_on_mine(e):
+        hidden[tuple(e['action'])] = 3
+    marks, labels = np.where(hidden % 2, 'mine', ''), np.where(hidden == 2, e['around'].astype(str), '')
+    look = dict(box=(20, 14, 300, 268), colors=('unknown', 'unknown', 'paper', 'wrong'), axes=True)
+    draw_last(panel, panel.board(hidden, marks=marks, labels=labels, **look), e)
+
+
+def stepped_on_mine(e) -> bool:
+    "Whether the last tile hid a mine."
+    return bool(e['t'] and e['hidden'][tuple(e['action'])] == 1)
+
+
+def field_verdict(e) -> str:
+    "How an episode stands."
+    if stepped_on_mine(e):
+        return 'a mine: the game is over'
+    left = f"{e['left']} of {e['clear']} clear tiles left, step {e['t']} of {e['clear']}"
+    return left if e['left'] else 'all clear'
+
+
+# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #4d0f0f38
 class MineSweeper(POMDP):
-    """Open every tile of a board that hides no mine. Each tile opened tells how many mines are on the nine tiles around and under it, but not which tile it was, and the board is never shown.
+    """Open every tile of a board that hides no mine.
+
+    Each tile opened tells how many mines are on the nine tiles around and under it, but not which tile it was, and the
+    board is never shown.
 
     Action space: MultiDiscrete([size, size]), row and column of the tile to open.
 
-    Observation: Discrete(min(mines, 9) + 1), the number of mines on the tile just opened and its neighbours; 0 at the start.
+    Observation: Discrete(min(mines, 9) + 1), the number of mines on the tile just opened and its neighbours; 0 at the
+    start.
 
-    Hidden state (`factors`): mines and opened (size*size,), row by row, whether a mine lies on a tile and whether it was opened; left, tiles still to be opened.
+    Hidden state (`factors`): mines and opened (size*size,), row by row, whether a mine lies on a tile and whether it
+    was opened; left, tiles still to be opened.
 
-    Reward: with clear = size^2 - mines, 1/clear for a new tile, -0.5/(clear - 2) for one that was opened before, -0.5 - 1/clear for a mine. All tiles opened earn 1; the least is -1.
+    Reward: with clear = size^2 - mines, 1/clear for a new tile, -0.5/(clear - 2) for one that was opened before, -0.5 -
+    1/clear for a mine. All tiles opened earn 1; the least is -1.
 
     Start: mines anywhere, each place alike; the first tile may be one.
 
-    End: terminated on a mine, or when all other tiles are open; truncated after `clear` steps, so that a complete board allows no tile to be opened twice.
+    End: terminated on a mine, or when all other tiles are open; truncated after `clear` steps, so that a complete board
+    allows no tile to be opened twice.
 
     Parameters: size, 4, 6, 8; mines, 2, 6, 10 (easy, medium, hard).
 
-    Differs: a tile that is opened twice costs, and popgym before 1.0.7 gave one step more. The first observation is 0, as if there were no mine near.
+    Differs: a tile that is opened twice costs, and popgym before 1.0.7 gave one step more. The first observation is 0,
+    as if there were no mine near.
     """
 
     difficulties = dict(easy=dict(size=4, mines=2), medium=dict(size=6, mines=6), hard=dict(size=8, mines=10))
-    reset1, step1 = staticmethod(minesweeper_reset), staticmethod(minesweeper_step)
+    reset1, step1, tags = staticmethod(minesweeper_reset), staticmethod(minesweeper_step), ('game',)
+    factor_notes = dict(
+        mines=FactorNote('mines', values=named('clear', 'mine')),
+        opened=FactorNote('opened', values=named('shut', 'open')),
+        left=FactorNote('still to be opened', 'tiles'),
+    )
 
     def build(self, size, mines):
         size = whole('size', size, 2, 100)
-        mines = whole(
-            'mines', mines, 1, size**2 - 3
-        )  # with fewer clear tiles than 3 there is no price for opening one twice
+        # with fewer clear tiles than 3 there is no price for opening one twice
+        mines = whole('mines', mines, 1, size**2 - 3)
         clear, board = size**2 - mines, np.zeros((size, size), np.int8)
-        self.observation_space, self.action_space = (
-            spaces.Discrete(min(mines, 9) + 1),
-            spaces.MultiDiscrete([size, size]),
-        )
+        self.observation_space = spaces.Discrete(min(mines, 9) + 1)
+        self.action_space = spaces.MultiDiscrete([size, size])
         self.state_space = spaces.MultiDiscrete(np.full(size**2, 3))
         self.max_steps, self.return_range = clear, (-1.0, 1.0)
         return dict(hidden=board, around=board, size=size, mines=mines, clear=clear, left=clear)
@@ -459,17 +507,17 @@ class MineSweeper(POMDP):
         return R['hidden'].reshape(len(R), -1).astype(np.int64)
 
     def script(self):
-        "From counts: it opens the tile that is least likely to hide a mine. Mean returns .68, .61, .50 (easy, medium, hard); never to open a tile twice, at random, earns -.23, -.39, -.43."
+        """From counts: it opens the tile that is least likely to hide a mine.
+
+        Mean returns .68, .61, .50 (easy, medium, hard); never to open a tile twice, at random, earns -.23, -.39, -.43.
+        """
         return minesweeper_script(**self.parameters)
 
     def text_seen(self, e):
         return 'no tile opened yet' if e['t'] == 0 else f"{e['obs'][0]} on or around the tile"
 
     def text_truth(self, e):
-        return (
-            '\n'.join(' '.join(('.', '*', str(n))[h] for h, n in zip(*rows)) for rows in zip(e['hidden'], e['around']))
-            + '\n. clear, * mine, opened: mines around'
-        )
+        return field_text(e['hidden'], e['around'])
 
     def draw_seen(self, panel, e):
         if e['t'] == 0:
@@ -480,23 +528,5 @@ class MineSweeper(POMDP):
         draw_choice(panel, e, e['size'], 'open')
 
     def draw_truth(self, panel, e):
-        hidden, (row, column) = e['hidden'].copy(), e['action']
-        dead = e['t'] and hidden[row, column] == 1
-        if dead:
-            hidden[row, column] = 3
-        at = panel.board(
-            hidden,
-            box=(20, 14, 300, 268),
-            colors=('unknown', 'unknown', 'paper', 'wrong'),
-            axes=True,
-            marks=np.where(hidden % 2, 'mine', ''),
-            labels=np.where(hidden == 2, e['around'].astype(str), ''),
-        )
-        draw_last(panel, at, e)
-        panel.caption(
-            'a mine: the game is over'
-            if dead
-            else 'all clear'
-            if e['left'] == 0
-            else f"{e['left']} of {e['clear']} clear tiles left, step {e['t']} of {e['clear']}"
-        )
+        draw_field(panel, e)
+        panel.caption(field_verdict(e))

@@ -6,9 +6,10 @@
 __all__ = [
     'SUITS',
     'SIGNS',
-    'COLORS',
-    'KINDS',
+    'BLACK_RED',
+    'SIDES',
     'deal',
+    'verdict',
     'suits_reset',
     'repeat_first_step',
     'RepeatFirst',
@@ -25,21 +26,31 @@ __all__ = [
     'HigherLower',
     'concentration_reset',
     'concentration_step',
+    'find_pairs',
+    'Grid',
+    'draw_pairs',
+    'pairs_text',
+    'pairs_verdict',
     'Concentration',
 ]
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #952d0473
+import abc
+from typing import NamedTuple
+
 import numpy as np
 from gymnasium import spaces
 
 from .drawing import RANKS, card_height
-from .base import POMDP, random_int, whole
+from ...core.names import unknown
+from ..kernels import random_int
+from .base import POMDP, FactorNote, named, whole
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #c4bd96f3
 SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
 SIGNS = '♠♦♣♥'
-COLORS = ('black', 'red')
-KINDS = dict(colors=COLORS, suits=SUITS, ranks=RANKS)  # what may count of a card
+BLACK_RED = ('black', 'red')
+SIDES = dict(colors=BLACK_RED, suits=SUITS, ranks=RANKS)  # what may count of a card
 
 
 def deal(e, deck, kinds):
@@ -53,14 +64,12 @@ def deal(e, deck, kinds):
             i += 1
 
 
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #bf8d8b1f
+# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #8f1447a6
 def _number_of(task: str, kind: str, known) -> int:
     "How many colours, suits or ranks there are; a ValueError lists what a task knows."
-    from srlviz.core.names import unknown  # not above: environments start without pandas
-
     if kind not in tuple(known):
         raise unknown(f'kind of {task}', kind, known)
-    return len(KINDS[kind])
+    return len(SIDES[kind])
 
 
 def _sorted_deck(decks: int, kinds: int) -> np.ndarray:
@@ -82,7 +91,7 @@ def _share(counts: np.ndarray, of: float) -> np.ndarray:
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #9bb7666d
 def _side(kind: str, value: int) -> dict:
     "The side of a card that counts, as `Panel.card` takes it."
-    return dict(color=COLORS[value]) if kind == 'colors' else {kind[:-1]: int(value)}
+    return dict(color=BLACK_RED[value]) if kind == 'colors' else {kind[:-1]: int(value)}
 
 
 def _fit(n: int, width: int, height: int) -> tuple[int, int]:
@@ -95,7 +104,10 @@ def _fit(n: int, width: int, height: int) -> tuple[int, int]:
 
 
 def _lay(p, cards, top: int, height: int, plain=(), asked=None, kind: str = 'suits'):
-    "Lay cards out in rows on a panel, pale but for the places `plain`; place `asked` is ringed; -1 leaves a place empty."
+    """Lay cards out in rows on a panel, pale but for the places `plain`.
+
+    Place `asked` is ringed; -1 leaves a place empty.
+    """
     columns, w = _fit(len(cards), p.width - 20, height)
     left = (p.width - columns * (w + 3) + 3) // 2
     for i, value in enumerate(cards):
@@ -103,14 +115,8 @@ def _lay(p, cards, top: int, height: int, plain=(), asked=None, kind: str = 'sui
         if value < 0:
             p.slot(x, y, w)
         else:
-            p.card(
-                x,
-                y,
-                **_side(kind, value),
-                width=w,
-                dim=i not in plain and i != asked,
-                mark='chosen' if i == asked else None,
-            )
+            mark = 'chosen' if i == asked else None
+            p.card(x, y, **_side(kind, value), width=w, dim=i not in plain and i != asked, mark=mark)
 
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #f6a57697
@@ -123,20 +129,17 @@ def _bars(p, top: int, names, counts, of: int, asked=None):
 
 
 def _buttons(p, e, top: int, labels, height: int = 40, columns: int = 0, icons=None, counted: bool = True):
-    "The answers as buttons, the last one given in another colour, if it `counted`; `icons` are pairs (icon, colour)."
+    """The answers as buttons, the last one given in another colour, if it `counted`.
+
+    `icons` are pairs (icon, colour).
+    """
     columns = columns or len(labels)
     wide = (p.width - 20) // columns
     for i, label in enumerate(labels):
         x, y = 10 + i % columns * wide, top + i // columns * (height + 4)
         icon, color = icons[i] if icons else (None, 'ink')
-        p.button(
-            (x + 2, y, x + wide - 2, y + height),
-            label,
-            i,
-            icon=icon,
-            color=color,
-            chosen=bool(counted and e['t'] > 0 and e['action'][0] == i),
-        )
+        chosen = bool(counted and e['t'] > 0 and e['action'][0] == i)
+        p.button((x + 2, y, x + wide - 2, y + height), label, i, icon=icon, color=color, chosen=chosen)
 
 
 def _counted(names, counts) -> str:
@@ -145,66 +148,61 @@ def _counted(names, counts) -> str:
 
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e3f81de6
-class _Answers(POMDP):
-    "A task in which cards are dealt and something is to be said of them."
-
-    def _verdict(self, e) -> str:
-        "How the last answer was taken."
-        return (
-            f"last answer: {self.action_names[e['action'][0]]}, {'right' if e['reward'] > 0 else 'wrong'}"
-            if e['reward']
-            else ''
-        )
-
-    def _foot(self, p, e):
-        p.caption(self._verdict(e), color='right' if e['reward'] > 0 else 'wrong')
+def verdict(task: POMDP, e) -> str:
+    "How the last answer was taken; nothing if it was of no account."
+    if not e['reward']:
+        return ''
+    return f"last answer: {task.action_names[e['action'][0]]}, {'right' if e['reward'] > 0 else 'wrong'}"
 
 
-class _Suits(_Answers):
+def _foot(p, task: POMDP, e):
+    "Write the verdict at the foot of a panel."
+    p.caption(verdict(task, e), color='right' if e['reward'] > 0 else 'wrong')
+
+
+def _below(*texts: str) -> str:
+    "Texts one below the other, without those that are empty."
+    return '\n'.join(filter(None, texts))
+
+
+# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #0d89b054
+_SUIT_BUTTONS = (('spade', 'black'), ('diamond', 'red'), ('club', 'black'), ('heart', 'red'))  # icon, colour
+
+
+def _head(p, asked: int):
+    "Write the suit to be said at the head of a panel; -1 if none is asked for."
+    p.text(16, 22, 'the answer now:' if asked >= 0 else 'no answer is asked for yet', anchor='lm')
+    if asked >= 0:
+        p.icon(140, 22, SUITS[asked][:-1], 22, BLACK_RED[asked % 2])
+
+
+class _Suits(POMDP):
     "A task whose answer is a suit."
 
-    action_names, keys = SUITS, dict(s=0, d=1, c=2, h=3)
+    action_names, keys, tags = SUITS, dict(s=0, d=1, c=2, h=3), ('diagnostic',)
+    factor_notes = dict(
+        asked=FactorNote('suit to say now', values=named(*SUITS, none='none yet')),
+        remaining=FactorNote('still in the deck', 'cards', columns=SUITS),
+    )
 
+    @abc.abstractmethod
     def _request(self, e) -> str:
         "What the agent is asked to say."
-        raise NotImplementedError
 
     def draw_seen(self, p, e):
         p.text(p.width / 2, 14, self._request(e), anchor='mt', width=p.width - 32)
         p.card(110, 66, suit=int(e['obs'][-1]), width=100)
-        _buttons(
-            p,
-            e,
-            240,
-            [''] * 4,
-            icons=(('spade', 'black'), ('diamond', 'red'), ('club', 'black'), ('heart', 'red')),
-            counted=e['reward'] != 0,
-        )
-
-    def _head(self, p, asked: int):
-        p.text(16, 22, 'the answer now:' if asked >= 0 else 'no answer is asked for yet', anchor='lm')
-        if asked >= 0:
-            p.icon(140, 22, SUITS[asked][:-1], 22, COLORS[asked % 2])
+        _buttons(p, e, 240, [''] * 4, icons=_SUIT_BUTTONS, counted=e['reward'] != 0)
 
     def text_seen(self, e):
         return SIGNS[e['obs'][-1]]
 
     def text_truth(self, e):
         hidden = self.factors_of(np.asarray(e)[None])
-        asked, (where, counts) = (
-            hidden['asked'][0],
-            ('on the pile', hidden['on_pile']) if 'on_pile' in hidden else ('in the deck', hidden['remaining']),
-        )
-        return '\n'.join(
-            filter(
-                None,
-                (
-                    f"answer: {SIGNS[asked] if asked >= 0 else 'none yet'}",
-                    f"{where}: {_counted(SIGNS, counts[0])}",
-                    self._verdict(e),
-                ),
-            )
-        )
+        asked, counts = hidden['asked'][0], hidden['on_pile' if 'on_pile' in hidden else 'remaining'][0]
+        where = 'on the pile' if 'on_pile' in hidden else 'in the deck'
+        answer = SIGNS[asked] if asked >= 0 else 'none yet'
+        return _below(f'answer: {answer}', f'{where}: {_counted(SIGNS, counts)}', verdict(self, e))
 
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #1e323012
@@ -224,7 +222,8 @@ def repeat_first_step(e, a):
 class RepeatFirst(_Suits):
     """Say at every step the suit of the first card of the episode.
 
-    Cards are dealt one by one, and the agent sees the suit of the newest. It must keep the first in mind for as long as the deck lasts.
+    Cards are dealt one by one, and the agent sees the suit of the newest. It must keep the first in mind for as long as
+    the deck lasts.
 
     - Action space: `Discrete(4)`, the suit said: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
     - Observation: `Discrete(4)`, the suit of the newest card.
@@ -233,7 +232,8 @@ class RepeatFirst(_Suits):
     - Start: the deck is shuffled and the first card dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
     - Parameters: `decks`, 1 (easy), 8 (medium), 16 (hard).
-    - Differs: in the paper an indicator marks the first card, and later values are drawn anew; the code has no indicator (`flat=True` has: its last column), and deals from a deck. Nothing is mended: `legacy` changes nothing.
+    - Differs: in the paper an indicator marks the first card, and later values are drawn anew; the code has no
+      indicator (`flat=True` has: its last column), and deals from a deck. Nothing is mended: `legacy` changes nothing.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
@@ -258,13 +258,13 @@ class RepeatFirst(_Suits):
     def draw_truth(self, p, e):
         deck, t, left = e['deck'], int(e['t']), _remaining(np.asarray(e)[None], 4)[0]
         past = [0, *range(max(1, t - 50), t + 1)]  # there is no room for all
-        self._head(p, deck[0])
+        _head(p, deck[0])
         if t > 51:
             p.text(304, 22, f'{t - 51} cards not shown', size=11, color='muted', anchor='rm')
         _lay(p, deck[past], 46, 140, plain=(len(past) - 1,), asked=0)
         p.text(16, 198, 'still in the deck', size=11, color='muted')
         _bars(p, 214, SUITS, left, len(deck) // 4)
-        self._foot(p, e)
+        _foot(p, self, e)
 
     def script(self):
         "Remember the first observation: return 1."
@@ -296,16 +296,21 @@ class RepeatPrevious(_Suits):
 
     - Action space: `Discrete(4)`, the suit said: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
     - Observation: `Discrete(4)`, the suit of the newest card.
-    - Hidden state: `asked`, the suit to say now, -1 while there is none; `ago` (k,), the suits of the last k cards, the newest first, -1 where there was none; `remaining` (4,), the cards of each suit still in the deck.
-    - Reward: 0 while fewer than k cards are dealt, then 1/(n - k) for the right suit, -1/(n - k) for another, n = 52 decks. A perfect episode sums to 1.
+    - Hidden state: `asked`, the suit to say now, -1 while there is none; `ago` (k,), the suits of the last k cards, the
+      newest first, -1 where there was none; `remaining` (4,), the cards of each suit still in the deck.
+    - Reward: 0 while fewer than k cards are dealt, then 1/(n - k) for the right suit, -1/(n - k) for another, n = 52
+      decks. A perfect episode sums to 1.
     - Start: the deck is shuffled and the first card dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
     - Parameters: `decks` and `k`: 1 and 4 (easy), 2 and 32 (medium), 3 and 64 (hard).
-    - Differs: the paper asks for the observation k steps ago, the code counts the newest card as the first of the k, so the lag is k - 1: 3, 31, 63. Nothing is mended: `legacy` changes nothing.
+    - Differs: the paper asks for the observation k steps ago, the code counts the newest card as the first of the k, so
+      the lag is k - 1: 3, 31, 63. Nothing is mended: `legacy` changes nothing.
     """
 
     difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
     reset1, step1 = staticmethod(suits_reset), staticmethod(repeat_previous_step)
+    _ago = FactorNote('suits of the last cards, the newest first', values=named(*SUITS, none='no card'))
+    factor_notes = _Suits.factor_notes | dict(ago=_ago)
 
     def build(self, decks, k):
         deck = _sorted_deck(decks, 4)
@@ -316,11 +321,9 @@ class RepeatPrevious(_Suits):
         return dict(deck=deck, k=self.k)
 
     def _request(self, e):
-        return (
-            f"Say the suit of {self.k - 1} card{'s' * (self.k > 2)} ago."
-            if self.k > 1
-            else 'Say the suit of this card.'
-        )
+        if self.k == 1:
+            return 'Say the suit of this card.'
+        return f"Say the suit of {self.k - 1} card{'s' * (self.k > 2)} ago."
 
     def factors_of(self, R):
         ago = _recent(R, self.k)
@@ -332,11 +335,12 @@ class RepeatPrevious(_Suits):
     def draw_truth(self, p, e):
         R = np.asarray(e)[None]
         ago = _recent(R, self.k)[0]
-        self._head(p, ago[-1])
-        _lay(p, ago[:65][::-1], 46, 140, plain=(len(ago[:65]) - 1,), asked=0 if ago[-1] >= 0 and self.k <= 65 else None)
+        _head(p, ago[-1])
+        shown = ago[:65][::-1]  # there is no room for more
+        _lay(p, shown, 46, 140, plain=(len(shown) - 1,), asked=0 if ago[-1] >= 0 and self.k <= 65 else None)
         p.text(16, 198, 'still in the deck', size=11, color='muted')
         _bars(p, 214, SUITS, _remaining(R, 4)[0], len(e['deck']) // 4)
-        self._foot(p, e)
+        _foot(p, self, e)
 
     def script(self):
         "Remember the last k observations: return 1."
@@ -372,52 +376,51 @@ def _pile(R: np.ndarray) -> np.ndarray:
 class Autoencode(_Suits):
     """Watch a deck being dealt, then say its suits backwards.
 
-    While the agent watches, each card is laid on a pile. With the last card the watching ends, and the agent says the suits from the top of the pile down to the first card.
+    While the agent watches, each card is laid on a pile. With the last card the watching ends, and the agent says the
+    suits from the top of the pile down to the first card.
 
     - Action space: `Discrete(4)`, the suit said: 0 spades, 1 diamonds, 2 clubs, 3 hearts; of no account while watching.
-    - Observation: `Tuple(Discrete(2), Discrete(4))`: 1 while watching and 0 from the last card on; the suit of the newest card, 0 once the playing has begun.
-    - Hidden state: `asked`, the suit on top of the pile, -1 while watching; `watching`; `pile`, the cards on it; `on_pile` (4,), the cards of each suit on it.
-    - Reward: 0 while watching, then 1/n for the right suit, -1/n for another, n = 52 decks. A perfect episode sums to 1.
+    - Observation: `Tuple(Discrete(2), Discrete(4))`: 1 while watching and 0 from the last card on; the suit of the
+      newest card, 0 once the playing has begun.
+    - Hidden state: `asked`, the suit on top of the pile, -1 while watching; `watching`; `pile`, the cards on it;
+      `on_pile` (4,), the cards of each suit on it.
+    - Reward: 0 while watching, then 1/n for the right suit, -1/n for another, n = 52 decks. A perfect episode sums to
+      1.
     - Start: the deck is shuffled and the first card dealt.
     - End: terminated when the pile is gone, after n - 1 steps of watching and n of playing.
     - Parameters: `decks`, 1 (easy), 2 (medium), 3 (hard).
-    - Differs: the paper has the cards said in the order seen, the code in the reverse order. Nothing is mended: `legacy` changes nothing.
+    - Differs: the paper has the cards said in the order seen, the code in the reverse order. Nothing is mended:
+      `legacy` changes nothing.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
     reset1, step1 = staticmethod(autoencode_reset), staticmethod(autoencode_step)
+    factor_notes = dict(
+        asked=_Suits.factor_notes['asked'],
+        watching=FactorNote('watching', values=named('playing', 'watching')),
+        pile=FactorNote('pile', 'cards'),
+        on_pile=FactorNote('on the pile', 'cards', columns=SUITS),
+    )
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
-        self.observation_space, self.action_space = (
-            spaces.Tuple((spaces.Discrete(2), spaces.Discrete(4))),
-            spaces.Discrete(4),
-        )
-        self.state_space = spaces.Tuple(
-            (spaces.MultiDiscrete([4] * deck.size), spaces.Discrete(2), spaces.Box(0, 1, (1,)))
-        )
+        self.observation_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(4)))
+        self.action_space, suits = spaces.Discrete(4), spaces.MultiDiscrete([4] * deck.size)
+        self.state_space = spaces.Tuple((suits, spaces.Discrete(2), spaces.Box(0, 1, (1,))))
         self.max_steps, self.return_range = 2 * deck.size - 1, (-1.0, 1.0)
         return dict(deck=deck)
 
     def factors_of(self, R):
         deck, pile, watching = R['deck'], _pile(R), R['obs'][:, 0]
         lies = np.arange(deck.shape[1]) < pile[:, None]
-        asked = np.where(
-            (watching == 0) & (pile > 0), np.take_along_axis(deck, np.maximum(pile - 1, 0)[:, None], 1)[:, 0], -1
-        )
-        return dict(
-            asked=asked.astype(np.int64),
-            watching=watching.astype(np.int64),
-            pile=pile,
-            on_pile=np.stack([((deck == s) & lies).sum(1) for s in range(4)], 1),
-        )
+        top = np.take_along_axis(deck, np.maximum(pile - 1, 0)[:, None], 1)[:, 0]
+        asked = np.where((watching == 0) & (pile > 0), top, -1).astype(np.int64)
+        on_pile = np.stack([((deck == s) & lies).sum(1) for s in range(4)], 1)
+        return dict(asked=asked, watching=watching.astype(np.int64), pile=pile, on_pile=on_pile)
 
     def states_of(self, R):
-        return (
-            R['deck'][:, ::-1].astype(np.int64),
-            R['obs'][:, 0].astype(np.int64),
-            (_pile(R) / R['deck'].shape[1]).astype(np.float32)[:, None],
-        )
+        share = (_pile(R) / R['deck'].shape[1]).astype(np.float32)[:, None]
+        return R['deck'][:, ::-1].astype(np.int64), R['obs'][:, 0].astype(np.int64), share
 
     def _request(self, e):
         return 'Watch.' if e['obs'][0] else 'Say the suits of all cards, the last one first.'
@@ -430,17 +433,11 @@ class Autoencode(_Suits):
     def draw_truth(self, p, e):
         deck, R = e['deck'], np.asarray(e)[None]
         pile, asked = _pile(R)[0], self.factors_of(R)['asked'][0]
-        self._head(p, asked)
+        _head(p, asked)
         p.text(304, 22, f'pile: {pile} of {deck.size}', size=12, color='muted', anchor='rm')
-        _lay(
-            p,
-            np.where(np.arange(deck.size) < pile, deck, -1),
-            46,
-            228,
-            plain=(pile - 1,),
-            asked=pile - 1 if asked >= 0 else None,
-        )
-        self._foot(p, e)
+        cards = np.where(np.arange(deck.size) < pile, deck, -1)
+        _lay(p, cards, 46, 228, plain=(pile - 1,), asked=pile - 1 if asked >= 0 else None)
+        _foot(p, self, e)
 
     def script(self):
         "Keep a pile of one's own: return 1."
@@ -473,84 +470,103 @@ def count_recall_step(e, a):
 
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #7d9295cc
-class CountRecall(_Answers):
+def _questions(R) -> np.ndarray:
+    "How often each kind was asked for in records (N,), the question of now included: (N, kinds)."
+    past = np.arange(R['queries'].shape[1]) <= R['t'][:, None]
+    return np.stack([((R['queries'] == kind) & past).sum(1) for kind in range(R['counts'].shape[1])], 1)
+
+
+def _draw_question(p, kind: str, card: int, asked: int):
+    "Lay the card dealt beside the card asked for."
+    for x, title, value in (56, 'dealt now', card), (192, 'how many so far?', asked):
+        p.text(x + 36, 16, title, anchor='mt')
+        p.card(x, 42, **_side(kind, value), width=72, mark='chosen' if x > 100 else None)
+
+
+def _draw_counts(p, e, kind: str, most: int):
+    "The counts as bars and, where there is room, all the cards dealt, those asked for not pale."
+    asked = e['obs'][1]
+    _bars(p, 46, SIDES[kind], e['counts'], most, asked)
+    top, dealt = 58 + 17 * len(e['counts']), np.where(np.arange(e['deck'].size) <= e['t'], e['deck'], -1)
+    if top < 150:
+        _lay(p, dealt, top, 274 - top, plain=set(np.flatnonzero(dealt == asked).tolist()), kind=kind)
+
+
+# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #3478e695
+class CountRecall(POMDP):
     """Say how many cards of the kind asked for were dealt so far.
 
-    At each step the agent sees a card and a question, both by colour, suit or rank. The answer counts all cards dealt in the episode, the newest included.
+    At each step the agent sees a card and a question, both by colour, suit or rank. The answer counts all cards dealt
+    in the episode, the newest included.
 
     - Action space: `Discrete(m + 1)`, the count, m the cards of a kind in the deck.
     - Observation: `MultiDiscrete([kinds, kinds])`: the kind of the newest card, the kind asked for.
-    - Hidden state: `answer`, the count to say now; `counts` (kinds,), the cards dealt of each kind; `asked_before` (kinds,), how often each was asked for, the question of now included.
+    - Hidden state: `answer`, the count to say now; `counts` (kinds,), the cards dealt of each kind; `asked_before`
+      (kinds,), how often each was asked for, the question of now included.
     - Reward: 1/(n - 1) for the right count, -1/(n - 1) for another, n = 52 decks. A perfect episode sums to 1.
     - Start: cards and questions are shuffled, each its own deck, and one of each is dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
-    - Parameters: `decks` and `kind`, which is 'colors' (0 black, 1 red), 'suits' (0 spades, 1 diamonds, 2 clubs, 3 hearts) or 'ranks' (0 ace to 12 king): 1 and colors (easy), 2 and suits (medium), 4 and ranks (hard).
-    - Differs: the paper's runs had no action for the count m (popgym mended that in 1.0.7). popgym also tells the counts in `info`; here `info` is empty, with `legacy` too.
+    - Parameters: `decks` and `kind`, which is 'colors' (0 black, 1 red), 'suits' (0 spades, 1 diamonds, 2 clubs, 3
+      hearts) or 'ranks' (0 ace to 12 king): 1 and colors (easy), 2 and suits (medium), 4 and ranks (hard).
+    - Differs: the paper's runs had no action for the count m (popgym mended that in 1.0.7). popgym also tells the
+      counts in `info`; here `info` is empty, with `legacy` too.
     """
 
     difficulties = dict(
-        easy=dict(decks=1, kind='colors'), medium=dict(decks=2, kind='suits'), hard=dict(decks=4, kind='ranks')
+        easy=dict(decks=1, kind='colors'),
+        medium=dict(decks=2, kind='suits'),
+        hard=dict(decks=4, kind='ranks'),
     )
+    tags = ('diagnostic',)
     reset1, step1 = staticmethod(count_recall_reset), staticmethod(count_recall_step)
     keys = {key: i for i, key in enumerate('0123456789abcdefghijklmnopqrstuvwxyz')}
 
     def build(self, decks, kind):
-        kinds = _number_of('CountRecall', kind, KINDS)
+        kinds = _number_of('CountRecall', kind, SIDES)
         deck = _sorted_deck(decks, kinds)
         self.most = deck.size // kinds
-        self.observation_space, self.action_space = spaces.MultiDiscrete([kinds] * 2), spaces.Discrete(self.most + 1)
-        self.state_space = spaces.Tuple(
-            (spaces.Box(0, 1, (kinds,)), spaces.Box(0, 1, (kinds,)), spaces.MultiDiscrete([kinds] * 2))
-        )
+        both, shares = spaces.MultiDiscrete([kinds] * 2), spaces.Box(0, 1, (kinds,))
+        self.observation_space, self.action_space = both, spaces.Discrete(self.most + 1)
+        self.state_space = spaces.Tuple((shares, shares, both))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
         self.action_names = tuple(map(str, range(self.most + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.most}
+        self.factor_notes = dict(
+            answer=FactorNote('count to say now', 'cards'),
+            counts=FactorNote('dealt so far', 'cards', columns=SIDES[kind]),
+            asked_before=FactorNote('asked for so far', 'times', columns=SIDES[kind]),
+        )
         return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
-
-    def _asked(self, R):
-        "How often each kind was asked for: (N, kinds)."
-        past = np.arange(R['queries'].shape[1]) <= R['t'][:, None]
-        return np.stack([((R['queries'] == kind) & past).sum(1) for kind in range(R['counts'].shape[1])], 1)
 
     def factors_of(self, R):
         answer = np.take_along_axis(R['counts'], R['obs'][:, 1:].astype(np.int64), 1)[:, 0]
-        return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), asked_before=self._asked(R))
+        return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), asked_before=_questions(R))
 
     def states_of(self, R):
-        return (
-            (R['counts'] / self.most).astype(np.float32),
-            (self._asked(R) / self.most).astype(np.float32),
-            R['obs'].astype(np.int64),
-        )
+        counts, asked = R['counts'] / self.most, _questions(R) / self.most
+        return counts.astype(np.float32), asked.astype(np.float32), R['obs'].astype(np.int64)
 
     def draw_seen(self, p, e):
-        kind, names = self.parameters['kind'], self.action_names
-        for x, title, value in (56, 'dealt now', e['obs'][0]), (192, 'how many so far?', e['obs'][1]):
-            p.text(x + 36, 16, title, anchor='mt')
-            p.card(x, 42, **_side(kind, value), width=72, mark='chosen' if x > 100 else None)
-        if len(names) <= 40:
-            _buttons(p, e, 166, names, 28, 10 if len(names) > 18 else 9)
+        _draw_question(p, self.parameters['kind'], *e['obs'])
+        if (n := len(self.action_names)) <= 40:
+            _buttons(p, e, 166, self.action_names, 28, 10 if n > 18 else 9)
 
     def draw_truth(self, p, e):
-        kind, (_, asked) = self.parameters['kind'], e['obs']
-        p.text(16, 22, f"the answer now: {e['counts'][asked]}", anchor='lm')
-        _bars(p, 46, KINDS[kind], e['counts'], self.most, asked)
-        top, dealt = 58 + 17 * len(e['counts']), np.where(np.arange(e['deck'].size) <= e['t'], e['deck'], -1)
-        if top < 150:
-            _lay(p, dealt, top, 274 - top, plain=set(np.flatnonzero(dealt == asked).tolist()), kind=kind)
-        self._foot(p, e)
+        p.text(16, 22, f"the answer now: {e['counts'][e['obs'][1]]}", anchor='lm')
+        _draw_counts(p, e, self.parameters['kind'], self.most)
+        _foot(p, self, e)
 
     def text_seen(self, e):
-        card, asked = (KINDS[self.parameters['kind']][i] for i in e['obs'])
+        card, asked = (SIDES[self.parameters['kind']][i] for i in e['obs'])
         return f'dealt: {card}; how many so far: {asked}?'
 
     def text_truth(self, e):
-        counts = f"dealt so far: {_counted(KINDS[self.parameters['kind']], e['counts'])}"
-        return '\n'.join(filter(None, (f"answer: {e['counts'][e['obs'][1]]}", counts, self._verdict(e))))
+        counts = f"dealt so far: {_counted(SIDES[self.parameters['kind']], e['counts'])}"
+        return _below(f"answer: {e['counts'][e['obs'][1]]}", counts, verdict(self, e))
 
     def script(self):
         "Count: return 1."
-        counts, answer = [0] * len(KINDS[self.parameters['kind']]), 0
+        counts, answer = [0] * len(SIDES[self.parameters['kind']]), 0
         while True:
             dealt, asked = yield answer
             counts[dealt] += 1
@@ -572,24 +588,32 @@ def higher_lower_step(e, a):
 
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #b41a2869
-class HigherLower(_Answers):
+class HigherLower(POMDP):
     """Say whether the next card is higher or lower than the open one.
 
-    The next card is then turned and becomes the open one. The deck is not shuffled in between, so what was dealt changes the odds.
+    The next card is then turned and becomes the open one. The deck is not shuffled in between, so what was dealt
+    changes the odds.
 
     - Action space: `Discrete(2)`: 0 higher, 1 lower.
     - Observation: `Discrete(13)`, the rank of the open card: 0 ace, the lowest, to 12 king.
-    - Hidden state: `remaining` (13,), the cards of each rank still in the deck; `higher`, `lower`, how many of these are above and below the open card.
+    - Hidden state: `remaining` (13,), the cards of each rank still in the deck; `higher`, `lower`, how many of these
+      are above and below the open card.
     - Reward: 1/n if right, -1/n if wrong, 0 for two cards of the same rank, n = 52 decks.
     - Start: the deck is shuffled and the first card opened.
     - End: terminated when the last card is open, after n - 1 steps.
     - Parameters: `decks`, 1 (easy), 2 (medium), 3 (hard).
-    - Differs: the state of popgym is the share of each rank dealt, without the open card, from which the next reward cannot be told. Here the state is the open card and these shares; `legacy=True` leaves the card out.
+    - Differs: the state of popgym is the share of each rank dealt, without the open card, from which the next reward
+      cannot be told. Here the state is the open card and these shares; `legacy=True` leaves the card out.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
     reset1, step1 = staticmethod(higher_lower_reset), staticmethod(higher_lower_step)
-    action_names, keys = ('higher', 'lower'), dict(ArrowUp=0, ArrowDown=1)
+    action_names, keys, tags = ('higher', 'lower'), dict(ArrowUp=0, ArrowDown=1), ('game',)
+    factor_notes = dict(
+        remaining=FactorNote('still in the deck', 'cards', columns=RANKS),
+        higher=FactorNote('left above the open card', 'cards'),
+        lower=FactorNote('left below the open card', 'cards'),
+    )
 
     def build(self, decks):
         deck = _sorted_deck(decks, 13)
@@ -601,12 +625,8 @@ class HigherLower(_Answers):
         return dict(deck=deck)
 
     def factors_of(self, R):
-        left, open_ = _remaining(R, 13), R['obs']
-        return dict(
-            remaining=left,
-            higher=(left * (np.arange(13) > open_)).sum(1),
-            lower=(left * (np.arange(13) < open_)).sum(1),
-        )
+        left, above, below = _remaining(R, 13), np.arange(13) > R['obs'], np.arange(13) < R['obs']
+        return dict(remaining=left, higher=(left * above).sum(1), lower=(left * below).sum(1))
 
     def states_of(self, R):
         decks = R['deck'].shape[1] // 52
@@ -627,19 +647,20 @@ class HigherLower(_Answers):
         higher, same, lower = self._odds(e)
         p.text(16, 22, f'still in the deck: {higher} higher, {same} the same, {lower} lower', anchor='lm', size=13)
         _bars(p, 44, RANKS, _remaining(np.asarray(e)[None], 13)[0], len(e['deck']) // 13, e['obs'][0])
-        self._foot(p, e)
+        _foot(p, self, e)
 
     def text_seen(self, e):
         return RANKS[e['obs'][0]]
 
     def text_truth(self, e):
         left, odds = _counted(RANKS, _remaining(np.asarray(e)[None], 13)[0]), self._odds(e)
-        return '\n'.join(
-            filter(None, (f'in the deck: {left}', '{} higher, {} the same, {} lower'.format(*odds), self._verdict(e)))
-        )
+        return _below(f'in the deck: {left}', '{} higher, {} the same, {} lower'.format(*odds), verdict(self, e))
 
     def script(self):
-        "Count the cards and take the better odds: mean return .527, .516, .511; whoever does not count gets 84/169 = .497 at best."
+        """Count the cards and take the better odds: mean return .527, .516, .511.
+
+        Whoever does not count gets 84/169 = .497 at best.
+        """
         left, answer = np.full(13, 4 * self.parameters['decks']), 0
         while True:
             rank = yield answer
@@ -681,25 +702,108 @@ def concentration_step(e, a):
 
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #01124d45
+def find_pairs(n: int):
+    """A policy as a generator, with perfect memory of n places, from observations: (n,) what lies open at each.
+
+    Turn a pair that is known, else a new card and its twin, or another new card.
+    """
+    known, new = {}, list(range(n))  # kind -> places seen; places never seen
+    obs = yield
+    while True:
+        pair = next((places for places in known.values() if len(places) > 1), None)
+        if pair:
+            yield pair.pop()
+            yield pair.pop()
+            continue
+        one = new.pop() if new else 0
+        obs = yield one
+        kind = int(obs[one])
+        if known.get(kind):
+            yield known[kind].pop()
+            continue
+        two = new.pop() if new else 0
+        obs = yield two
+        if obs[two] == kind:
+            continue
+        for place in one, two:
+            known.setdefault(int(obs[place]), []).append(place)
+
+
+# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #b280cc69
+class Grid(NamedTuple):
+    "How cards are laid out: `columns`, and how `wide` a card is in pixels."
+
+    columns: int
+    wide: int
+
+    def place(self, i: int) -> tuple[int, int]:
+        "Row and column of card i, from 1."
+        return i // self.columns + 1, i % self.columns + 1
+
+
+def draw_pairs(p, e, kind: str, grid: Grid, reveal: bool):
+    """Lay the cards out, to be clicked; or, to `reveal`, all of them face up, pale if they are not.
+
+    Ringed is the last one turned; in truth, both.
+    """
+    across, down = grid.wide + 3, card_height(grid.wide) + 3
+    left, turned = (p.width - grid.columns * across + 3) // 2, e['cards'][: e['turned']]
+    for i, (value, shown) in enumerate(zip(e['deck'], e['obs'] != e['down'])):
+        x, y = left + i % grid.columns * across, 10 + i // grid.columns * down
+        mark = 'chosen' if i in (turned if reveal else turned[-1:]) else None
+        look = dict(face_up=bool(reveal or shown), dim=bool(reveal and not shown), action=None if reveal else i)
+        p.card(x, y, **_side(kind, value), width=grid.wide, mark=mark, **look)
+
+
+def pairs_text(values, kind: str, columns: int) -> str:
+    "Cards as characters in rows; the number after the last kind is a card that is face down."
+    names = (*(n[0] for n in BLACK_RED), '.') if kind == 'colors' else (*RANKS, '.')
+    signs = [names[v].rjust(2 if len(names) > 3 else 1) for v in values]
+    return '\n'.join(' '.join(signs[i : i + columns]) for i in range(0, len(signs), columns))
+
+
+def pairs_verdict(e) -> str:
+    "What the last action came to, and how many pairs there are."
+    happened = 'turn two cards that match'
+    if e['reward'] > 0:
+        happened = 'a pair'
+    elif e['waiting']:
+        happened = 'a card waits for its second'
+    elif e['t']:
+        happened = 'no pair'
+    return f"{happened}; {e['found'] // 2} of {e['deck'].size // 2} pairs found"
+
+
+# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e69b247b
 class Concentration(POMDP):
     """Find the pairs among cards that lie face down, two cards at a time.
 
-    Each action turns one card over. After the second, a pair stays open; other cards are still seen in this observation and lie face down again in the next.
+    Each action turns one card over. After the second, a pair stays open; other cards are still seen in this observation
+    and lie face down again in the next.
 
     - Action space: `Discrete(n)`, the place of the card to turn.
     - Observation: `MultiDiscrete`, for each place what lies open there, or `kinds` for a card that is face down.
-    - Hidden state: `card` (n,), what lies at each place; `found` (n,), 1 where a pair is open; `first`, the kind of the card that waits for its second, -1 if none does; `pairs`, how many are found.
-    - Reward: 2/n for a pair; 0 for a first card; -2/(2n) for two that do not match, or for the same card twice; a card that is open already costs 1/(2n), and as much again for a first card that it takes with it. n = 52 decks; returns are from -1 to 1.
+    - Hidden state: `card` (n,), what lies at each place; `found` (n,), 1 where a pair is open; `first`, the kind of the
+      card that waits for its second, -1 if none does; `pairs`, how many are found.
+    - Reward: 2/n for a pair; 0 for a first card; -2/(2n) for two that do not match, or for the same card twice; a card
+      that is open already costs 1/(2n), and as much again for a first card that it takes with it. n = 52 decks; returns
+      are from -1 to 1.
     - Start: the deck is shuffled and laid out, all face down.
     - End: terminated when all pairs are found, truncated after 2n steps.
-    - Parameters: `decks` and `kind`, what must match, 'colors' (0 black, 1 red) or 'ranks' (0 ace to 12 king): 1 and colors (easy), 2 and colors (medium), 1 and ranks (hard).
-    - Differs: the paper names a reward for pairs only; the code also takes some for every miss. The observation tells nothing of which card was turned: it needs the previous action beside it (`flat=True`).
-      In popgym's state, the cards turned last are places, and "none" is the number of kinds, 2 or 13, which is a place too. Here "none" is n; `legacy=True` gives popgym's.
+    - Parameters: `decks` and `kind`, what must match, 'colors' (0 black, 1 red) or 'ranks' (0 ace to 12 king): 1 and
+      colors (easy), 2 and colors (medium), 1 and ranks (hard).
+    - Differs: the paper names a reward for pairs only; the code also takes some for every miss. The observation tells
+      nothing of which card was turned: it needs the previous action beside it (`flat=True`).
+      In popgym's state, the cards turned last are places, and "none" is the number of kinds, 2 or 13, which is a place
+      too. Here "none" is n; `legacy=True` gives popgym's.
     """
 
     difficulties = dict(
-        easy=dict(decks=1, kind='colors'), medium=dict(decks=2, kind='colors'), hard=dict(decks=1, kind='ranks')
+        easy=dict(decks=1, kind='colors'),
+        medium=dict(decks=2, kind='colors'),
+        hard=dict(decks=1, kind='ranks'),
     )
+    tags = ('game',)
     reset1, step1 = staticmethod(concentration_reset), staticmethod(concentration_step)
 
     def build(self, decks, kind):
@@ -710,102 +814,42 @@ class Concentration(POMDP):
         place = spaces.Discrete(n if self.legacy else n + 1)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([kinds] * n), spaces.MultiBinary(n), place, place))
         self.max_steps, self.return_range = 2 * n, (-1.0, 1.0)
-        self.columns, self.wide = _fit(n, 300, 264)
-        self.action_names = tuple(f'row {i // self.columns + 1}, card {i % self.columns + 1}' for i in range(n))
-        return dict(
-            deck=deck,
-            up=np.zeros(n, np.int8),
-            down=kinds,
-            cards=np.zeros(2, np.int32),
-            turned=0,
-            waiting=False,
-            found=0,
+        self.grid = Grid(*_fit(n, 300, 264))
+        self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
+        self.factor_notes = dict(
+            card=FactorNote('card at each place', values=named(*SIDES[kind])),
+            found=FactorNote('pair found', values=named('face down', 'open')),
+            first=FactorNote('card that waits for its second', values=named(*SIDES[kind], none='none')),
+            pairs=FactorNote('found', 'pairs'),
         )
+        fields = dict(deck=deck, up=np.zeros(n, np.int8), down=kinds, cards=np.zeros(2, np.int32))
+        return fields | dict(turned=0, waiting=False, found=0)
 
     def factors_of(self, R):
         first = np.take_along_axis(R['deck'], R['cards'][:, :1].astype(np.int64), 1)[:, 0]
-        return dict(
-            card=R['deck'].astype(np.int64),
-            found=R['up'].astype(np.int64),
-            first=np.where(R['waiting'], first, -1).astype(np.int64),
-            pairs=R['found'] // 2,
-        )
+        first = np.where(R['waiting'], first, -1).astype(np.int64)
+        return dict(card=R['deck'].astype(np.int64), found=R['up'].astype(np.int64), first=first, pairs=R['found'] // 2)
 
     def states_of(self, R):
         none = R['down'] if self.legacy else R['deck'].shape[1]
         first, second = (np.where(R['turned'] > j, R['cards'][:, j], none).astype(np.int64) for j in (0, 1))
         return R['deck'].astype(np.int64), R['up'].copy(), first, second
 
-    def _table(self, p, e, reveal: bool):
-        "Lay the cards out, to be clicked; or, to `reveal`, all of them face up, pale if they are not. Ringed is the last one turned; in truth, both."
-        across, down = self.wide + 3, card_height(self.wide) + 3
-        left, turned = (p.width - self.columns * across + 3) // 2, e['cards'][: e['turned']]
-        for i, (value, shown) in enumerate(zip(e['deck'], e['obs'] != e['down'])):
-            ringed = i in (turned if reveal else turned[-1:])
-            p.card(
-                left + i % self.columns * across,
-                10 + i // self.columns * down,
-                **_side(self.parameters['kind'], value),
-                width=self.wide,
-                face_up=bool(reveal or shown),
-                dim=bool(reveal and not shown),
-                mark='chosen' if ringed else None,
-                action=None if reveal else i,
-            )
-
-    def _verdict(self, e) -> str:
-        "What the last action came to, and how many pairs there are."
-        happened = (
-            'a pair'
-            if e['reward'] > 0
-            else 'a card waits for its second'
-            if e['waiting']
-            else 'no pair'
-            if e['t']
-            else 'turn two cards that match'
-        )
-        return f"{happened}; {e['found'] // 2} of {e['deck'].size // 2} pairs found"
-
     def draw_seen(self, p, e):
-        self._table(p, e, False)
+        draw_pairs(p, e, self.parameters['kind'], self.grid, reveal=False)
         p.caption('Find pairs: turn two cards of the same ' + self.parameters['kind'][:-1] + '.')
 
     def draw_truth(self, p, e):
-        self._table(p, e, True)
-        p.caption(self._verdict(e), color='right' if e['reward'] > 0 else 'wrong' if e['reward'] < 0 else 'muted')
-
-    def _grid(self, signs) -> str:
-        return '\n'.join(' '.join(signs[i : i + self.columns]) for i in range(0, len(signs), self.columns))
-
-    def _signs(self, values) -> list[str]:
-        names = (*(n[0] for n in COLORS), '.') if self.parameters['kind'] == 'colors' else (*RANKS, '.')
-        return [names[v].rjust(2 if len(names) > 3 else 1) for v in values]
+        draw_pairs(p, e, self.parameters['kind'], self.grid, reveal=True)
+        color = 'right' if e['reward'] > 0 else 'wrong' if e['reward'] < 0 else 'muted'
+        p.caption(pairs_verdict(e), color=color)
 
     def text_seen(self, e):
-        return self._grid(self._signs(e['obs']))
+        return pairs_text(e['obs'], self.parameters['kind'], self.grid.columns)
 
     def text_truth(self, e):
-        return f"{self._grid(self._signs(e['deck']))}\n{self._verdict(e)}"
+        return f"{pairs_text(e['deck'], self.parameters['kind'], self.grid.columns)}\n{pairs_verdict(e)}"
 
     def script(self):
-        "Perfect memory: turn a pair that is known, else a new card and its twin, or another new card: mean return .814, .814, .697."
-        known, new = {}, list(range(self.max_steps // 2))  # kind -> places seen; places never seen
-        obs = yield
-        while True:
-            pair = next((places for places in known.values() if len(places) > 1), None)
-            if pair:
-                yield pair.pop()
-                yield pair.pop()
-                continue
-            one = new.pop() if new else 0
-            obs = yield one
-            kind = int(obs[one])
-            if known.get(kind):
-                yield known[kind].pop()
-                continue
-            two = new.pop() if new else 0
-            obs = yield two
-            if obs[two] == kind:
-                continue
-            for place in one, two:
-                known.setdefault(int(obs[place]), []).append(place)
+        "Perfect memory: mean return .814, .814, .697 (easy, medium, hard); see `find_pairs`."
+        return find_pairs(self.max_steps // 2)

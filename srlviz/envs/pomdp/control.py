@@ -6,9 +6,11 @@
 __all__ = [
     'DRIFT',
     'LEAN',
+    'TRACK',
+    'TILT',
     'SHOWS',
     'POLE',
-    'TILT',
+    'POLE_NOTES',
     'FALL',
     'ROD',
     'TORQUES',
@@ -21,6 +23,9 @@ __all__ = [
     'gauge_text',
     'gauge',
     'draw_cart',
+    'draw_pole_seen',
+    'draw_pole_truth',
+    'pole_verdict',
     'PositionOnlyCartPole',
     'NoisyPositionOnlyCartPole',
     'VelocityOnlyCartPole',
@@ -31,6 +36,8 @@ __all__ = [
     'pendulum_step',
     'pendulum_script',
     'draw_pendulum',
+    'draw_torques',
+    'draw_pendulum_truth',
     'PositionOnlyPendulum',
     'NoisyPositionOnlyPendulum',
 ]
@@ -41,7 +48,8 @@ import math
 import numpy as np
 from gymnasium import spaces
 
-from .base import POMDP, random_float, random_normal, whole
+from ..kernels import random_float, random_normal
+from .base import POMDP, FactorNote, whole
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #b4d6bb1b
@@ -98,10 +106,9 @@ def corrected(z: np.ndarray, P: np.ndarray, H: np.ndarray, error: np.ndarray, no
     return z + K @ error, P - K @ H @ P
 
 
-DRIFT = np.eye(4) + 0.02 * np.array(
-    [[0, 1, 0, 0], [0, 0, -0.717, 0], [0, 0, 0, 1], [0, 0, 15.78, 0]]
-)  # the cart and its pole near upright, one step
-LEAN = np.array([0.02, 0.05, 1, 0.22])  # a state is falling right where this is positive
+# Near upright the motion is linear: a lean of 1 rad speeds the cart by -0.717 m/s^2 and the pole by 15.78 rad/s^2.
+DRIFT = np.eye(4) + 0.02 * np.array([[0, 1, 0, 0], [0, 0, -0.717, 0], [0, 0, 0, 1], [0, 0, 15.78, 0]])  # one step
+LEAN = np.array([0.02, 0.05, 1, 0.22])  # a state falls to the right where this is positive; weights found by trial
 
 
 def pole_script(shown: np.ndarray, first: np.ndarray, noise: float):
@@ -133,7 +140,9 @@ def gauge(panel, y: float, name: str, value: float, limit: float, unit: str, col
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #e5c865e8
-SHOWS = dict(position=(2.4, 'm'), velocity=(3, 'm/s'), angle=(12, 'deg'), spin=(3, 'rad/s'))  # limit of a gauge, unit
+TRACK = 2.4  # m, how far the cart may go
+TILT = 12 * 2 * math.pi / 360  # rad, the pole has fallen
+SHOWS = dict(position=(TRACK, 'm'), velocity=(3, 'm/s'), angle=(12, 'deg'), spin=(3, 'rad/s'))  # limit of a gauge, unit
 
 
 def _in_units(name: str, value: float) -> float:
@@ -141,10 +150,13 @@ def _in_units(name: str, value: float) -> float:
 
 
 def draw_cart(panel, position: float, angle: float | None, color: str) -> tuple[float, float]:
-    "The cart on its track, the pole on the cart, and how far both may go; a pale cart under a question mark if there is no angle. Gives where the cart is."
+    """The cart on its track, the pole on the cart, and how far both may go.
+
+    A pale cart under a question mark if there is no angle. Gives where the cart is.
+    """
     x, y = panel.width / 2 + 58 * min(max(position, -2.6), 2.6), 158
     panel.line([(20, y + 12), (panel.width - 20, y + 12)], 'unknown', 3)
-    for edge in (-2.4, 2.4):
+    for edge in (-TRACK, TRACK):
         panel.line([(panel.width / 2 + 58 * edge, y), (panel.width / 2 + 58 * edge, y + 24)], 'wrong', 3)
     for tilt in (-TILT, TILT):
         panel.line([(x, y - 8), (x + 122 * math.sin(tilt), y - 8 - 122 * math.cos(tilt))], 'line', 1.5)
@@ -157,16 +169,56 @@ def draw_cart(panel, position: float, angle: float | None, color: str) -> tuple[
     return x, y
 
 
+# %% ../../../nbs/01_envs/pomdp/03_control.ipynb #7ff03dba
+def draw_pole_seen(panel, e, seen: dict[str, float]):
+    "The numbers that are seen, name -> number, and the cart if they tell where it is; the two pushes as buttons."
+    if {'position', 'angle'} <= set(seen):
+        draw_cart(panel, seen['position'], seen['angle'], 'seen')
+    else:
+        draw_cart(panel, 0, None, 'unknown')
+        words = 'Where it is and how it leans is not shown.'
+        panel.text(panel.width / 2, 16, words, size=12, color='muted', anchor='mm')
+    for i, (k, v) in enumerate(seen.items()):
+        gauge(panel, 203 + 18 * i, k, _in_units(k, v), *SHOWS[k], 'seen')
+    for a, name in enumerate(('left', 'right') if len(seen) < 3 else ()):
+        chosen = bool(e['t'] and e['action'][0] == a)
+        panel.button((40 + 125 * a, 250, 155 + 125 * a, 286), name, a, icon=name, chosen=chosen)
+
+
+def draw_pole_truth(panel, e):
+    "The cart as it is, how it moves, the last push, and all four numbers."
+    position, velocity, angle, _ = e['state']
+    x, y = draw_cart(panel, position, angle, 'true')
+    panel.arrow((x, y + 26), (x + 34 * velocity, y + 26), 'vermilion', 2)
+    if e['t']:
+        panel.icon(x + (40, -40)[e['action'][0]], y, ('left', 'right')[e['action'][0]], 16, 'chosen')
+    for i, (k, v) in enumerate(zip(SHOWS, e['state'])):
+        gauge(panel, 203 + 18 * i, k, _in_units(k, v), *SHOWS[k], 'true')
+    panel.caption(pole_verdict(e))
+
+
+def pole_verdict(e) -> str:
+    "How an episode stands."
+    if abs(e['state'][2]) > TILT:
+        return 'the pole has fallen'
+    return 'the cart has left the track' if abs(e['state'][0]) > TRACK else f"step {e['t']} of {e['length']}"
+
+
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #e86451bf
-POLE = dict(
-    position=4.8, velocity=np.inf, angle=24 * math.pi / 180, spin=np.inf
-)  # what a state number is, and its bound
-TILT = 12 * 2 * math.pi / 360  # the pole has fallen, rad
+POLE = dict(position=4.8, velocity=np.inf, angle=24 * math.pi / 180, spin=np.inf)  # a state number, and its bound
+POLE_NOTES = dict(
+    position=FactorNote('position of the cart', 'm'),
+    velocity=FactorNote('velocity of the cart', 'm/s'),
+    angle=FactorNote('angle of the pole', 'rad'),
+    spin=FactorNote('spin of the pole', 'rad/s'),
+)
 FALL = 8  # no pole falls sooner: steps from the worst start, always pushed away
 
 
 class PositionOnlyCartPole(POMDP):
-    """Keep a pole upright on a cart by pushing the cart left or right, and keep the cart on its track. Positions are seen, velocities are not, so two observations at least must be held together.
+    """Keep a pole upright on a cart by pushing the cart left or right, and keep the cart on its track.
+
+    Positions are seen, velocities are not, so two observations at least must be held together.
 
     Action space: Discrete(2), 0 pushes left, 1 pushes right.
 
@@ -180,17 +232,19 @@ class PositionOnlyCartPole(POMDP):
 
     End: terminated when the cart is beyond 2.4 m or the pole beyond 12 degrees, truncated after `length` steps.
 
-    Parameters: length, 200, 400, 600 steps (easy, medium, hard); noise, standard deviation of what is added to each number shown, clipped to the space, 0;
+    Parameters: length, 200, 400, 600 steps (easy, medium, hard); noise, standard deviation of what is added to each
+    number shown, clipped to the space, 0;
     shown, the names of the numbers that are seen, out of position, velocity, angle, spin.
 
-    Differs: the paper's text takes the positions away (Stateless CartPole); its code, the velocities, as here. popgym rewards a step after the fall by -1; here it raises.
+    Differs: the paper's text takes the positions away (Stateless CartPole); its code, the velocities, as here. popgym
+    rewards a step after the fall by -1; here it raises.
     """
 
     difficulties = {
         d: dict(length=n, noise=0.0, shown=('position', 'angle'))
         for d, n in dict(easy=200, medium=400, hard=600).items()
     }
-    aliases = ('StatelessCartPole',)
+    aliases, tags, factor_notes = ('StatelessCartPole',), ('control',), POLE_NOTES
     action_names, keys = ('left', 'right'), {'ArrowLeft': 0, 'ArrowRight': 1}
     reset1, step1 = staticmethod(pole_reset), staticmethod(pole_step)
 
@@ -201,11 +255,8 @@ class PositionOnlyCartPole(POMDP):
         which, high = [list(POLE).index(s) for s in shown], np.float32([POLE[s] for s in shown])
         first = [0, 2] if self.legacy and tuple(shown) == ('velocity', 'spin') else which
         bounds = np.float32(list(POLE.values()))
-        self.observation_space, self.action_space, self.state_space = (
-            spaces.Box(-high, high),
-            spaces.Discrete(2),
-            spaces.Box(-bounds, bounds),
-        )
+        self.observation_space, self.action_space = spaces.Box(-high, high), spaces.Discrete(2)
+        self.state_space = spaces.Box(-bounds, bounds)
         self.max_steps, self.return_range = length, (min(FALL, length) / length, 1.0)
         return dict(state=np.zeros(4), shown=which, first=first, high=high, noise=noise, length=length, tilt=TILT)
 
@@ -216,7 +267,10 @@ class PositionOnlyCartPole(POMDP):
         return R['state'].astype(np.float32)
 
     def script(self):
-        "A Kalman filter, and pushes under the pole. Mean returns: 1 without noise; .99, .65, .41 under that of easy, medium and hard."
+        """A Kalman filter, and pushes under the pole.
+
+        Mean returns: 1 without noise; .99, .65, .41 under that of easy, medium and hard.
+        """
         return pole_script(self.blank['shown'][0], self.blank['first'][0], self.parameters['noise'])
 
     def seen_of(self, e):
@@ -230,63 +284,44 @@ class PositionOnlyCartPole(POMDP):
         return '\n'.join(gauge_text(k, _in_units(k, v), *SHOWS[k]) for k, v in zip(POLE, e['state']))
 
     def draw_seen(self, panel, e):
-        seen = self.seen_of(e)
-        if {'position', 'angle'} <= set(seen):
-            draw_cart(panel, seen['position'], seen['angle'], 'seen')
-        else:
-            draw_cart(panel, 0, None, 'unknown')
-            panel.text(
-                panel.width / 2, 16, 'Where it is and how it leans is not shown.', size=12, color='muted', anchor='mm'
-            )
-        for i, (k, v) in enumerate(seen.items()):
-            gauge(panel, 203 + 18 * i, k, _in_units(k, v), *SHOWS[k], 'seen')
-        for a, name in enumerate(self.action_names if len(seen) < 3 else ()):
-            panel.button(
-                (40 + 125 * a, 250, 155 + 125 * a, 286), name, a, icon=name, chosen=bool(e['t'] and e['action'][0] == a)
-            )
+        draw_pole_seen(panel, e, self.seen_of(e))
 
     def draw_truth(self, panel, e):
-        position, velocity, angle, spin = e['state']
-        x, y = draw_cart(panel, position, angle, 'true')
-        panel.arrow((x, y + 26), (x + 34 * velocity, y + 26), 'vermilion', 2)
-        if e['t']:
-            panel.icon(x + (40, -40)[e['action'][0]], y, ('left', 'right')[e['action'][0]], 16, 'chosen')
-        for i, (k, v) in enumerate(zip(POLE, e['state'])):
-            gauge(panel, 203 + 18 * i, k, _in_units(k, v), *SHOWS[k], 'true')
-        panel.caption(
-            'the pole has fallen'
-            if abs(angle) > TILT
-            else 'the cart has left the track'
-            if abs(position) > 2.4
-            else f"step {e['t']} of {e['length']}"
-        )
+        draw_pole_truth(panel, e)
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #d88a3980
 class NoisyPositionOnlyCartPole(PositionOnlyCartPole):
-    """Keep a pole upright on a cart when its position and angle are seen under noise as wide as the pole may tilt. Each observation says little; what is known grows with all that are remembered.
+    """Keep a pole upright on a cart when its position and angle are seen under noise as wide as the pole may tilt.
+
+    Each observation says little; what is known grows with all that are remembered.
 
     Action space: Discrete(2), 0 pushes left, 1 pushes right.
 
-    Observation: Box(2), position of the cart (m) and angle of the pole (rad), each with normal noise of its own, cut off at 4.8 and 0.419; the first one too.
+    Observation: Box(2), position of the cart (m) and angle of the pole (rad), each with normal noise of its own, cut
+    off at 4.8 and 0.419; the first one too.
 
     Hidden state (`factors`), reward, start, end: those of PositionOnlyCartPole.
 
-    Parameters: noise, standard deviation, 0.1, 0.2, 0.3 (easy, medium, hard); length, 200 steps; shown, as in PositionOnlyCartPole.
+    Parameters: noise, standard deviation, 0.1, 0.2, 0.3 (easy, medium, hard); length, 200 steps; shown, as in
+    PositionOnlyCartPole.
 
-    Differs: the noise lies on what is seen, never on what happens; the paper names no clipping. A cut-off angle is as far out as the space allows: at 0.3, one in six.
+    Differs: the noise lies on what is seen, never on what happens; the paper names no clipping. A cut-off angle is as
+    far out as the space allows: at 0.3, one in six.
     """
 
     difficulties = {
         d: dict(length=200, noise=s, shown=('position', 'angle'))
         for d, s in dict(easy=0.1, medium=0.2, hard=0.3).items()
     }
-    aliases = ('NoisyStatelessCartPole',)
+    aliases, tags = ('NoisyStatelessCartPole',), ('noisy',)
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #c1ae4f75
 class VelocityOnlyCartPole(PositionOnlyCartPole):
-    """Keep a pole upright on a cart when only velocities are seen: how far the pole leans and where the cart is follows from all the velocities since the start.
+    """Keep a pole upright on a cart when only velocities are seen.
+
+    How far the pole leans and where the cart is follows from all the velocities since the start.
 
     Action space: Discrete(2), 0 pushes left, 1 pushes right.
 
@@ -296,7 +331,8 @@ class VelocityOnlyCartPole(PositionOnlyCartPole):
 
     Parameters: length, 200, 400, 600 steps (easy, medium, hard); noise, 0; shown, as in PositionOnlyCartPole.
 
-    Differs: not in the paper. popgym's first observation of an episode holds the positions instead of the velocities; that is mended here, and `legacy=True` brings it back.
+    Differs: not in the paper. popgym's first observation of an episode holds the positions instead of the velocities;
+    that is mended here, and `legacy=True` brings it back.
     """
 
     difficulties = {d: dict(p, shown=('velocity', 'spin')) for d, p in PositionOnlyCartPole.difficulties.items()}
@@ -355,14 +391,15 @@ def pendulum_script(noise: float):
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #895f61fe
-ROD, TORQUES = (
-    dict(cosine=(1, ''), sine=(-1, '')),
-    (2.0, 1.0, 0.0, -1.0, -2.0),
-)  # limits of gauges, units; counter-clockwise is to the left
+ROD = dict(cosine=(1, ''), sine=(-1, ''))  # limits of gauges, units; counter-clockwise is to the left
+TORQUES = (2.0, 1.0, 0.0, -1.0, -2.0)  # Nm, of the buttons
 
 
 def draw_pendulum(panel, cos: float, sin: float, color: str) -> tuple[float, float]:
-    "The rod from its joint to the point (cos, sin); the circle is where its end can be, the mark where it should. Gives where its end is."
+    """The rod from its joint to the point (cos, sin); the circle is where its end can be, the mark where it should.
+
+    Gives where its end is.
+    """
     x, y, r = panel.width / 2, 104, 82
     panel.circle(x, y, r, None, 'line', 1.5)
     panel.icon(x, y - r, 'star', 16, 'goal')
@@ -372,8 +409,36 @@ def draw_pendulum(panel, cos: float, sin: float, color: str) -> tuple[float, flo
 
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #f0b2f19f
+def draw_torques(panel, last: float | None):
+    "Torques as buttons; `last` is the one of before."
+    if last is not None:
+        panel.icon(panel.width / 2 - 61 * last, 238, 'down', 12, 'chosen')
+    for i, torque in enumerate(TORQUES):
+        icon = 'turn_left' if torque > 0 else 'turn_right' if torque < 0 else None
+        box, word = (9 + 61 * i, 246, 66 + 61 * i, 279), f'{abs(torque):.0f}'
+        panel.button(box, word, (torque,), icon=icon, size=13, chosen=last == torque)
+    panel.caption('torque, Nm', size=11)
+
+
+def draw_pendulum_truth(panel, e):
+    "The pendulum as it is, how it moves, and its numbers."
+    angle, spin = map(float, e['state'])
+    x, y = draw_pendulum(panel, math.cos(angle), math.sin(angle), 'true')
+    panel.icon(24, 24, 'turn_left', 18, 'muted')
+    panel.text(38, 24, 'is positive', size=11, color='muted', anchor='lm')
+    panel.arrow((x, y), (x - 7 * spin * math.cos(angle), y + 7 * spin * math.sin(angle)), 'vermilion', 3)
+    gauge(panel, 220, 'angle', math.degrees(centred(angle)), -180, 'deg', 'true')
+    gauge(panel, 238, 'spin', spin, -8, 'rad/s', 'true')
+    if e['t']:
+        gauge(panel, 256, 'torque', float(min(max(e['action'][0], -2), 2)), -2, 'Nm', 'chosen')
+    panel.caption(f"step {e['t']} of {e['length']}")
+
+
+# %% ../../../nbs/01_envs/pomdp/03_control.ipynb #8a24aa1d
 class PositionOnlyPendulum(POMDP):
-    """Swing a pendulum up and hold it there with a motor too weak to lift it at once. The angle is seen, the speed is not, so two observations at least must be held together.
+    """Swing a pendulum up and hold it there with a motor too weak to lift it at once.
+
+    The angle is seen, the speed is not, so two observations at least must be held together.
 
     Action space: Box(1), torque in Nm within 2; what is beyond is cut off.
 
@@ -381,20 +446,25 @@ class PositionOnlyPendulum(POMDP):
 
     Hidden state (`factors`): angle (rad, within pi, 0 upright, counted counter-clockwise), spin (rad/s, within 8).
 
-    Reward: (1 - cost/8.137)/length with cost = angle^2 + 0.1 spin^2 + 0.001 torque^2, before the move; a step is worth between -1/length and 1/length.
+    Reward: (1 - cost/8.137)/length with cost = angle^2 + 0.1 spin^2 + 0.001 torque^2, before the move; a step is worth
+    between -1/length and 1/length.
 
     Start: any angle, spin uniform in +-1.
 
     End: truncated after `length` steps; never terminated.
 
-    Parameters: length, 200, 150, 100 steps (easy, medium, hard); noise, standard deviation of what is added to each number shown, clipped to +-1, 0.
+    Parameters: length, 200, 150, 100 steps (easy, medium, hard); noise, standard deviation of what is added to each
+    number shown, clipped to +-1, 0.
 
-    Differs: the paper's text takes the position away (Stateless Pendulum); its code, the velocity, as here. A shorter episode is harder, for the swing takes its time.
-    The stated bounds of a return, -1 and 1, are those of the rewards: 1 needs a start that stands still upright, and no policy is as bad as -1.
+    Differs: the paper's text takes the position away (Stateless Pendulum); its code, the velocity, as here. A shorter
+    episode is harder, for the swing takes its time.
+    The stated bounds of a return, -1 and 1, are those of the rewards: 1 needs a start that stands still upright, and no
+    policy is as bad as -1.
     """
 
     difficulties = {d: dict(length=n, noise=0.0) for d, n in dict(easy=200, medium=150, hard=100).items()}
-    aliases = ('StatelessPendulum',)
+    aliases, tags = ('StatelessPendulum',), ('control',)
+    factor_notes = dict(angle=FactorNote('angle, 0 upright', 'rad'), spin=FactorNote('spin', 'rad/s'))
     keys = {'ArrowLeft': (2.0,), 'ArrowDown': (0.0,), 'ArrowRight': (-2.0,)}
     reset1, step1 = staticmethod(pendulum_reset), staticmethod(pendulum_step)
 
@@ -412,58 +482,39 @@ class PositionOnlyPendulum(POMDP):
         return np.stack([np.cos(R['state'][:, 0]), np.sin(R['state'][:, 0]), R['state'][:, 1]], 1).astype(np.float32)
 
     def script(self):
-        "A Kalman filter, and energy pumped until the pendulum can be held. Mean returns: .91, .88, .82 (easy, medium, hard); under noise .89, .74, .65."
+        """A Kalman filter, and energy pumped until the pendulum can be held.
+
+        Mean returns: .91, .88, .82 (easy, medium, hard); under noise .89, .74, .65.
+        """
         return pendulum_script(self.parameters['noise'])
 
     def text_seen(self, e):
         return '\n'.join(gauge_text(k, float(v), *ROD[k]) for k, v in zip(ROD, e['obs']))
 
     def text_truth(self, e):
-        return (
-            gauge_text('angle', math.degrees(centred(e['state'][0])), -180, 'deg')
-            + '\n'
-            + gauge_text('spin', e['state'][1], -8, 'rad/s')
-        )
+        angle = gauge_text('angle', math.degrees(centred(e['state'][0])), -180, 'deg')
+        return angle + '\n' + gauge_text('spin', e['state'][1], -8, 'rad/s')
 
     def draw_seen(self, panel, e):
         draw_pendulum(panel, *map(float, e['obs']), 'seen')
         for i, (k, v) in enumerate(zip(ROD, e['obs'])):
             gauge(panel, 200 + 18 * i, k, float(v), *ROD[k], 'seen')
-        last = min(max(float(e['action'][0]), -2), 2) if e['t'] else None
-        if last is not None:
-            panel.icon(panel.width / 2 - 61 * last, 238, 'down', 12, 'chosen')
-        for i, torque in enumerate(TORQUES):
-            icon = 'turn_left' if torque > 0 else 'turn_right' if torque < 0 else None
-            panel.button(
-                (9 + 61 * i, 246, 66 + 61 * i, 279),
-                f'{abs(torque):.0f}',
-                (torque,),
-                icon=icon,
-                size=13,
-                chosen=last == torque,
-            )
-        panel.caption('torque, Nm', size=11)
+        draw_torques(panel, min(max(float(e['action'][0]), -2), 2) if e['t'] else None)
 
     def draw_truth(self, panel, e):
-        angle, spin = map(float, e['state'])
-        x, y = draw_pendulum(panel, math.cos(angle), math.sin(angle), 'true')
-        panel.icon(24, 24, 'turn_left', 18, 'muted')
-        panel.text(38, 24, 'is positive', size=11, color='muted', anchor='lm')
-        panel.arrow((x, y), (x - 7 * spin * math.cos(angle), y + 7 * spin * math.sin(angle)), 'vermilion', 3)
-        gauge(panel, 220, 'angle', math.degrees(centred(angle)), -180, 'deg', 'true')
-        gauge(panel, 238, 'spin', spin, -8, 'rad/s', 'true')
-        if e['t']:
-            gauge(panel, 256, 'torque', float(min(max(e['action'][0], -2), 2)), -2, 'Nm', 'chosen')
-        panel.caption(f"step {e['t']} of {e['length']}")
+        draw_pendulum_truth(panel, e)
 
 
-# %% ../../../nbs/01_envs/pomdp/03_control.ipynb #7dbf4961
+# %% ../../../nbs/01_envs/pomdp/03_control.ipynb #40ddf931
 class NoisyPositionOnlyPendulum(PositionOnlyPendulum):
-    """Swing a pendulum up and hold it there with a motor too weak to lift it at once, when its angle is seen under noise. What is known grows with every observation that is remembered.
+    """Swing a pendulum up and hold it there with a weak motor, when its angle is seen under noise.
+
+    What is known grows with every observation that is remembered.
 
     Action space: Box(1), torque in Nm within 2; what is beyond is cut off.
 
-    Observation: Box(2), cosine and sine of the angle, each with normal noise of its own, cut off at +-1; the first one too.
+    Observation: Box(2), cosine and sine of the angle, each with normal noise of its own, cut off at +-1; the first one
+    too.
 
     Hidden state (`factors`), reward, start, end: those of PositionOnlyPendulum.
 
@@ -473,4 +524,4 @@ class NoisyPositionOnlyPendulum(PositionOnlyPendulum):
     """
 
     difficulties = {d: dict(length=200, noise=s) for d, s in dict(easy=0.1, medium=0.2, hard=0.3).items()}
-    aliases = ('NoisyStatelessPendulum',)
+    aliases, tags = ('NoisyStatelessPendulum',), ('noisy',)

@@ -6,10 +6,11 @@
 __all__ = [
     'COLORS',
     'CELLS',
-    'SUITS',
+    'SUIT_ICONS',
     'SUIT_COLORS',
     'RANKS',
     'ICONS',
+    'MARKS',
     'PANEL',
     'MARGIN',
     'HEAD',
@@ -17,10 +18,26 @@ __all__ = [
     'text_width',
     'smooth_mask',
     'card_height',
-    'Pen',
+    'lay_smooth',
+    'draw_line',
+    'draw_polygon',
+    'draw_arrow',
+    'draw_circle',
+    'draw_rect',
     'wrapped',
-    'Panel',
+    'draw_text',
+    'Pen',
+    'draw_badge',
+    'draw_slot',
+    'draw_card',
+    'Cells',
+    'place_cells',
     'dark',
+    'Mark',
+    'draw_board',
+    'draw_bar',
+    'draw_button',
+    'Panel',
     'Sheet',
     'contact_sheet',
 ]
@@ -28,6 +45,7 @@ __all__ = [
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #08d0e586
 import functools, math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,18 +84,8 @@ COLORS = {
     'violet': '#7A5195',
     'brown': '#A6761D',
 }
-CELLS = (
-    'paper',
-    'wall',
-    'sky',
-    'green',
-    'orange',
-    'pink',
-    'vermilion',
-    'violet',
-    'brown',
-    'unknown',
-)  # of a board, where none are given
+# of the cells of a board, where none are given
+CELLS = ('paper', 'wall', 'sky', 'green', 'orange', 'pink', 'vermilion', 'violet', 'brown', 'unknown')
 
 
 @functools.lru_cache(1024)
@@ -89,9 +97,7 @@ def rgb(color: str) -> tuple[int, int, int]:
 
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #2256b8d4
-_SPELLED = str.maketrans(
-    {'−': '-', '–': '-', '—': '-', '×': 'x', '’': "'", '“': '"', '”': '"', '≥': '>', '≤': '<', '\u00a0': ' '}
-)
+_SPELLED = str.maketrans(dict(zip('−–—×’“”≥≤\u00a0', '---x\'"">< ')))
 
 
 @functools.lru_cache(64)
@@ -165,10 +171,8 @@ def _round_line(d, points, width):
 def _heart(top, bottom):
     "Points of a heart between two heights; of a spade's head if they are swapped."
     t = np.linspace(0, 2 * np.pi, 72, endpoint=False)
-    x, y = (
-        16 * np.sin(t) ** 3,
-        13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t),
-    )  # y from -17 to 11.9, upwards
+    x = 16 * np.sin(t) ** 3
+    y = 13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)  # from -17 to 11.9, upwards
     return list(zip(0.5 + x / 36, top + (11.9 - y) / 28.9 * (bottom - top)))
 
 
@@ -191,22 +195,33 @@ def _star():
     return list(zip(0.5 + r * np.cos(angle), 0.53 + r * np.sin(angle)))
 
 
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #da8ca6fa
+SUIT_ICONS, SUIT_COLORS = ('spade', 'diamond', 'club', 'heart'), ('black', 'red', 'black', 'red')
+RANKS = ('A', *map(str, range(2, 11)), 'J', 'Q', 'K')
 _STEM = _area((0.5, 0.55), (0.545, 0.8), (0.67, 1), (0.33, 1), (0.455, 0.8))
-SUITS, SUIT_COLORS, RANKS = (
-    ('spade', 'diamond', 'club', 'heart'),
-    ('black', 'red', 'black', 'red'),
-    ('A', *map(str, range(2, 11)), 'J', 'Q', 'K'),
+_LEAVES = _disc(0.5, 0.235, 0.225), _disc(0.25, 0.57, 0.225), _disc(0.75, 0.57, 0.225), _disc(0.5, 0.5, 0.14)
+_SPOKES = tuple(
+    _stroke(0.1, (0.5 - 0.42 * c, 0.5 - 0.42 * s), (0.5 + 0.42 * c, 0.5 + 0.42 * s))
+    for c, s in ((1, 0), (0, 1), (0.7, 0.7), (0.7, -0.7))
 )
+_TURNS = np.linspace(0.6, -2.7, 24)  # along the shaft of a bent arrow, rad
+
+
+def _lids():
+    "Points of an eye's outline."
+    for a in np.linspace(0, 2 * np.pi, 48):
+        yield 0.5 + 0.5 * math.cos(a), 0.5 + 0.3 * math.sin(a) * abs(math.sin(a)) ** 0.3
+
+
+def _bow(way: int):
+    "Points of the shaft of a bent arrow; `way` is 1 or -1."
+    return [(0.5 + way * 0.34 * math.cos(a), 0.55 + 0.34 * math.sin(a)) for a in _TURNS]
+
+
 ICONS = {
     'spade': [_area(*_heart(0.84, 0)), _STEM],
     'diamond': [_area(*_diamond())],
-    'club': [
-        _disc(0.5, 0.235, 0.225),
-        _disc(0.25, 0.57, 0.225),
-        _disc(0.75, 0.57, 0.225),
-        _disc(0.5, 0.5, 0.14),
-        _STEM,
-    ],
+    'club': [*_LEAVES, _STEM],
     'heart': [_area(*_heart(0.04, 0.98))],
     'right': [_area(*_arrow(0))],
     'down': [_area(*_arrow(1))],
@@ -219,33 +234,11 @@ ICONS = {
     'ring': [_disc(0.5, 0.5, 0.48), _disc(0.5, 0.5, 0.34, 0)],
     'star': [_area(*_star())],
     'flag': [_stroke(0.09, (0.25, 0.08), (0.25, 0.95)), _area((0.25, 0.06), (0.92, 0.28), (0.25, 0.54))],
-    'mine': [
-        *(
-            _stroke(0.1, (0.5 - 0.42 * c, 0.5 - 0.42 * s), (0.5 + 0.42 * c, 0.5 + 0.42 * s))
-            for c, s in ((1, 0), (0, 1), (0.7, 0.7), (0.7, -0.7))
-        ),
-        _disc(0.5, 0.5, 0.31),
-        _disc(0.4, 0.4, 0.08, 0),
-    ],
-    'eye': [
-        _area(
-            *(
-                (0.5 + 0.5 * math.cos(a), 0.5 + 0.3 * math.sin(a) * abs(math.sin(a)) ** 0.3)
-                for a in np.linspace(0, 2 * np.pi, 48)
-            )
-        ),
-        _disc(0.5, 0.5, 0.2, 0),
-        _disc(0.5, 0.5, 0.11),
-    ],
+    'mine': [*_SPOKES, _disc(0.5, 0.5, 0.31), _disc(0.4, 0.4, 0.08, 0)],
+    'eye': [_area(*_lids()), _disc(0.5, 0.5, 0.2, 0), _disc(0.5, 0.5, 0.11)],
     'coin': [_disc(0.5, 0.5, 0.46), _disc(0.5, 0.5, 0.36, 0), _disc(0.5, 0.5, 0.28)],
-    'turn_left': [
-        _stroke(0.11, *((0.5 + 0.34 * math.cos(a), 0.55 + 0.34 * math.sin(a)) for a in np.linspace(0.6, -2.7, 24))),
-        _area((0.02, 0.36), (0.4, 0.34), (0.2, 0.68)),
-    ],
-    'turn_right': [
-        _stroke(0.11, *((0.5 - 0.34 * math.cos(a), 0.55 + 0.34 * math.sin(a)) for a in np.linspace(0.6, -2.7, 24))),
-        _area((0.98, 0.36), (0.6, 0.34), (0.8, 0.68)),
-    ],
+    'turn_left': [_stroke(0.11, *_bow(1)), _area((0.02, 0.36), (0.4, 0.34), (0.2, 0.68))],
+    'turn_right': [_stroke(0.11, *_bow(-1)), _area((0.98, 0.36), (0.6, 0.34), (0.8, 0.68))],
 }
 
 
@@ -264,9 +257,8 @@ def _rounded(width: int, height: int, radius: float, line: float = 0):
     def paint(d, n):
         d.rounded_rectangle((0, 0, width * n - 1, height * n - 1), radius * n, fill=255)
         if line:
-            d.rounded_rectangle(
-                (line * n, line * n, (width - line) * n - 1, (height - line) * n - 1), max(radius - line, 0) * n, fill=0
-            )
+            inner = line * n, line * n, (width - line) * n - 1, (height - line) * n - 1
+            d.rounded_rectangle(inner, max(radius - line, 0) * n, fill=0)
 
     return smooth_mask(width, height, paint)
 
@@ -296,34 +288,21 @@ def _back(p, width, height):
 
 
 def _pips(p, rank, suit, color, width, height):
+    "Write rank and suit on a card, whichever is known."
     name = None if rank is None else RANKS[rank]
+    word = functools.partial(p.text, color=color, anchor='mm', bold=True)
     if rank is None:
-        p.icon(width / 2, height / 2, SUITS[suit], round(width * 0.6), color)
+        p.icon(width / 2, height / 2, SUIT_ICONS[suit], round(width * 0.6), color)
     elif suit is None:
-        p.text(
-            width / 2,
-            height / 2,
-            name,
-            size=round(width * (0.62 if len(name) < 2 else 0.52)),
-            color=color,
-            anchor='mm',
-            bold=True,
-        )
+        word(width / 2, height / 2, name, size=round(width * (0.62 if len(name) < 2 else 0.52)))
     elif width < 34:
-        p.text(width / 2, height * 0.29, name, size=max(round(width * 0.5), 8), color=color, anchor='mm', bold=True)
-        p.icon(width / 2, height * 0.68, SUITS[suit], max(round(width * 0.5), 7), color)
+        word(width / 2, height * 0.29, name, size=max(round(width * 0.5), 8))
+        p.icon(width / 2, height * 0.68, SUIT_ICONS[suit], max(round(width * 0.5), 7), color)
     else:
-        p.text(
-            width * 0.2 + 1,
-            height * 0.15 + 1,
-            name,
-            size=round(width * (0.34 if len(name) < 2 else 0.29)),
-            color=color,
-            anchor='mm',
-            bold=True,
-        )
-        p.icon(width * 0.2 + 1, height * 0.34, SUITS[suit], round(width * 0.23), color)
-        p.icon(width * 0.57, height * 0.63, SUITS[suit], round(width * 0.5), color)
+        size = round(width * (0.34 if len(name) < 2 else 0.29))
+        word(width * 0.2 + 1, height * 0.15 + 1, name, size=size)
+        p.icon(width * 0.2 + 1, height * 0.34, SUIT_ICONS[suit], round(width * 0.23), color)
+        p.icon(width * 0.57, height * 0.63, SUIT_ICONS[suit], round(width * 0.5), color)
 
 
 def card_height(width: int) -> int:
@@ -338,23 +317,158 @@ def _ring(r: float, width: float, dx: float, dy: float):
     half = math.ceil(r) + 2
 
     def paint(d, n):
+        x, y = half + dx, half + dy
         for radius, ink in ((r, 255), (r - width, 0))[: 1 + (width > 0)]:
-            d.ellipse(
-                [v * n for v in (half + dx - radius, half + dy - radius, half + dx + radius, half + dy + radius)],
-                fill=ink,
-            )
+            d.ellipse([v * n for v in (x - radius, y - radius, x + radius, y + radius)], fill=ink)
 
     return smooth_mask(2 * half + 1, 2 * half + 1, paint, 8 if r < 20 else 4)
 
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #6e5d18bb
+def lay_smooth(pen, points, grow: float, paint: Callable, color: str):
+    """Paint a shape around points, four times as large (eight, if it is small), and lay it on reduced.
+
+    Parameters
+    ----------
+    points : (n, 2), in pixels
+    grow : how far the shape goes beyond its points
+    paint : (draw, points, scale) -> None, paints the points scaled
+    """
+    p = np.asarray(points, float).reshape(-1, 2)
+    ax, ay = np.floor(p.min(0) - grow - 1).astype(int).tolist()
+    bx, by = np.ceil(p.max(0) + grow + 1).astype(int).tolist()
+    ax, ay, bx, by = max(ax, 0), max(ay, 0), min(bx, pen.image.width), min(by, pen.image.height)
+    if bx <= ax or by <= ay:
+        return
+    scaled = lambda d, n: paint(d, [tuple(q) for q in ((p - (ax, ay)) * n).tolist()], n)
+    over = 8 if (bx - ax) * (by - ay) < 6000 else 4
+    pen.paste(color, smooth_mask(bx - ax, by - ay, scaled, over), ax, ay)
+
+
+def draw_line(pen, points: Sequence, color: str = 'ink', width: float = 2):
+    "A line through points (x, y), with round ends."
+    if len(points) == 2 and width > 1 and (points[0][0] == points[1][0] or points[0][1] == points[1][1]):
+        return _straight(pen, *points, color, width)
+    if width > 1 or any(a != b and c != d for (a, c), (b, d) in zip(points, points[1:])):
+        lay_smooth(pen, points, width / 2, lambda d, q, n: _round_line(d, q, width * n), color)
+    else:
+        pen.draw.line([(round(x), round(y)) for x, y in points], rgb(color), 1)
+
+
+def _straight(pen, a, b, color, width):
+    "A line from left to right or from top to bottom, put on whole pixels."
+    (x0, y0), (x1, y1), w = map(min, zip(a, b)), map(max, zip(a, b)), max(round(width), 1)
+    x, y = round(x0 - w / 2), round(y0 - w / 2)
+    draw_rect(pen, (x, y, x + w + round(x1 - x0), y + w + round(y1 - y0)), color, radius=w / 2)
+
+
+def draw_polygon(pen, points: Sequence, fill: str | None = 'ink', outline: str | None = None, width: float = 1.5):
+    "A filled polygon."
+    if fill:
+        lay_smooth(pen, points, 0, lambda d, q, n: d.polygon(q, fill=255), fill)
+    if outline:
+        draw_line(pen, [*points, points[0]], outline, max(width, 1.01))
+
+
+def draw_arrow(pen, start: Sequence, end: Sequence, color: str = 'ink', width: float = 2, head: float | None = None):
+    "An arrow from a point to a point; one shorter than its head is left out."
+    (ax, ay), (bx, by), head = start, end, head or 4 + 2.5 * width
+    long = math.hypot(bx - ax, by - ay)
+    if long < head:
+        return
+    ux, uy = (bx - ax) / long, (by - ay) / long
+    cx, cy, half = bx - head * ux, by - head * uy, head * 0.55
+    draw_line(pen, [start, (cx, cy)], color, max(width, 1.01))
+    draw_polygon(pen, [end, (cx - half * uy, cy + half * ux), (cx + half * uy, cy - half * ux)], color)
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #d6f66f46
+def draw_circle(
+    pen, x: float, y: float, r: float, fill: str | None = 'ink', outline: str | None = None, width: float = 1.5
+):
+    "A disc, a ring, or both."
+    cx, cy = math.floor(x), math.floor(y)
+    where = round(4 * (x - cx)) / 4, round(4 * (y - cy)) / 4  # quarters of a pixel: few enough to be kept
+    half = math.ceil(r) + 2
+    if fill:
+        pen.paste(fill, _ring(r, 0, *where), cx - half, cy - half)
+    if outline:
+        pen.paste(outline, _ring(r, width, *where), cx - half, cy - half)
+
+
+def draw_rect(
+    pen, box: Sequence, fill: str | None = None, outline: str | None = None, radius: float = 0, width: float = 1
+):
+    "A rectangle (x0, y0, x1, y1), x1 and y1 excluded; its corners are rounded by `radius`."
+    x0, y0, x1, y1 = map(round, box)
+    if x1 <= x0 or y1 <= y0:
+        return
+    if not radius:
+        inside, edge = rgb(fill) if fill else None, rgb(outline) if outline else None
+        return pen.draw.rectangle((x0, y0, x1 - 1, y1 - 1), inside, edge, round(width))
+    if fill:
+        pen.paste(fill, _rounded(x1 - x0, y1 - y0, radius), x0, y0)
+    if outline:
+        pen.paste(outline, _rounded(x1 - x0, y1 - y0, radius, width), x0, y0)
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #ccc605c5
+@functools.lru_cache(1024)
+def wrapped(s: str, width: float, size: float = 14, bold: bool = False) -> tuple[str, ...]:
+    "Lines of words, none wider than `width`, unless it is one word."
+    lines = ['']
+    for word in s.split(' '):
+        longer = f'{lines[-1]} {word}'.lstrip()
+        if lines[-1] and text_width(longer, size, bold) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return tuple(lines)
+
+
+def draw_text(
+    pen,
+    x: float,
+    y: float,
+    s: str,
+    *,
+    size: float = 14,
+    color: str | None = None,
+    anchor: str = 'lt',
+    bold: bool = False,
+    width: float | None = None,
+) -> float:
+    """Text at a point; give the height that it takes.
+
+    Parameters
+    ----------
+    anchor : l, m or r (the point is left of, amid or right of the text), then t, m or b (atop the capitals, amid them,
+        or on the baseline; with several lines, of all)
+    width : break lines between words, so that none is wider
+    """
+    given = str(s).translate(_SPELLED).split('\n')
+    lines = [b for a in given for b in (wrapped(a, width, size, bold) if width else [a])]
+    caps, step = _font(size)[1], round(size * 1.35)
+    down, up = {'t': caps, 'm': caps / 2, 'b': 0}[anchor[1]], {'t': 0, 'm': 0.5, 'b': 1}[anchor[1]]
+    top = y + down - up * step * (len(lines) - 1)
+    for k, part in enumerate(lines):
+        mask, wide, base = _word(part, size, bold)
+        left = x - 2 - {'l': 0, 'm': 0.5, 'r': 1}[anchor[0]] * wide
+        pen.paste(color or 'ink', mask, left, top + k * step - base)
+    return caps + step * (len(lines) - 1)
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #e288dec9
 class Pen:
     "Draws on a Pillow image; what lies outside it is cut off."
+
+    line, polygon, arrow = draw_line, draw_polygon, draw_arrow
+    circle, rect, text = draw_circle, draw_rect, draw_text
 
     def __init__(self, image):
         from PIL import ImageDraw
 
-        self.image, self._draw = image, ImageDraw.Draw(image)
+        self.image, self.draw = image, ImageDraw.Draw(image)
 
     @classmethod
     def blank(cls, width: int, height: int, color: str = 'paper'):
@@ -373,160 +487,259 @@ class Pen:
         "Lay a colour on through a mask whose top left corner is put at (x, y)."
         self.image.paste(rgb(color), (round(x), round(y)), mask)
 
-    def _smooth(self, points, grow, paint, color):
-        "Paint a shape around points, four times as large, and lay it on reduced."
-        p = np.asarray(points, float).reshape(-1, 2)
-        (ax, ay), (bx, by) = (
-            np.floor(p.min(0) - grow - 1).astype(int).tolist(),
-            np.ceil(p.max(0) + grow + 1).astype(int).tolist(),
-        )
-        ax, ay, bx, by = max(ax, 0), max(ay, 0), min(bx, self.image.width), min(by, self.image.height)
-        if bx <= ax or by <= ay:
-            return
-        self.paste(
-            color,
-            smooth_mask(
-                bx - ax,
-                by - ay,
-                lambda d, n: paint(d, [tuple(q) for q in ((p - (ax, ay)) * n).tolist()], n),
-                8 if (bx - ax) * (by - ay) < 6000 else 4,
-            ),
-            ax,
-            ay,
-        )
-
-    def line(self, points: Sequence, color: str = 'ink', width: float = 2):
-        "A line through points (x, y), with round ends."
-        if len(points) == 2 and width > 1 and (points[0][0] == points[1][0] or points[0][1] == points[1][1]):
-            return self._straight(*points, color, width)
-        if width > 1 or any(a != b and c != d for (a, c), (b, d) in zip(points, points[1:])):
-            self._smooth(points, width / 2, lambda d, q, n: _round_line(d, q, width * n), color)
-        else:
-            self._draw.line([(round(x), round(y)) for x, y in points], rgb(color), 1)
-
-    def _straight(self, a, b, color, width):
-        "A line from left to right or from top to bottom, put on whole pixels."
-        (x0, y0), (x1, y1), w = map(min, zip(a, b)), map(max, zip(a, b)), max(round(width), 1)
-        x, y = round(x0 - w / 2), round(y0 - w / 2)
-        self.rect((x, y, x + w + round(x1 - x0), y + w + round(y1 - y0)), color, radius=w / 2)
-
-    def polygon(self, points: Sequence, fill: str | None = 'ink', outline: str | None = None, width: float = 1.5):
-        "A filled polygon."
-        if fill:
-            self._smooth(points, 0, lambda d, q, n: d.polygon(q, fill=255), fill)
-        if outline:
-            self.line([*points, points[0]], outline, max(width, 1.01))
-
-    def circle(
-        self, x: float, y: float, r: float, fill: str | None = 'ink', outline: str | None = None, width: float = 1.5
-    ):
-        "A disc, a ring, or both."
-        cx, cy = math.floor(x), math.floor(y)
-        where = round(4 * (x - cx)) / 4, round(4 * (y - cy)) / 4  # quarters of a pixel: few enough to be kept
-        half = math.ceil(r) + 2
-        if fill:
-            self.paste(fill, _ring(r, 0, *where), cx - half, cy - half)
-        if outline:
-            self.paste(outline, _ring(r, width, *where), cx - half, cy - half)
-
-    def rect(
-        self,
-        box: Sequence[float],
-        fill: str | None = None,
-        outline: str | None = None,
-        radius: float = 0,
-        width: float = 1,
-    ):
-        "A rectangle (x0, y0, x1, y1), x1 and y1 excluded; its corners are rounded by `radius`."
-        x0, y0, x1, y1 = map(round, box)
-        if x1 <= x0 or y1 <= y0:
-            return
-        if not radius:
-            return self._draw.rectangle(
-                (x0, y0, x1 - 1, y1 - 1), rgb(fill) if fill else None, rgb(outline) if outline else None, round(width)
-            )
-        if fill:
-            self.paste(fill, _rounded(x1 - x0, y1 - y0, radius), x0, y0)
-        if outline:
-            self.paste(outline, _rounded(x1 - x0, y1 - y0, radius, width), x0, y0)
-
-    def arrow(
-        self,
-        start: Sequence[float],
-        end: Sequence[float],
-        color: str = 'ink',
-        width: float = 2,
-        head: float | None = None,
-    ):
-        "An arrow from a point to a point; one shorter than its head is left out."
-        (ax, ay), (bx, by), head = start, end, head or 4 + 2.5 * width
-        long = math.hypot(bx - ax, by - ay)
-        if long < head:
-            return
-        ux, uy = (bx - ax) / long, (by - ay) / long
-        cx, cy = bx - head * ux, by - head * uy
-        self.line([start, (cx, cy)], color, max(width, 1.01))
-        self.polygon(
-            [end, (cx - head * 0.55 * uy, cy + head * 0.55 * ux), (cx + head * 0.55 * uy, cy - head * 0.55 * ux)], color
-        )
-
     def icon(self, x: float, y: float, name: str, size: float = 16, color: str = 'ink'):
         "A symbol of `ICONS`, centred."
         self.paste(color, _icon(name, max(round(size), 3)), x - size / 2, y - size / 2)
 
-    def text(
-        self,
-        x: float,
-        y: float,
-        s: str,
-        *,
-        size: float = 14,
-        color: str | None = None,
-        anchor: str = 'lt',
-        bold: bool = False,
-        width: float | None = None,
-    ):
-        """Text at a point; give the height that it takes.
 
-        `anchor`: l, m or r (the point is left of, amid or right of the text), then t, m or b (atop the capitals, amid them, or on the baseline; with several lines, of all).
-        `width` breaks lines between words.
-        """
-        lines, color = (
-            [
-                b
-                for a in str(s).translate(_SPELLED).split('\n')
-                for b in (wrapped(a, width, size, bold) if width else [a])
-            ],
-            color or 'ink',
-        )
-        caps, step = _font(size)[1], round(size * 1.35)
-        top = (
-            y
-            + {'t': caps, 'm': caps / 2, 'b': 0}[anchor[1]]
-            - {'t': 0, 'm': 0.5, 'b': 1}[anchor[1]] * step * (len(lines) - 1)
-        )
-        for k, part in enumerate(lines):
-            mask, wide, base = _word(part, size, bold)
-            self.paste(color, mask, x - 2 - {'l': 0, 'm': 0.5, 'r': 1}[anchor[0]] * wide, top + k * step - base)
-        return caps + step * (len(lines) - 1)
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #8454b53f
+def draw_badge(panel, x: float, y: float, right: bool, r: float = 8):
+    "A round sign, centred: right or wrong."
+    panel.circle(x, y, r, 'right' if right else 'wrong', 'paper')
+    panel.icon(x, y, 'yes' if right else 'no', r * 1.05, 'paper')
 
 
-@functools.lru_cache(1024)
-def wrapped(s: str, width: float, size: float = 14, bold: bool = False) -> tuple[str, ...]:
-    "Lines of words, none wider than `width`, unless it is one word."
-    lines = ['']
-    for word in s.split(' '):
-        longer = f'{lines[-1]} {word}'.lstrip()
-        if lines[-1] and text_width(longer, size, bold) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return tuple(lines)
+def draw_slot(panel, x: float, y: float, width: int = 44, s: str = ''):
+    "The place of a card that is not there, with a word in it; gives its box."
+    x, y, height = round(x), round(y), card_height(width)
+    panel.rect((x, y, x + width, y + height), 'wash', 'line', max(width / 9, 2), 1.5)
+    if s:
+        panel.text(x + width / 2, y + height / 2, s, size=round(width * 0.4), color='muted', anchor='mm')
+    return x, y, x + width, y + height
 
 
-# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #ccc605c5
+def draw_card(
+    panel,
+    x: float,
+    y: float,
+    rank: int | None = None,
+    suit: int | None = None,
+    *,
+    face_up: bool = True,
+    width: int = 44,
+    mark: str | None = None,
+    dim: bool = False,
+    color: str | None = None,
+    action=None,
+) -> tuple[int, int, int, int]:
+    """A playing card, its top left corner at (x, y); gives its box.
+
+    Parameters
+    ----------
+    rank, suit : 0 to 12 (ace to king), 0 to 3 (spade, diamond, club, heart); None leaves it out
+    mark : a colour to ring the card with: 'chosen', 'seen', 'true'...; 'right' and 'wrong' bring a sign along
+    dim : pale, as something past
+    color : 'black' or 'red', for a card of which only that is known
+    action : what a click on it means
+    """
+    x, y, height = round(x), round(y), card_height(width)
+    shows = (rank, suit, color) if face_up else (None, None, None)
+    panel.image.paste(_face(*shows, face_up, width, dim), (x, y), _rounded(width, height, max(width / 9, 2)))
+    if mark:
+        ring = x - 3, y - 3, x + width + 3, y + height + 3
+        panel.rect(ring, outline=mark, radius=max(width / 9, 2) + 3, width=2.5 if width > 20 else 2)
+    if mark in ('right', 'wrong'):
+        draw_badge(panel, x + width, y, mark == 'right', max(7, width // 6))
+    if action is not None:
+        panel.target((x, y, x + width, y + height), action)
+    return x, y, x + width, y + height
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #b9608f93
+class Cells(NamedTuple):
+    "Where the cells of a board lie, in pixels; called with row and column it gives the box of a cell."
+
+    left: int
+    top: int
+    side: int
+
+    def __call__(self, r: int, c: int) -> tuple[int, int, int, int]:
+        left, top, side = self
+        return left + c * side, top + r * side, left + (c + 1) * side, top + (r + 1) * side
+
+
+def place_cells(rows: int, columns: int, box: Sequence[float], axes: bool, gap: int) -> Cells:
+    "The largest square cells that fit into the middle of a box, beside `axes` and a line `gap` wide at their ends."
+    x0, y0, x1, y1 = box
+    edge = 16 if axes else 0
+    side = int(min((x1 - x0 - edge - gap) / columns, (y1 - y0 - edge - gap) / rows))
+    left = round(x0 + edge + (x1 - x0 - edge - side * columns) / 2)
+    return Cells(left, round(y0 + edge + (y1 - y0 - edge - side * rows) / 2), side)
+
+
+def _color_names(colors: Sequence[str] | Mapping[int, str] | None, cells: np.ndarray) -> Sequence[str]:
+    "The colour of each number that stands in cells."
+    if isinstance(colors, (list, tuple)):
+        return [*colors]
+    return [colors.get(k, 'paper') for k in range(int(cells.max(initial=0)) + 1)] if colors else CELLS
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #268d667c
+@functools.lru_cache(256)
+def dark(color: str) -> bool:
+    "Whether white reads better on a colour than black."
+    return float(np.dot(rgb(color), (0.299, 0.587, 0.114))) < 140
+
+
+class Mark(NamedTuple):
+    "How a mark is drawn: the name of its icon and its colour."
+
+    icon: str
+    color: str
+
+
+MARKS = {
+    'agent': Mark('disc', 'agent'),
+    'goal': Mark('star', 'goal'),
+    'start': Mark('ring', 'start'),
+    'hit': Mark('no', 'hit'),
+    'miss': Mark('dot', 'miss'),
+    'right': Mark('right', 'right'),
+    'wrong': Mark('no', 'wrong'),
+    'chosen': Mark('ring', 'chosen'),
+    'mine': Mark('mine', 'ink'),
+    'star': Mark('star', 'goal'),
+    'yes': Mark('yes', 'right'),
+    'no': Mark('no', 'wrong'),
+}  # other marks are icons, black or white as the cell wants
+
+
+def _tiles(panel, colors: np.ndarray, at: Cells, gap: int):
+    "Paste colours (rows, columns, 3) as squares, with lines between them."
+    from PIL import Image
+
+    (rows, cols), side = colors.shape[:2], at.side
+    big = np.empty((rows * side + gap, cols * side + gap, 3), np.uint8)
+    big[: rows * side, : cols * side] = colors.repeat(side, 0).repeat(side, 1)
+    for k in range(gap):
+        big[k::side], big[:, k::side] = rgb('grid'), rgb('grid')
+    panel.image.paste(Image.fromarray(big), (at.left, at.top))
+
+
+def _middle(at: Cells, r: int, c: int) -> tuple[float, float]:
+    return at(r, c)[0] + at.side / 2 + 0.5, at(r, c)[1] + at.side / 2 + 0.5
+
+
+def _axes(panel, rows: int, columns: int, at: Cells):
+    "Number rows and columns."
+    for r in range(rows):
+        panel.text(at.left - 6, at.top + (r + 0.5) * at.side, r, size=10, color='muted', anchor='rm')
+    for c in range(columns):
+        panel.text(at.left + (c + 0.5) * at.side, at.top - 6, c, size=10, color='muted', anchor='mb')
+
+
+def _labels(panel, labels, at: Cells, ink: Callable):
+    "Write texts (rows, columns) into cells, in the colour `ink(row, column)`."
+    size = max(8, min(16, round(at.side * 0.55)))
+    for (r, c), s in np.ndenumerate(np.asarray(labels)):
+        if s != '':
+            panel.text(*_middle(at, r, c), s, size=size, color=ink(r, c), anchor='mm')
+
+
+def _marks(panel, marks: Mapping | np.ndarray, at: Cells, ink: Callable, colors: Mapping[str, str]):
+    "Put icons into cells."
+    for (r, c), name in marks.items() if isinstance(marks, Mapping) else np.ndenumerate(np.asarray(marks)):
+        if name != '':
+            icon, color = MARKS.get(name) or Mark(name, ink(r, c))
+            panel.icon(*_middle(at, r, c), icon, round(at.side * 0.7), colors.get(name) or color)
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #9c45e70a
+def draw_board(
+    panel,
+    cells: np.ndarray,
+    *,
+    box: Sequence[float] | None = None,
+    colors: Sequence[str] | Mapping[int, str] | None = None,
+    labels: np.ndarray | None = None,
+    marks: Mapping | np.ndarray | None = None,
+    action: Callable | None = None,
+    axes: bool = False,
+    gap: int = 1,
+    ink: str | None = None,
+    mark_colors: Mapping[str, str] = {},
+) -> Cells:
+    """A board of square cells; gives a function (row, column) -> box of the cell.
+
+    Parameters
+    ----------
+    cells : (rows, columns) of whole numbers >= 0, each with a colour
+    box : where it may lie, centred; the whole panel if None
+    colors : the colour of each number; `CELLS` if None
+    labels : (rows, columns) of texts
+    marks : (row, column) -> name of an icon or of `MARKS`, or such names (rows, columns), '' for none
+    action : (row, column) -> what a click there means; None for nothing
+    axes : number rows and columns
+    gap : width of the lines between cells
+    ink : colour of labels; by the lightness of the cell if None
+    mark_colors : mark -> colour, instead of that of `MARKS`
+    """
+    cells = np.asarray(cells, np.int64)
+    at = place_cells(*cells.shape, box or (0, 0, panel.width, panel.height), axes, gap)
+    names = _color_names(colors, cells)
+    _tiles(panel, np.array([rgb(c) for c in names], np.uint8)[cells], at, gap)
+    if axes:
+        _axes(panel, *cells.shape, at)
+    readable = lambda r, c: 'paper' if dark(names[cells[r, c]]) else 'ink'
+    if labels is not None:
+        _labels(panel, labels, at, (lambda r, c: ink) if ink else readable)
+    if marks is not None:
+        _marks(panel, marks, at, readable, mark_colors)
+    for r, c in np.ndindex(*cells.shape) if action else ():
+        if (a := action(r, c)) is not None:
+            panel.target(at(r, c), a)
+    return at
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #ace97540
+def draw_bar(panel, box: Sequence[float], share: float, color: str = 'seen', label: str = '', *, size: float = 11):
+    """A bar filled to a share, 0 to 1: from the left if it lies, from below if it stands.
+
+    The label is set left of it, or below.
+    """
+    x0, y0, x1, y1 = box
+    share, lies = min(max(float(share), 0), 1), x1 - x0 >= y1 - y0
+    radius = min(3, (y1 - y0) / 2, (x1 - x0) / 2)
+    panel.rect(box, 'wash', radius=radius)
+    filled = (x0, y0, x0 + share * (x1 - x0), y1) if lies else (x0, y1 - share * (y1 - y0), x1, y1)
+    panel.rect(filled, color, radius=radius)
+    if label != '':
+        where, anchor = ((x0 - 6, (y0 + y1) / 2), 'rm') if lies else (((x0 + x1) / 2, y1 + 5), 'mt')
+        panel.text(*where, label, size=size, color='muted', anchor=anchor)
+
+
+def draw_button(
+    panel,
+    box: Sequence[float],
+    label: str = '',
+    action=None,
+    *,
+    icon: str | None = None,
+    color: str = 'ink',
+    chosen: bool = False,
+    size: float = 14,
+):
+    "A button with a label, an icon, or both; `chosen` marks the action that was taken last."
+    x0, y0, x1, y1 = box
+    panel.rect(box, '#fdf3dc' if chosen else 'wash', 'chosen' if chosen else '#b9bfc7', 6, 2 if chosen else 1)
+    wide, side = (text_width(label, size) if label else 0), (min(y1 - y0 - 12, size + 6) if icon else 0)
+    x, y = (x0 + x1 - wide - side - (5 if label and icon else 0)) / 2, (y0 + y1) / 2
+    if icon:
+        panel.icon(x + side / 2, y, icon, side, color)
+    if label:
+        panel.text(x + wide / 2 + (side + 5 if icon else 0), y, label, size=size, color=color, anchor='mm')
+    if action is not None:
+        panel.target(box, action)
+
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #4ff828e6
 class Panel(Pen):
-    "A part of a sheet, `width` x `height` pixels, its corner at `place`; `targets` says where on the sheet a click means an action."
+    """A part of a sheet, `width` x `height` pixels, its corner at `place`.
+
+    `targets` says where on the sheet a click means an action.
+    """
+
+    card, badge, slot, board, bar, button = draw_card, draw_badge, draw_slot, draw_board, draw_bar, draw_button
 
     def __init__(self, image, place: tuple[int, int] = (0, 0), targets: list | None = None):
         super().__init__(image)
@@ -537,227 +750,9 @@ class Panel(Pen):
         (x, y), (x0, y0, x1, y1) = self.place, map(round, box)
         self.targets.append(dict(box=(x + x0, y + y0, x + x1, y + y1), action=action))
 
-    def card(
-        self,
-        x: float,
-        y: float,
-        rank: int | None = None,
-        suit: int | None = None,
-        *,
-        face_up: bool = True,
-        width: int = 44,
-        mark: str | None = None,
-        dim: bool = False,
-        color: str | None = None,
-        action=None,
-    ) -> tuple[int, int, int, int]:
-        """A playing card, its top left corner at (x, y); gives its box.
-
-        Parameters
-        ----------
-        rank, suit : 0 to 12 (ace to king), 0 to 3 (spade, diamond, club, heart); None leaves it out
-        mark : a colour to ring the card with: 'chosen', 'seen', 'true'...; 'right' and 'wrong' bring a sign along
-        dim : pale, as something past
-        color : 'black' or 'red', for a card of which only that is known
-        action : what a click on it means
-        """
-        x, y, height = round(x), round(y), card_height(width)
-        face = _face(
-            rank if face_up else None, suit if face_up else None, color if face_up else None, face_up, width, dim
-        )
-        self.image.paste(face, (x, y), _rounded(width, height, max(width / 9, 2)))
-        if mark:
-            self.rect(
-                (x - 3, y - 3, x + width + 3, y + height + 3),
-                outline=mark,
-                radius=max(width / 9, 2) + 3,
-                width=2.5 if width > 20 else 2,
-            )
-        if mark in ('right', 'wrong'):
-            self.badge(x + width, y, mark == 'right', max(7, width // 6))
-        if action is not None:
-            self.target((x, y, x + width, y + height), action)
-        return x, y, x + width, y + height
-
-    def badge(self, x: float, y: float, right: bool, r: float = 8):
-        "A round sign, centred: right or wrong."
-        self.circle(x, y, r, 'right' if right else 'wrong', 'paper')
-        self.icon(x, y, 'yes' if right else 'no', r * 1.05, 'paper')
-
-    def slot(self, x: float, y: float, width: int = 44, s: str = ''):
-        "The place of a card that is not there, with a word in it; gives its box."
-        x, y, height = round(x), round(y), card_height(width)
-        self.rect((x, y, x + width, y + height), 'wash', 'line', max(width / 9, 2), 1.5)
-        if s:
-            self.text(x + width / 2, y + height / 2, s, size=round(width * 0.4), color='muted', anchor='mm')
-        return x, y, x + width, y + height
-
-    def board(
-        self,
-        cells: np.ndarray,
-        *,
-        box: Sequence[float] | None = None,
-        colors: Sequence[str] | Mapping[int, str] | None = None,
-        labels: np.ndarray | None = None,
-        marks: Mapping | np.ndarray | None = None,
-        action: Callable | None = None,
-        axes: bool = False,
-        gap: int = 1,
-        ink: str | None = None,
-        mark_colors: Mapping[str, str] = {},
-    ) -> Callable:
-        """A board of square cells; gives a function (row, column) -> box of the cell.
-
-        Parameters
-        ----------
-        cells : (rows, columns) of whole numbers >= 0, each with a colour
-        box : where it may lie, centred; the whole panel if None
-        colors : the colour of each number; `CELLS` if None
-        labels : (rows, columns) of texts
-        marks : (row, column) -> name of an icon, or such names (rows, columns), '' for none
-        action : (row, column) -> what a click there means; None for nothing
-        axes : number rows and columns
-        gap : width of the lines between cells
-        ink : colour of labels; by the lightness of the cell if None
-        mark_colors : icon -> colour; a name of `COLORS` that is also an icon's needs none
-        """
-        cells = np.asarray(cells, np.int64)
-        rows, cols = cells.shape
-        x0, y0, x1, y1 = box or (0, 0, self.width, self.height)
-        edge = 16 if axes else 0
-        side = int(min((x1 - x0 - edge - gap) / cols, (y1 - y0 - edge - gap) / rows))
-        left, top = (
-            round(x0 + edge + (x1 - x0 - edge - side * cols) / 2),
-            round(y0 + edge + (y1 - y0 - edge - side * rows) / 2),
-        )
-        names = (
-            [*colors]
-            if isinstance(colors, (list, tuple))
-            else [colors.get(k, 'paper') for k in range(int(cells.max(initial=0)) + 1)]
-            if colors
-            else CELLS
-        )
-        self._tiles(np.array([rgb(c) for c in names], np.uint8)[cells], side, left, top, gap)
-        at = lambda r, c: (left + c * side, top + r * side, left + (c + 1) * side, top + (r + 1) * side)
-        if axes:
-            for r in range(rows):
-                self.text(left - 6, top + (r + 0.5) * side, r, size=10, color='muted', anchor='rm')
-            for c in range(cols):
-                self.text(left + (c + 0.5) * side, top - 6, c, size=10, color='muted', anchor='mb')
-        self._signs(cells, names, at, side, labels, marks, ink, mark_colors)
-        if action:
-            for r in range(rows):
-                for c in range(cols):
-                    if (a := action(r, c)) is not None:
-                        self.target(at(r, c), a)
-        return at
-
-    def _tiles(self, tiles, side, left, top, gap):
-        "Paste colours (rows, columns, 3) as squares, with lines between them."
-        from PIL import Image
-
-        rows, cols = tiles.shape[:2]
-        big = np.empty((rows * side + gap, cols * side + gap, 3), np.uint8)
-        big[: rows * side, : cols * side] = tiles.repeat(side, 0).repeat(side, 1)
-        for k in range(gap):
-            big[k::side], big[:, k::side] = rgb('grid'), rgb('grid')
-        self.image.paste(Image.fromarray(big), (left, top))
-
-    def _signs(self, cells, names, at, side, labels, marks, ink, mark_colors):
-        "The labels and marks of a board."
-        if labels is not None:
-            for (r, c), s in np.ndenumerate(np.asarray(labels)):
-                if s != '':
-                    self.text(
-                        at(r, c)[0] + side / 2 + 0.5,
-                        at(r, c)[1] + side / 2 + 0.5,
-                        s,
-                        size=max(8, min(16, round(side * 0.55))),
-                        color=ink or ('paper' if dark(names[cells[r, c]]) else 'ink'),
-                        anchor='mm',
-                    )
-        if marks is not None:
-            for (r, c), name in marks.items() if isinstance(marks, Mapping) else np.ndenumerate(np.asarray(marks)):
-                if name == '':
-                    continue
-                color = mark_colors.get(name) or _MARKS.get(name) or ('paper' if dark(names[cells[r, c]]) else 'ink')
-                self.icon(
-                    at(r, c)[0] + side / 2 + 0.5,
-                    at(r, c)[1] + side / 2 + 0.5,
-                    _MARK_ICONS.get(name, name),
-                    round(side * 0.7),
-                    color,
-                )
-
-    def bar(self, box: Sequence[float], share: float, color: str = 'seen', label: str = '', *, size: float = 11):
-        "A bar filled to a share, 0 to 1: from the left if it lies, from below if it stands. The label is set left of it, or below."
-        x0, y0, x1, y1 = box
-        share, lies = min(max(float(share), 0), 1), x1 - x0 >= y1 - y0
-        radius = min(3, (y1 - y0) / 2, (x1 - x0) / 2)
-        self.rect(box, 'wash', radius=radius)
-        self.rect(
-            (x0, y0, x0 + share * (x1 - x0), y1) if lies else (x0, y1 - share * (y1 - y0), x1, y1), color, radius=radius
-        )
-        if label != '':
-            self.text(
-                *((x0 - 6, (y0 + y1) / 2) if lies else ((x0 + x1) / 2, y1 + 5)),
-                label,
-                size=size,
-                color='muted',
-                anchor='rm' if lies else 'mt',
-            )
-
-    def button(
-        self,
-        box: Sequence[float],
-        label: str = '',
-        action=None,
-        *,
-        icon: str | None = None,
-        color: str = 'ink',
-        chosen: bool = False,
-        size: float = 14,
-    ):
-        "A button with a label, an icon, or both; `chosen` marks the action that was taken last."
-        x0, y0, x1, y1 = box
-        self.rect(box, '#fdf3dc' if chosen else 'wash', 'chosen' if chosen else '#b9bfc7', 6, 2 if chosen else 1)
-        wide, side = (text_width(label, size) if label else 0), (min(y1 - y0 - 12, size + 6) if icon else 0)
-        x = (x0 + x1 - wide - side - (5 if label and icon else 0)) / 2
-        if icon:
-            self.icon(x + side / 2, (y0 + y1) / 2, icon, side, color)
-        if label:
-            self.text(
-                x + wide / 2 + (side + 5 if icon else 0), (y0 + y1) / 2, label, size=size, color=color, anchor='mm'
-            )
-        if action is not None:
-            self.target(box, action)
-
     def caption(self, s: str, *, color: str = 'muted', size: float = 12):
         "A line of text at the foot of the panel."
         self.text(self.width / 2, self.height - 6, s, size=size, color=color, anchor='mb', width=self.width - 16)
-
-
-_MARKS = {k: k for k in ('agent', 'goal', 'start', 'hit', 'miss', 'right', 'wrong', 'chosen', 'mine')} | {
-    'mine': 'ink',
-    'star': 'goal',
-    'yes': 'right',
-    'no': 'wrong',
-}
-_MARK_ICONS = {
-    'agent': 'disc',
-    'goal': 'star',
-    'start': 'ring',
-    'hit': 'no',
-    'miss': 'dot',
-    'wrong': 'no',
-    'chosen': 'ring',
-}
-
-
-@functools.lru_cache(256)
-def dark(color: str) -> bool:
-    "Whether white reads better on a colour than black."
-    return float(np.dot(rgb(color), (0.299, 0.587, 0.114))) < 140
 
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #3916f0b4
@@ -783,7 +778,8 @@ class Sheet:
     ----------
     titles : one for each panel
 
-    `panels` are to be drawn on; `targets` lists where a click means an action: dict(box=(x0, y0, x1, y1), action=...), in pixels of `array()`.
+    `panels` are to be drawn on; `targets` lists where a click means an action: dict(box=(x0, y0, x1, y1), action=...),
+    in pixels of `array()`.
     """
 
     def __init__(self, titles: Sequence[str] = ('the agent sees', 'what is true')):
@@ -840,6 +836,5 @@ def contact_sheet(
         x, y = gap + i % columns * (wide + gap), gap + i // columns * (high + line + gap)
         pen.image.paste(Image.fromarray(picture).resize((wide, high), Image.Resampling.LANCZOS), (x, y))
         pen.text(x + wide / 2, y + high + line / 2, caption, size=16, anchor='mm')
-    return pen.image.quantize(
-        256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
-    )  # the usual way loses small signs of a rare colour
+    # the usual way of choosing 256 colours loses small signs of a rare one
+    return pen.image.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)

@@ -12,6 +12,8 @@ __all__ = [
     'NONE',
     'STEPS',
     'PAINT',
+    'MOVES',
+    'MAZE_NOTES',
     'carve',
     'dig',
     'begin',
@@ -21,6 +23,10 @@ __all__ = [
     'letters',
     'signs',
     'arrival',
+    'middle',
+    'draw_view',
+    'draw_maze',
+    'been_beside',
     'Labyrinth',
     'explore_reset',
     'explore_step',
@@ -28,6 +34,8 @@ __all__ = [
     'flood',
     'escape_reset',
     'escape_step',
+    'way_out',
+    'draw_way',
     'LabyrinthEscape',
 ]
 
@@ -37,7 +45,8 @@ import abc
 import numpy as np
 from gymnasium import spaces
 
-from .base import POMDP, random_int, whole
+from ..kernels import random_int
+from .base import POMDP, FactorNote, named, whole
 
 FREE, WALL, START, GOAL, HIDDEN = range(5)
 NONE = 4  # no action yet
@@ -46,7 +55,10 @@ STEPS = np.array([(0, -1), (0, 1), (-1, 0), (1, 0)])  # (rows, columns) of left,
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #e0555534
 def carve(e, grid, y, x):
-    "Walk at random from the room (y, x) into rooms not yet carved, until none is beside it; gives how many were carved."
+    """Walk at random from the room (y, x) into rooms not yet carved, until none is beside it.
+
+    Gives how many were carved.
+    """
     H, W = grid.shape
     made = 0
     while True:
@@ -125,7 +137,8 @@ def look(e, a):
 def depth_first():
     """A depth-first search of a maze from observations alone, to be given to `srlviz.envs.pomdp.base.Script`.
 
-    A neighbour that is the goal is entered first; a neighbour never entered before, in the order left, right, up, down; else it goes one step back.
+    A neighbour that is the goal is entered first; a neighbour never entered before, in the order left, right, up, down;
+    else it goes one step back.
     """
     obs = yield
     start = int(np.flatnonzero(np.asarray(obs)[:9] == START)[0])  # 4, the middle, unless `legacy` moves the view
@@ -156,6 +169,7 @@ def letters(cells: np.ndarray, seen: np.ndarray, agent) -> str:
 
 
 PAINT = ['paper', 'wall', 'visited', 'paper']  # the colours of cells
+MOVES = 'left', 'right', 'up', 'down'
 
 
 def signs(cells: np.ndarray) -> dict[tuple[int, int], str]:
@@ -167,17 +181,63 @@ def signs(cells: np.ndarray) -> dict[tuple[int, int], str]:
     }
 
 
-def arrival(task, e) -> str:
+def arrival(e) -> str:
     "What the agent did to get where it is, in words."
-    return 'at the start' if e['obs'][9] == NONE else f"moved {task.action_names[e['obs'][9]]}"
+    return 'at the start' if e['obs'][9] == NONE else f"moved {MOVES[e['obs'][9]]}"
 
 
-# %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #46533511
+def middle(e) -> tuple[int, int]:
+    "Where the agent is in its view: (1, 1), except where `legacy` moves the view."
+    return (min(int(e['y']), 1), min(int(e['x']), 1)) if e['legacy'] else (1, 1)
+
+
+# %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #63ca9548
+def draw_view(panel, e):
+    "The 3 x 3 cells around the agent, to be clicked, and its last move."
+    (y, x), view = middle(e), e['obs'][:9].reshape(3, 3)
+    moves = {(y + dy, x + dx): a for a, (dy, dx) in enumerate(STEPS.tolist())}
+    marks, click = {**signs(view), (y, x): 'agent'}, lambda r, c: moves.get((r, c))
+    panel.board(view, box=(50, 14, 270, 234), colors=PAINT, marks=marks, action=click, gap=2)
+    if e['obs'][9] != NONE:
+        panel.icon(panel.width / 2, 252, MOVES[e['obs'][9]], 20, 'muted')
+    panel.caption(arrival(e))
+
+
+def draw_maze(panel, e):
+    "The whole maze, where the agent has been, and a frame around what it sees; gives the places of the cells."
+    grid, agent = e['grid'], (int(e['y']), int(e['x']))
+    cells, marks = np.where((grid == FREE) & (e['seen'] == 1), START, grid), {**signs(grid), agent: 'agent'}
+    at = panel.board(cells, box=(8, 8, 312, 276), colors=PAINT, marks=marks, gap=0)
+    (top, left), (H, W) = np.subtract(agent, middle(e)), grid.shape
+    first, last = (max(top, 0), max(left, 0)), (min(agent[0] + 1, H - 1), min(agent[1] + 1, W - 1))
+    panel.rect((*at(*first)[:2], *at(*last)[2:]), outline='seen', width=2)
+    return at
+
+
+def been_beside(R: np.ndarray) -> dict[str, np.ndarray]:
+    "Whether the agents of records (N,) have entered each neighbour of the cell where they are, 0 or 1: name -> (N,)."
+    i, beside = np.arange(len(R)), np.pad(R['seen'], [(0, 0), (1, 1), (1, 1)])
+    return {
+        f'been_{name}': beside[i, R['y'] + 1 + dy, R['x'] + 1 + dx].astype(int) for name, (dy, dx) in zip(MOVES, STEPS)
+    }
+
+
+# %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #bd411bc5
+MAZE_NOTES = dict(
+    row=FactorNote('row of the agent'),
+    column=FactorNote('column of the agent'),
+    explored=FactorNote('share of open cells entered'),
+    start_row=FactorNote('row of the start'),
+    start_column=FactorNote('column of the start'),
+) | {f'been_{name}': FactorNote(f'has been: {name}', values=named('no', 'yes')) for name in MOVES}
+
+
 class Labyrinth(POMDP):
     "What LabyrinthExplore and LabyrinthEscape share."
 
-    action_names = 'left', 'right', 'up', 'down'
+    action_names, tags = MOVES, ('navigation',)
     keys = dict(ArrowLeft=0, ArrowRight=1, ArrowUp=2, ArrowDown=3)
+    factor_notes = MAZE_NOTES
 
     def build(self, height, width, length):
         for name, n in dict(height=height, width=width).items():
@@ -186,24 +246,14 @@ class Labyrinth(POMDP):
         length = whole('length', length, height + width + 1, 10**9)
         self.observation_space, self.action_space = spaces.MultiDiscrete([5] * 10), spaces.Discrete(4)
         cells = (height, width)
+        grid, place = spaces.MultiDiscrete(np.full(cells, 4)), spaces.MultiDiscrete(cells)
+        self.state_space = spaces.Tuple([grid, spaces.MultiBinary(cells), place])
         if self.legacy:
             self.state_space = spaces.MultiDiscrete(np.full(cells, 5))
-        else:
-            self.state_space = spaces.Tuple(
-                [spaces.MultiDiscrete(np.full(cells, 4)), spaces.MultiBinary(cells), spaces.MultiDiscrete(cells)]
-            )
         self.max_steps = length - 1
-        return dict(
-            grid=np.full(cells, WALL, np.int8),
-            seen=np.zeros(cells, np.int8),
-            start=[0, 0],
-            goal=[0, 0],
-            y=0,
-            x=0,
-            length=length,
-            legacy=self.legacy,
-            hunts=height * width if self.legacy else -1,
-        )
+        maze = dict(grid=np.full(cells, WALL, np.int8), seen=np.zeros(cells, np.int8), start=[0, 0], goal=[0, 0])
+        hunts = height * width if self.legacy else -1  # -1: as many as it takes
+        return maze | dict(y=0, x=0, length=length, legacy=self.legacy, hunts=hunts)
 
     def states_of(self, R):
         if self.legacy:
@@ -211,68 +261,27 @@ class Labyrinth(POMDP):
         return R['grid'].astype(np.int64), R['seen'].copy(), np.stack([R['y'], R['x']], 1)
 
     def factors_of(self, R):
-        free, i = R['grid'] != WALL, np.arange(len(R))
-        beside = np.pad(R['seen'], [(0, 0), (1, 1), (1, 1)])  # has each neighbour been entered?
-        been = {
-            f'been_{name}': beside[i, R['y'] + 1 + dy, R['x'] + 1 + dx].astype(int)
-            for name, (dy, dx) in zip(self.action_names, STEPS)
-        }
-        return dict(
-            row=R['y'],
-            column=R['x'],
-            explored=(R['seen'] * free).sum((1, 2)) / np.maximum(free.sum((1, 2)), 1),
-            start_row=R['start'][:, 0],
-            start_column=R['start'][:, 1],
-            **been,
-        )
+        free = R['grid'] != WALL
+        explored = (R['seen'] * free).sum((1, 2)) / np.maximum(free.sum((1, 2)), 1)
+        start = dict(start_row=R['start'][:, 0], start_column=R['start'][:, 1])
+        return dict(row=R['y'], column=R['x'], explored=explored, **start, **been_beside(R))
 
     @abc.abstractmethod
     def progress(self, e) -> str:
         "How far the agent has come, in words."
 
-    def middle(self, e) -> tuple[int, int]:
-        "Where the agent is in its view: (1, 1), except where `legacy` moves the view."
-        return (min(int(e['y']), 1), min(int(e['x']), 1)) if self.legacy else (1, 1)
-
     def text_seen(self, e):
-        view = e['obs'][:9].reshape(3, 3)
-        return letters(view, np.zeros((3, 3)), self.middle(e)) + f'\n{arrival(self, e)}'
+        return letters(e['obs'][:9].reshape(3, 3), np.zeros((3, 3)), middle(e)) + f'\n{arrival(e)}'
 
     def text_truth(self, e):
         return letters(e['grid'], e['seen'], (e['y'], e['x'])) + f'\n{self.progress(e)}'
 
     def draw_seen(self, panel, e):
-        (y, x), view = self.middle(e), e['obs'][:9].reshape(3, 3)
-        moves = {(y + dy, x + dx): a for a, (dy, dx) in enumerate(STEPS.tolist())}
-        panel.board(
-            view,
-            box=(50, 14, 270, 234),
-            colors=PAINT,
-            marks={**signs(view), (y, x): 'agent'},
-            action=lambda r, c: moves.get((r, c)),
-            gap=2,
-        )
-        if e['obs'][9] != NONE:
-            panel.icon(panel.width / 2, 252, self.action_names[e['obs'][9]], 20, 'muted')
-        panel.caption(arrival(self, e))
+        draw_view(panel, e)
 
     def draw_truth(self, panel, e):
-        grid, agent = e['grid'], (int(e['y']), int(e['x']))
-        at = panel.board(
-            np.where((grid == FREE) & (e['seen'] == 1), START, grid),
-            box=(8, 8, 312, 276),
-            colors=PAINT,
-            marks={**signs(grid), agent: 'agent'},
-            gap=0,
-        )
-        (top, left), (H, W) = np.subtract(agent, self.middle(e)), grid.shape
-        panel.rect(
-            (*at(max(top, 0), max(left, 0))[:2], *at(min(agent[0] + 1, H - 1), min(agent[1] + 1, W - 1))[2:]),
-            outline='seen',
-            width=2,
-        )
+        draw_maze(panel, e)
         panel.caption(self.progress(e))
-        return at
 
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #591824f5
@@ -296,16 +305,20 @@ def explore_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9fdbd75e
 class LabyrinthExplore(Labyrinth):
-    """Walk through every cell of a maze, of which only the nearest cells can be seen. To waste no steps the agent must remember where it has been.
+    """Walk through every cell of a maze, of which only the nearest cells can be seen.
+
+    To waste no steps the agent must remember where it has been.
 
     ## Action space
     `Discrete(4)`: 0 left, 1 right, 2 up, 3 down. A move into a wall or off the grid leaves the agent where it is.
 
     ## Observation
-    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start; beyond the grid is wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or not.
+    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start; beyond the grid is
+    wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or not.
 
     ## Hidden state
-    Factors: `row`, `column` of the agent; `explored`, the share of open cells that it has entered; `start_row`, `start_column`; `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour.
+    Factors: `row`, `column` of the agent; `explored`, the share of open cells that it has entered; `start_row`,
+    `start_column`; `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour.
     `get_state()` is the grid, which cells have been entered, and the position.
 
     ## Reward
@@ -325,10 +338,14 @@ class LabyrinthExplore(Labyrinth):
 
     ## Differs
     - popgym names the size `maze_dims` of 10, 14, 18; its grids are 11, 15, 19 cells high and wide.
-    - In popgym's view an agent in the upper or left wall is not in the middle: the view is cut at the edge and filled up at the other side. Here it always is; `legacy=True` moves the view as popgym does.
-    - popgym's maze stops growing after height*width hunts, and about 1 hard maze in 2,000 has a room that stays closed; here none has, with `legacy=True` as in popgym.
-    - popgym's state has no position, and no cell that has not been entered, walls among them; `legacy=True` gives it so: entered cells, 4 for all others.
-    - popgym's `reset(seed)` seeds Python's and NumPy's global generators, and its info gives the whole maze; never here.
+    - In popgym's view an agent in the upper or left wall is not in the middle: the view is cut at the edge and filled
+      up at the other side. Here it always is; `legacy=True` moves the view as popgym does.
+    - popgym's maze stops growing after height*width hunts, and about 1 hard maze in 2,000 has a room that stays closed;
+      here none has, with `legacy=True` as in popgym.
+    - popgym's state has no position, and no cell that has not been entered, walls among them; `legacy=True` gives it
+      so: entered cells, 4 for all others.
+    - popgym's `reset(seed)` seeds Python's and NumPy's global generators, and its info gives the whole maze; never
+      here.
     """
 
     difficulties = dict(
@@ -344,7 +361,8 @@ class LabyrinthExplore(Labyrinth):
         return dict(fields, left=0, gain=0.0)
 
     def progress(self, e):
-        return f"{round(1 / e['gain']) - e['left']} of {round(1 / e['gain'])} cells entered, step {e['t']} of at most {self.max_steps}"
+        cells = round(1 / e['gain'])
+        return f"{cells - e['left']} of {cells} cells entered, step {e['t']} of at most {self.max_steps}"
 
     def script(self):
         "Depth-first search, from observations alone."
@@ -386,18 +404,45 @@ def escape_step(e, a):
 
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9d8297f2
+def way_out(way: np.ndarray, at: tuple[int, int]) -> list[tuple[int, int]]:
+    "The shortest way from a cell, downhill over distances (rows, columns) to the goal."
+    path = [at]
+    while way[at] > 0:
+        around = [
+            q for q in map(tuple, (STEPS + at).tolist()) if 0 <= min(q) and q[0] < len(way) and q[1] < len(way[0])
+        ]
+        path.append(at := next(q for q in around if way[q] == way[at] - 1))
+    return path
+
+
+def draw_way(panel, path: list, at):
+    "A line along cells, and the agent at its start once more, over the line; `at` gives the places of the cells."
+    centre = lambda box: ((box[0] + box[2] + 1) / 2, (box[1] + box[3] + 1) / 2)
+    if len(path) > 1:
+        panel.line([centre(at(*q)) for q in path], 'goal', 2.5)
+    x0, _, x1, _ = at(*path[0])
+    panel.icon(*centre(at(*path[0])), 'disc', round(0.7 * (x1 - x0)), 'agent')
+
+
+# %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9fa47e14
 class LabyrinthEscape(Labyrinth):
-    """Find the way out of a maze, of which only the nearest cells can be seen. To search well the agent must remember where it has been.
+    """Find the way out of a maze, of which only the nearest cells can be seen.
+
+    To search well the agent must remember where it has been.
 
     ## Action space
     `Discrete(4)`: 0 left, 1 right, 2 up, 3 down. A move into a wall or off the grid leaves the agent where it is.
 
     ## Observation
-    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start, 3 goal; beyond the grid is wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or not.
+    `MultiDiscrete([5]*10)`: the 3 x 3 cells around the agent, row by row (0 free, 1 wall, 2 start, 3 goal; beyond the
+    grid is wall), then the action just taken (4 at the start). Cells look the same whether the agent has been there or
+    not.
 
     ## Hidden state
-    Factors: `row`, `column` of the agent; `steps_to_goal` on the shortest way (-1 if there is none); `goal_row`, `goal_column`; `start_row`, `start_column`; `explored`, the share of open cells that it has entered;
-    `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour. `get_state()` is the grid, which cells have been entered, and the position.
+    Factors: `row`, `column` of the agent; `steps_to_goal` on the shortest way (-1 if there is none); `goal_row`,
+    `goal_column`; `start_row`, `start_column`; `explored`, the share of open cells that it has entered;
+    `been_left`, `been_right`, `been_up`, `been_down`, whether it has entered each neighbour. `get_state()` is the grid,
+    which cells have been entered, and the position.
 
     ## Reward
     -1/length each step, and 1 more for the step into the goal.
@@ -415,10 +460,16 @@ class LabyrinthEscape(Labyrinth):
     | length | 1024 | 1024 | 1024 |
 
     ## Differs
-    As LabyrinthExplore: the agent is always in the middle of its view, all rooms are open (so that the goal can always be reached), the state is complete. `legacy=True` undoes all three.
+    As LabyrinthExplore: the agent is always in the middle of its view, all rooms are open (so that the goal can always
+    be reached), the state is complete. `legacy=True` undoes all three.
     """
 
     difficulties = LabyrinthExplore.difficulties
+    factor_notes = MAZE_NOTES | dict(
+        steps_to_goal=FactorNote('steps to the goal'),
+        goal_row=FactorNote('row of the goal'),
+        goal_column=FactorNote('column of the goal'),
+    )
     reset1, step1 = staticmethod(escape_reset), staticmethod(escape_step)
 
     def build(self, height, width, length):
@@ -427,32 +478,17 @@ class LabyrinthEscape(Labyrinth):
         return dict(fields, way=np.zeros((height, width), np.int16))
 
     def factors_of(self, R):
-        return dict(
-            super().factors_of(R),
-            steps_to_goal=R['way'][np.arange(len(R)), R['y'], R['x']],
-            goal_row=R['goal'][:, 0],
-            goal_column=R['goal'][:, 1],
-        )
+        steps = R['way'][np.arange(len(R)), R['y'], R['x']]
+        goal = dict(goal_row=R['goal'][:, 0], goal_column=R['goal'][:, 1])
+        return dict(super().factors_of(R), steps_to_goal=steps, **goal)
 
     def progress(self, e):
         return f"{e['way'][e['y'], e['x']]} steps to the goal, step {e['t']} of at most {self.max_steps}"
 
     def draw_truth(self, panel, e):
-        at, way, p = super().draw_truth(panel, e), e['way'], (int(e['y']), int(e['x']))
-        path = [p]  # downhill to the goal
-        while way[p] > 0:
-            path.append(
-                p := next(
-                    q
-                    for q in map(tuple, (STEPS + p).tolist())
-                    if 0 <= min(q) and q[0] < way.shape[0] and q[1] < way.shape[1] and way[q] == way[p] - 1
-                )
-            )
-        middle = lambda box: ((box[0] + box[2] + 1) / 2, (box[1] + box[3] + 1) / 2)
-        if len(path) > 1:
-            panel.line([middle(at(*q)) for q in path], 'goal', 2.5)
-        x0, _, x1, _ = at(*path[0])
-        panel.icon(*middle(at(*path[0])), 'disc', round(0.7 * (x1 - x0)), 'agent')  # once more, over the line
+        at = draw_maze(panel, e)
+        panel.caption(self.progress(e))
+        draw_way(panel, way_out(e['way'], (int(e['y']), int(e['x']))), at)
 
     def script(self):
         "The shortest way. Privileged: it looks at the record; `depth_first` needs observations only."
