@@ -38,14 +38,14 @@ def write(scores, games: dict):
     "Write both files; `games` says how each was made"
     scores = with_game_means(scores.assign(value=scores['value'].round(4)))
     save_scores(
-        scores.sort_values(['task', 'method', 'metric', 'group', 'target'], ignore_index=True),
+        scores.sort_values(['task', 'method', 'norm', 'metric', 'group', 'target'], ignore_index=True),
         SAMPLES / 'atari_scores.csv',
     )
     write_json(SAMPLES / 'atari_scores.json', dict(made_by='benchmarks/measure_scores.py', budget=BUDGET, games=games))
     print(
         load_scores(SAMPLES / 'atari_scores.csv')
         .query("metric == 'f1' and group == 'all' and target == 'mean'")
-        .pivot(index='task', columns='method', values='value')
+        .pivot(index='task', columns=['method', 'norm'], values='value')
         .round(2)
         .to_string()
     )

@@ -13,7 +13,8 @@ from packaging.requirements import Requirement
 from srlviz.agents.ppo import PPO, ActorCritic, PPOConfig
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import load_recording
-from srlviz.core.scores import SCORE_COLUMNS, load_scores, paper_scores, save_scores
+from srlviz.core.scores import COLUMNS_BEFORE, load_scores, migrate_scores, paper_scores
+from srlviz.core.scores import save_scores, score_row
 from srlviz.core.training import epoch_batches, load_weights, save_weights, seeded, train
 from srlviz.data import atari as recorder
 from srlviz.data.atari import game_returns, prune_factors, record_atari, split_episodes
@@ -62,29 +63,40 @@ def in_time(f, pipe, seconds=60):
 
 
 def scores(n=6):
-    row = dict(study='atari', source='srlviz', task='pong', method='st_dim', target='mean', group='all', metric='f1')
-    return pd.DataFrame([row | dict(seed=i, value=0.1 + i / 10) for i in range(n)])[list(SCORE_COLUMNS)]
+    of = dict(study='atari', task='pong', method='st_dim', metric='f1', norm='none', data='random', budget=8000)
+    return pd.DataFrame([score_row(seed=i, value=0.1 + i / 10, **of) for i in range(n)])
+
+
+def before(n=6):
+    return scores(n)[list(COLUMNS_BEFORE)]
 
 
 PLAIN = scores().to_csv(index=False)
 LAST = PLAIN.splitlines()[-1]
 FORGED_SCORES = {
-    'a cell too few': (PLAIN.replace('st_dim,2', '2'), 'line 4: expected 9 cells, .* got 8'),
-    'a cell too many': (PLAIN.replace('st_dim,2', 'st_dim,2,7'), 'line 4: expected 9 cells, .* got 10'),
+    'a cell too few': (PLAIN.replace('8000,2', '2'), 'line 4: expected 15 cells, .* got 14'),
+    'a cell too many': (PLAIN.replace('8000,2', '8000,2,7'), 'line 4: expected 15 cells, .* got 16'),
     'a column that is gone': (scores().drop(columns='group').to_csv(index=False), r"line 1: .*missing: \['group'\]"),
     'a column twice': (PLAIN.replace('target', 'task', 1), r"line 1: .*not expected: \['task'\]"),
     'an underscore in a value': (PLAIN.replace(',0.4', ',1_0'), "line 5, column value: .* got '1_0'"),
-    'an underscore in a seed': (PLAIN.replace('st_dim,3,', 'st_dim,1_0,'), "line 5, column seed: .* got '1_0'"),
-    'a blank in a seed': (PLAIN.replace('st_dim,3,', 'st_dim, 3,'), "line 5, column seed: .* got ' 3'"),
-    'a digit of another script': (PLAIN.replace('st_dim,3,', 'st_dim,３,'), "line 5, column seed: .* got '３'"),
-    'a seed without end': (PLAIN.replace('st_dim,3,', f'st_dim,{"9" * 30},'), 'line 5, column seed: '),
+    'an underscore in a seed': (PLAIN.replace('8000,3,', '8000,1_0,'), "line 5, column seed: .* got '1_0'"),
+    'a blank in a seed': (PLAIN.replace('8000,3,', '8000, 3,'), "line 5, column seed: .* got ' 3'"),
+    'a digit of another script': (PLAIN.replace('8000,3,', '8000,３,'), "line 5, column seed: .* got '３'"),
+    'a seed without end': (PLAIN.replace('8000,3,', f'8000,{"9" * 30},'), 'line 5, column seed: '),
     'an f1 of 99': (PLAIN.replace(',0.4', ',99'), 'line 5, column value: f1 .* from 0 to 1, got 99'),
     'an f1 below 0': (PLAIN.replace(',0.4', ',-0.4'), 'line 5, column value: f1 .* got -0.4'),
     'not a number': (PLAIN.replace(',0.4', ',nan'), "line 5, column value: .* got 'nan'"),
     'infinity': (PLAIN.replace(',0.4', ',inf'), "line 5, column value: .* got 'inf'"),
     'a number too large': (PLAIN.replace(',0.4', ',1e999'), "line 5, column value: .* got '1e999'"),
     'one key twice': (PLAIN + LAST + '\n', 'line 8: one key, several rows; line 7 has the same key'),
-    'an unknown study': (PLAIN.replace('atari', 'atary', 1), "line 2, column study: unknown study 'atary'"),
+    'a study that is no name': (PLAIN.replace('atari', '../atari', 1), 'line 2, column study: .* a simple name'),
+    'a source that is none': (PLAIN.replace('srlviz', 'srlvis', 1), "line 2, column source: unknown source 'srlvis'"),
+    'a width below 0': (PLAIN.replace(',0,none', ',-1,none', 1), 'line 2, column n_codes: .* >= 0, got -1'),
+    'half a frame': (PLAIN.replace('8000,3,', '0.5,3,'), "line 5, column budget: .* got '0.5'"),
+    'words in a method': (
+        PLAIN.replace('st_dim', 'st_dim · ppo data', 1),
+        'line 2, column method: .* and nothing else',
+    ),
     'a cell of 200 kB': (PLAIN.replace('pong', 'p' * 200_000, 1), 'line 2: field larger'),
     'an escape sequence': (PLAIN.replace('pong', '\x1b[2Jpong', 1), 'line 2: .*x1b'),
     'a zero byte': (PLAIN.replace('pong', 'po\0ng', 1), 'line 2: .*x00'),
@@ -116,7 +128,9 @@ def test_tables_of_before_and_of_others_are_still_read(tmp_path):
     path.write_bytes(b'\xef\xbb\xbf' + PLAIN.replace('\n', '\r\n').encode())
     assert load_scores(path).equals(scores())
     save_scores(scores(), path)
-    assert pd.read_csv(path).equals(scores()) and load_scores(path).equals(scores())
+    assert pd.read_csv(path, keep_default_na=False).equals(scores()) and load_scores(path).equals(scores())
+    path.write_bytes(before().to_csv(index=False).encode())  # of nine columns
+    assert load_scores(path).equals(migrate_scores(before())) and load_scores(path).equals(scores().assign(budget=0))
 
 
 def test_a_huge_score_table_is_not_read(tmp_path):

@@ -1,24 +1,28 @@
-"""The scores that come with the package: complete, consistent with their notes and with the labels, and reachable from what is installed."""
+"""The scores that come with the package: complete, consistent with notes and labels, reachable where it is installed."""
 
 import json
+from hashlib import sha256
+from pathlib import Path
 
-import numpy as np
+import numpy as np, pandas as pd, pytest
 
-from srlviz.core.scores import SCORE_COLUMNS, load_scores
+from srlviz.core.scores import COLUMNS_BEFORE, PAPER_NAMES, SCORE_COLUMNS, check_scores, load_scores
+from srlviz.core.scores import paper_name, paper_scores
 from srlviz.core.files import sample_path
 from srlviz.envs.atari import GAMES, annotations
+from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.probe import with_category_means
 
 SCORES, NOTES = load_scores(sample_path('atari_scores.csv')), json.loads(sample_path('atari_scores.json').read_text())
-EVERYWHERE = {'majority', 'random_cnn', 'random_cnn · standardized', 'st_dim', 'st_dim · standardized'}
+BEFORE = Path(__file__).with_name('scores_before.csv')
+EVERYWHERE = {('majority', 'none'), *((m, n) for m in ('random_cnn', 'st_dim') for n in ('none', 'standardize'))}
 
 
 def test_all_games_and_methods_are_there():
     assert set(SCORES['source']) == {'srlviz'} and set(NOTES['games']) == set(GAMES) == set(SCORES['task']) - {'all'}
     for game, rows in SCORES[SCORES['task'] != 'all'].groupby('task'):
-        assert EVERYWHERE <= set(rows['method']) and {m.split(' · ')[0] for m in rows['method']} == set(
-            NOTES['games'][game]['methods']
-        )
+        assert EVERYWHERE <= set(zip(rows['method'], rows['norm']))
+        assert set(rows['method']) == set(NOTES['games'][game]['methods'])
     assert SCORES['value'].between(0, 1).all() and set(SCORES['metric']) == {'f1', 'accuracy', 'f1_macro'}
 
 
@@ -26,7 +30,7 @@ def test_the_variables_are_those_that_the_notes_kept():
     labels = annotations().set_index(['game', 'variable'])['category']
     for game, rows in SCORES[(SCORES['task'] != 'all') & (SCORES['target'] != 'mean')].groupby('task'):
         about = NOTES['games'][game]
-        assert all(set(of['target']) == set(about['kept']) for _, of in rows.groupby(['method', 'metric']))
+        assert all(set(of['target']) == set(about['kept']) for _, of in rows.groupby(['method', 'norm', 'metric']))
         assert all((about['entropy'][v] >= 0.6) == (v in about['kept']) for v in about['entropy'])
         assert all(labels[game, r.target] == r.group for r in rows.drop_duplicates('target').itertuples())
 
@@ -38,3 +42,29 @@ def test_means_are_the_means_of_what_is_there():
     assert set(again.index) == set(theirs.index) and np.allclose(
         again, theirs.reindex(again.index), atol=2e-4
     )  # rounded to four digits
+
+
+@pytest.mark.parametrize(
+    'table, n, digest', [('atari_scores', 7119, 'ec99815db0830765'), ('paper_scores', 2614, 'defb6c1ddc915da9')]
+)
+def test_migration_lost_no_row_and_changed_no_value(table, n, digest):
+    "The values of the shipped tables, in their order, are those of the files of nine columns before"
+    values = load_scores(sample_path(f'{table}.csv'))['value'].tolist()
+    assert len(values) == n and sha256(' '.join(map(repr, values)).encode()).hexdigest()[:16] == digest
+
+
+def test_rows_of_before_are_found_in_what_is_shipped():
+    "Rows of the committed tables of nine columns, some of each method and metric, under the keys of today"
+    before = pd.read_csv(BEFORE, keep_default_na=False)
+    assert list(before) == list(COLUMNS_BEFORE) and before['method'].str.contains(' · ').sum() > 100
+    today = pd.concat([SCORES, paper_scores()])
+    assert load_scores(BEFORE).equals(check_scores(before))
+    assert len(check_scores(before).merge(today)) == len(before) == 402
+
+
+def test_our_names_and_the_papers_are_those_of_the_tasks():
+    "The second names under which tasks are registered are the paper's, and all of its tasks have one of ours"
+    classes = {cls for cls, _ in TASKS.values()}
+    assert all(paper_name(c.__name__) in (c.__name__, *c.aliases) for c in classes)
+    assert {a for c in classes for a in c.aliases} == {PAPER_NAMES[c.__name__] for c in classes if c.aliases}
+    assert set(paper_scores('popgym').query("metric == 'mmer'")['task']) <= {paper_name(t) for t in TASKS}

@@ -49,9 +49,8 @@ def test_a_study_leaves_notebook_page_and_scores(whole):
     out, done = whole
     assert 'st_dim' in done.stdout  # the table is printed
     scores, page = load_scores(out / 'scores.csv'), (out / 'atari_probe.html').read_text()
-    assert {'majority', 'random_cnn', 'random_cnn · standardized', 'st_dim', 'st_dim · standardized'} <= set(
-        scores.query("source == 'srlviz'")['method']
-    )
+    ours = set(scores.query("source == 'srlviz'")[['method', 'norm']].itertuples(index=False, name=None))
+    assert ours == {('majority', 'none'), *((m, n) for m in ('random_cnn', 'st_dim') for n in ('none', 'standardize'))}
     assert page.count('<div class="plot"') >= 3 and 'src="http' not in page
     outputs = [o for c in nbformat.read(out / 'atari_probe.ipynb', 4).cells if c.cell_type == 'code' for o in c.outputs]
     assert not any(
@@ -64,7 +63,10 @@ def history(checkpoint):
 
 
 def test_a_killed_study_goes_on(whole, tmp_path):
-    "SIGKILL to all its processes while ST-DIM learns: the second run goes on behind the epochs that were learned, and ends with the same scores."
+    """SIGKILL to all its processes while ST-DIM learns.
+
+    The second run goes on behind the epochs that were learned, and ends with the same scores.
+    """
     process = subprocess.Popen(
         command(tmp_path, **SMOKE),
         stdout=subprocess.DEVNULL,
@@ -141,25 +143,15 @@ def grid(tmp_path_factory):
 def test_tables_of_the_paper(grid):
     scores, page = load_scores(grid / 'scores.csv'), (grid / 'atari_tables.html').read_text()
     ours = scores.query("source == 'srlviz'")
-    assert set(ours.query("metric == 'f1'")['method']) == {
-        'majority',
-        'random_cnn',
-        'random_cnn · standardized',
-        *(
-            f'{m} · ppo data'
-            for m in (
-                'majority',
-                'random_cnn',
-                'random_cnn · standardized',
-                'ppo_features',
-                'ppo_features · standardized',
-            )
-        ),
+    f1 = ours.query("metric == 'f1'")
+    assert set(f1[['data', 'method', 'norm']].itertuples(index=False, name=None)) == {
+        *((d, 'majority', 'none') for d in ('random', 'ppo')),
+        *((d, 'random_cnn', n) for d in ('random', 'ppo') for n in ('none', 'standardize')),
+        *(('ppo', 'ppo_features', n) for n in ('none', 'standardize')),
     }
-    assert set(ours.loc[ours['method'].str.endswith('ppo data'), 'task']) == {SHIPPED} and set(ours['task']) == {
-        'pong',
-        SHIPPED,
-    }  # no mean over all games of two
+    assert set(ours.loc[ours['data'] == 'ppo', 'task']) == {SHIPPED}
+    assert set(ours['task']) == {'pong', SHIPPED}  # no mean over all games of two
+    assert set(f1['budget']) == {300} and set(f1['inputs']) == {'frames'}
     assert all(f'Table {n}' in page for n in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12))
     about = json.loads((grid / f'{SHIPPED}-ppo' / 'about.json').read_text())
     assert (
@@ -212,9 +204,12 @@ def test_tasks_of_popgym(tmp_path):
 
 
 def test_memories_of_popgym(tmp_path):
-    "After sixty lessons a GRU knows the first token four steps later, and a network without memory guesses one of eight; parameters and state are counted."
+    """After sixty lessons a GRU knows the first token four steps later, and a network without memory guesses one of eight.
+
+    Parameters and state are counted.
+    """
     done = execute(
-        tmp_path, 'popgym_memories', models='MLP,GRU', tasks='first', delays='1,4', steps='60', length='16', runs='3'
+        tmp_path, 'popgym_memories', methods='MLP,GRU', tasks='first', delays='1,4', steps='60', length='16', runs='3'
     )
     assert done.returncode == 0, done.stdout + done.stderr
     scores = (

@@ -13,6 +13,7 @@ __all__ = [
     'TEXTS',
     'RATE',
     'FILES',
+    'MOST_TABLE',
     'MOST_BYTES',
     'PATIENCE',
     'make_folder',
@@ -33,6 +34,10 @@ __all__ = [
     'is_whole',
     'is_real',
     'check_fields',
+    'table_text',
+    'table_rows',
+    'whole_number',
+    'real_number',
     'check_zip',
     'Npz',
     'read_npz',
@@ -43,7 +48,7 @@ __all__ = [
 ]
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
-import errno, hashlib, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
+import csv, errno, hashlib, io, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -325,6 +330,72 @@ def check_fields(content: Any, fields: Mapping[str, Field], where: str | Path) -
         if not ok(content[name]):
             raise ValueError(f"{where}: the field {name!r} is {content[name]!r:.80}; expected {words}")
     return content
+
+
+# %% ../../nbs/00_core/00_files.ipynb #da62d60b
+MOST_TABLE = 2**26  # bytes
+_ODD = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')  # what text in lines does not hold
+
+
+def table_text(path: str | Path, what: str = 'a table', most: int = MOST_TABLE) -> str:
+    """Read the text of a table.
+
+    Raises
+    ------
+    ValueError : naming the file, if it is no regular one, has more than `most` bytes, or is not text in UTF-8
+    """
+    with reading(path, what):
+        text = read_bytes(path, most).decode('utf-8-sig')
+    if odd := _ODD.search(text):
+        line = text.count('\n', 0, odd.start()) + 1
+        raise ValueError(f"{path}, line {line}: the character {odd[0]!r} is not text; {path} is damaged, or not {what}")
+    return text
+
+
+def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Give the rows of a table of comma-separated values, the header first: the number of their line, and their cells.
+
+    Raises
+    ------
+    ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has not as many
+        cells as the header
+    """
+    reader, width = csv.reader(io.StringIO(text, newline=''), strict=True), 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as e:
+            raise ValueError(f"{path}, line {line}: {e}") from e
+        if cells is None:
+            break
+        if not cells:
+            continue  # an empty line
+        width = width or len(cells)
+        if len(cells) != width:
+            raise ValueError(f"{path}, line {line}: expected {width} cells, as in the first line, got {len(cells)}")
+        yield line, cells
+    if not width:
+        raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
+
+
+# %% ../../nbs/00_core/00_files.ipynb #fd860b20
+_WHOLE = re.compile('-?[0-9]{1,19}')
+_REAL = re.compile(r'[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?')
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number of up to 19 digits; a ValueError says what came instead."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"expected a whole number, got {text!r:.60}")
+    return int(text)
+
+
+def real_number(text: str) -> float:
+    """Read a finite number; a ValueError says what came instead."""
+    if not _REAL.fullmatch(text) or not math.isfinite(number := float(text)):
+        raise ValueError(f"expected a number, got {text!r:.60}")
+    return number
 
 
 # %% ../../nbs/00_core/00_files.ipynb #c876e197

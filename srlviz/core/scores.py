@@ -8,14 +8,18 @@ __all__ = [
     'SOURCES',
     'SCORE_COLUMNS',
     'RANGES',
-    'MOST_TABLE',
+    'COLUMNS_BEFORE',
+    'PAPER_NAMES',
     'MOST_SCORES',
+    'method_label',
+    'split_label',
+    'with_labels',
     'check_scores',
+    'score_row',
+    'migrate_scores',
+    'paper_name',
+    'our_name',
     'merge_scores',
-    'table_text',
-    'table_rows',
-    'whole_number',
-    'real_number',
     'save_scores',
     'load_scores',
     'paper_scores',
@@ -27,22 +31,24 @@ __all__ = [
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
 import csv, io, math, re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .files import atomic_path, make_folder, read_bytes, reading, sample_path
+from .files import atomic_path, make_folder, real_number, sample_path, table_rows, table_text, whole_number
 from .names import unknown
 
 # %% ../../nbs/00_core/05_scores.ipynb #8e31f008
-STUDIES = ('atari', 'landing', 'popgym')
+STUDIES = ('atari', 'landing', 'popgym')  # those of the papers; others may have any simple name
 SOURCES = ('paper', 'srlviz')
-SCORE_COLUMNS = ('study', 'source', 'task', 'method', 'seed', 'target', 'group', 'metric', 'value')
-_KEY = list(SCORE_COLUMNS[:-1])
-_TEXT = [c for c in _KEY if c != 'seed']
+_KEY = ['study', 'source', 'task', 'data', 'method', 'inputs', 'n_codes', 'norm', 'protocol', 'budget', 'seed']
+_KEY += ['target', 'group', 'metric']
+SCORE_COLUMNS = (*_KEY, 'value')
+_LOWEST = {'n_codes': 0, 'budget': 0, 'seed': -1}  # the columns of whole numbers
+_TEXT = [c for c in _KEY if c not in _LOWEST]
 
 # %% ../../nbs/00_core/05_scores.ipynb #2d1a9462
 _SHARE, _AMOUNT = (0.0, 1.0), (0.0, math.inf)
@@ -68,8 +74,107 @@ RANGES = {
     'step at batch 64 (us)': _AMOUNT,
 }
 
+# %% ../../nbs/00_core/05_scores.ipynb #c781ade1
+_JOIN = ' · '
+_UNSAID = {'norm': ('', 'none'), 'data': ('', 'random')}
+_SAID = {('norm', 'standardize'): 'standardized', ('data', 'ppo'): 'ppo data'}
+_ALWAYS, _VARYING = ('norm',), ('inputs', 'n_codes', 'data', 'protocol', 'budget')
+_PARTS = ('inputs', 'n_codes', 'norm', 'data', 'protocol', 'budget')  # of a label, in this order
+
+
+def _word(column: str, value) -> str:
+    "What a label says of a column; nothing where it goes without saying."
+    if not value or value in _UNSAID.get(column, ()):
+        return ''
+    if column in ('n_codes', 'budget'):
+        return f'd{value}' if column == 'n_codes' else f'{value:,} steps'
+    return _SAID.get((column, value), value)
+
+
+def method_label(row: Mapping, also: Iterable[str] = _PARTS) -> str:
+    """Say in a few words what was measured: `random_cnn · standardized`.
+
+    Parameters
+    ----------
+    row : of a score table, as a mapping or a Series; columns that it lacks are not said
+    also : which of inputs, n_codes, norm, data, protocol and budget to say
+    """
+    return _JOIN.join(filter(None, [row['method'], *(_word(c, row[c]) for c in _PARTS if c in also and c in row)]))
+
+
+# %% ../../nbs/00_core/05_scores.ipynb #e8c567b3
+def split_label(label: str) -> dict:
+    """Take a label apart into the columns that it speaks of; what a label does not say is '' or 0.
+
+    Words of tables of before are understood, too: `images` are frames. What is not known is the protocol.
+    """
+    method, *words = label.split(_JOIN)
+    parts = dict(method=method, inputs='', n_codes=0, norm='', data='', protocol='')
+    rest = []
+    for word in words:
+        if word in _MEANS:
+            column, value = _MEANS[word]
+            parts[column] = value
+        elif re.fullmatch('d[1-9][0-9]{0,8}', word):
+            parts['n_codes'] = int(word[1:])
+        else:
+            rest.append(word)
+    return parts | dict(protocol=', '.join(rest))
+
+
+_MEANS = {word: pair for pair, word in _SAID.items()} | {
+    'frames': ('inputs', 'frames'),
+    'images': ('inputs', 'frames'),
+    'sensors': ('inputs', 'sensors'),
+    'frames+sensors': ('inputs', 'frames+sensors'),
+    'images+sensors': ('inputs', 'frames+sensors'),
+    'laptop': ('data', 'laptop'),
+    'colab': ('data', 'colab'),
+}
+
+
+# %% ../../nbs/00_core/05_scores.ipynb #6c029629
+def with_labels(df: pd.DataFrame) -> pd.DataFrame:
+    """Add a column `label`: each method in the words that tell it from the others of its source.
+
+    Parameters
+    ----------
+    df : score table, or a table with some of its columns, at least `method`; never changed. Where `norm` is missing,
+        `method` may be a label
+
+    Returns
+    -------
+    The same rows, with `label`, and with `norm` and `data`.
+    """
+    if 'label' in df:
+        return df
+    if 'norm' not in df:
+        df = _apart(df)
+    told = [c for c in ('source', 'method', *_PARTS) if c in df]
+    kinds = df[told].drop_duplicates()
+    like = kinds.groupby([c for c in ('source', 'method') if c in told], sort=False)
+    several = pd.DataFrame({c: like[c].transform('nunique') > 1 for c in _VARYING if c in told}, kinds.index)
+    labels = []
+    for row, vary in zip(kinds.to_dict('records'), several.to_dict('records')):
+        # who says `ppo` once says it always: it is another question
+        also = [c for c in _PARTS if c in _ALWAYS or vary.get(c) or row.get(c) == 'ppo']
+        labels.append(method_label(row, also))
+    kinds = kinds.assign(label=labels)
+    return df.merge(kinds, how='left', on=told).set_axis(df.index)
+
+
+def _apart(df: pd.DataFrame) -> pd.DataFrame:
+    "A table with labels for methods, with what they say in columns that it does not have."
+    known = {m: split_label(m) for m in {m for m in df['method'].tolist() if isinstance(m, str)}}
+    nothing = split_label('')
+    parts = [known[m] if isinstance(m, str) else nothing | {'method': m} for m in df['method'].tolist()]
+    columns = [c for c in nothing if c == 'method' or c not in df]
+    return df.assign(**{c: [p[c] for p in parts] for c in columns})
+
+
 # %% ../../nbs/00_core/05_scores.ipynb #66f29ada
 _CONTROL = re.compile('[\x00-\x1f\x7f]')
+_SIMPLE = re.compile('[A-Za-z][A-Za-z0-9_-]{0,59}')
 _SLACK = 1e-9  # of a mean's last digits
 
 
@@ -82,33 +187,58 @@ def _columns_of(names: Sequence) -> str:
     return f"a score table has the columns {', '.join(SCORE_COLUMNS)}; missing: {missing}, not expected: {foreign}"
 
 
-def _is_seed(v) -> bool:
-    return isinstance(v, Real) and np.isfinite(v) and -1 <= v < 2**63 and v == int(v)
+def _wrong(column: pd.Series, ok: Callable) -> pd.Series:
+    "Which cells are not as they should be."
+    return ~column.map(ok).astype(bool)
+
+
+def _wrong_text(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
+    "Faults of a column of text; each different text is looked at once."
+    words = list(map(type, df[c].tolist()))
+    strange = pd.Series([not issubclass(t, str) for t in words] if set(words) - {str} else False, df.index)
+    yield strange, c, f"{c} must be text"
+    texts = df[c].unique()
+    rules = [(_CONTROL.search, f"{c} must be text without control characters")]
+    if c == 'study':
+        rules += [(lambda v: not _SIMPLE.fullmatch(v), f"{c} must be a simple name, such as {', '.join(STUDIES)}")]
+    if c == 'method':
+        words = f"{c} names a representation and nothing else; what {_JOIN.strip()!r} would join has columns of its own"
+        rules += [(lambda v: _JOIN in v, words)]
+    for broken, words in rules:
+        yield df[c].isin([v for v in texts if broken(v)]), c, words
+
+
+def _wrong_number(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
+    "Faults of a column of whole numbers."
+    low = _LOWEST[c]
+    whole = lambda v: isinstance(v, Real) and np.isfinite(v) and low <= v < 2**63 and v == int(v)
+    bad = df[c] < low if df[c].dtype == np.int64 else _wrong(df[c], whole)
+    yield bad, c, f"{c} must be a whole number >= {low}"
+
+
+def _wrong_value(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
+    "Faults of the values."
+    real = lambda v: isinstance(v, Real) and np.isfinite(v)
+    bad = ~np.isfinite(df.value) if df.value.dtype == np.float64 else _wrong(df.value, real)
+    yield bad, 'value', "value must be a finite number"
+    there = set(df.metric.unique())
+    for metric, (low, high) in RANGES.items():
+        if metric in there:
+            bad = (df.metric == metric) & ~df.value.between(low - _SLACK, high + _SLACK)
+            within = f'from {low:g} to {high:g}' if high < math.inf else f'>= {low:g}'
+            yield bad, 'value', f"{metric} must be a number {within}"
 
 
 def _faults(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
     "Rows that break a rule, the column and the rule in words, for each rule; one may rely on those before it."
-    wrong = lambda column, ok: ~df[column].map(ok).astype(bool)
     for c in _TEXT:
-        yield wrong(c, lambda v: isinstance(v, str)), c, f"{c} must be text"
-        yield (
-            df[c].isin([v for v in df[c].unique() if _CONTROL.search(v)]),
-            c,
-            f"{c} must be text without control characters",
-        )
-    for c, known in ('study', STUDIES), ('source', SOURCES):
-        bad = ~df[c].isin(known)
-        yield bad, c, str(unknown(c, df[c][bad].iloc[0], known)) if bad.any() else ''
-    yield wrong('seed', _is_seed), 'seed', "seed must be a whole number >= -1"
+        yield from _wrong_text(df, c)
+    bad = ~df.source.isin(SOURCES)
+    yield bad, 'source', str(unknown('source', df.source[bad].iloc[0], SOURCES)) if bad.any() else ''
+    for c in _LOWEST:
+        yield from _wrong_number(df, c)
     yield (df.source == 'paper') & (df.seed != -1), 'seed', "paper rows have seed -1"
-    yield wrong('value', lambda v: isinstance(v, Real) and np.isfinite(v)), 'value', "value must be a finite number"
-    for metric, (low, high) in RANGES.items():
-        bad = (df.metric == metric) & ~df.value.between(low - _SLACK, high + _SLACK)
-        yield (
-            bad,
-            'value',
-            f"{metric} must be a number {f'from {low:g} to {high:g}' if high < math.inf else f'>= {low:g}'}",
-        )
+    yield from _wrong_value(df)
     yield df.duplicated(_KEY, keep=False), 'key', "one key, several rows"
 
 
@@ -124,7 +254,7 @@ def _first(df: pd.DataFrame, wrong: pd.Series) -> str:
 
 
 def _tidy(df: pd.DataFrame) -> pd.DataFrame:
-    return df.astype({'seed': 'int64', 'value': 'float64'})
+    return df.astype(dict.fromkeys(_LOWEST, 'int64') | {'value': 'float64'})
 
 
 # %% ../../nbs/00_core/05_scores.ipynb #4e17041b
@@ -133,18 +263,21 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
 
     Parameters
     ----------
-    df : table with exactly the columns of `SCORE_COLUMNS`, in any order; never changed
+    df : table with exactly the columns of `SCORE_COLUMNS`, in any order, or one of before, which is migrated
+        (`migrate_scores`); never changed
 
     Returns
     -------
-    New frame, columns in order, rows numbered from 0, `seed` int64, `value` float64.
+    New frame, columns in order, rows numbered from 0, `n_codes`, `budget` and `seed` int64, `value` float64.
 
     Raises
     ------
-    ValueError : on missing or foreign columns, text that is not text or has control characters, an unknown study or
-        source, a seed below -1 or a paper row with a seed, a value that is not a finite number or lies outside of
-        `RANGES`, or two rows with one key; it shows the rows.
+    ValueError : on missing or foreign columns, text that is not text or has control characters, a study that is no
+        simple name, a method with words that have a column, an unknown source, a width or budget below 0, a seed below
+        -1 or a paper row with a seed, a value that is not a finite number or lies outside of `RANGES`, or two rows
+        with one key; it shows the rows.
     """
+    df = migrate_scores(df)
     if wrong := _columns_of(list(df.columns)):
         raise ValueError(wrong)
     df = df.loc[:, list(SCORE_COLUMNS)].reset_index(drop=True)
@@ -155,6 +288,91 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
     return _tidy(df)
 
 
+# %% ../../nbs/00_core/05_scores.ipynb #8d7f457f
+def score_row(
+    *,
+    study: str,
+    task: str,
+    method: str,
+    metric: str,
+    value: float,
+    source: str = 'srlviz',
+    data: str = '',
+    inputs: str = '',
+    n_codes: int = 0,
+    norm: str = '',
+    protocol: str = '',
+    budget: int = 0,
+    seed: int = 0,
+    target: str = 'mean',
+    group: str = 'all',
+) -> dict:
+    """Make one row of a score table, in the order of its columns; nothing is checked before `check_scores`."""
+    said = locals()
+    return {c: said[c] for c in SCORE_COLUMNS}
+
+
+# %% ../../nbs/00_core/05_scores.ipynb #502cc485
+COLUMNS_BEFORE = ('study', 'source', 'task', 'method', 'seed', 'target', 'group', 'metric', 'value')
+_OF_PROBES = ('f1', 'f1_macro', 'accuracy')
+
+
+def migrate_scores(df: pd.DataFrame) -> pd.DataFrame:
+    """Lay a score table of before, of nine columns, in the columns of today.
+
+    Parameters
+    ----------
+    df : table with exactly the columns of `COLUMNS_BEFORE`, in any order; any other is given back as it came
+
+    Returns
+    -------
+    New frame with the columns of `SCORE_COLUMNS`, rows in their order.
+    """
+    if sorted(map(str, df.columns)) != sorted(COLUMNS_BEFORE):
+        return df
+    df = _apart(df.reset_index(drop=True)).assign(budget=0)
+    probes = (df['study'] == 'atari') & df['metric'].isin(_OF_PROBES)
+    df.loc[probes & (df['norm'] == ''), 'norm'] = 'none'
+    df.loc[probes & (df['data'] == ''), 'data'] = 'random'
+    df.loc[df['method'] == 'ppo_agent', 'data'] = 'ppo'  # the returns of the agent itself
+    costs = (df['study'] == 'popgym') & (df['task'] == 'cost')  # the group was the machine
+    df.loc[costs, 'data'] = df.loc[costs, 'group']
+    df.loc[costs, 'group'] = 'cost'
+    return df[list(SCORE_COLUMNS)]
+
+
+# %% ../../nbs/00_core/05_scores.ipynb #2bdf22db
+PAPER_NAMES = {  # ours: the paper's
+    # popgym: its text says stateless, its code takes the velocities away and leaves the positions
+    'PositionOnlyCartPole': 'StatelessCartPole',
+    'NoisyPositionOnlyCartPole': 'NoisyStatelessCartPole',
+    'PositionOnlyPendulum': 'StatelessPendulum',
+    'NoisyPositionOnlyPendulum': 'NoisyStatelessPendulum',
+    'FrameStack': 'Fr.Stack',
+    # landing: its five targets
+    'turbulence': 'turb',
+    'landing': 'land',
+    'autopilot': 'auto',
+    'failure': 'fail',
+}
+_OUR_NAMES = {theirs: ours for ours, theirs in PAPER_NAMES.items()}
+
+
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    head, dash, level = name.partition('-')  # a task of popgym ends in its difficulty
+    return names.get(head, head) + dash + level
+
+
+def paper_name(name: str) -> str:
+    """Say a task, method or target of ours as its paper does; a name that both use stays."""
+    return _renamed(name, PAPER_NAMES)
+
+
+def our_name(name: str) -> str:
+    """Say a task, method or target of a paper as we do; a name that both use stays."""
+    return _renamed(name, _OUR_NAMES)
+
+
 # %% ../../nbs/00_core/05_scores.ipynb #75c58616
 def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:
     """Stack score tables into one checked table; a key that stands in two of them is refused."""
@@ -163,94 +381,28 @@ def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:
     return check_scores(pd.concat([check_scores(t) for t in tables]))
 
 
-# %% ../../nbs/00_core/05_scores.ipynb #da62d60b
-MOST_TABLE, MOST_SCORES = 2**26, 2**29  # bytes; three million scores have 2**28
-_ODD = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')  # what text in lines does not hold
-
-
-def table_text(path: str | Path, what: str = 'a table', most: int = MOST_TABLE) -> str:
-    """Read the text of a table.
-
-    Raises
-    ------
-    ValueError : naming the file, if it is no regular one, has more than `most` bytes, or is not text in UTF-8
-    """
-    with reading(path, what):
-        text = read_bytes(path, most).decode('utf-8-sig')
-    if odd := _ODD.search(text):
-        line = text.count('\n', 0, odd.start()) + 1
-        raise ValueError(f"{path}, line {line}: the character {odd[0]!r} is not text; {path} is damaged, or not {what}")
-    return text
-
-
-def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Give the rows of a table of comma-separated values, the header first: the number of their line, and their cells.
-
-    Raises
-    ------
-    ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has not as many
-        cells as the header
-    """
-    reader, width = csv.reader(io.StringIO(text, newline=''), strict=True), 0
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as e:
-            raise ValueError(f"{path}, line {line}: {e}") from e
-        if cells is None:
-            break
-        if not cells:
-            continue  # an empty line
-        width = width or len(cells)
-        if len(cells) != width:
-            raise ValueError(f"{path}, line {line}: expected {width} cells, as in the first line, got {len(cells)}")
-        yield line, cells
-    if not width:
-        raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
-
-
-# %% ../../nbs/00_core/05_scores.ipynb #fd860b20
-_WHOLE = re.compile('-?[0-9]{1,19}')
-_REAL = re.compile(r'[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?')
-
-
-def whole_number(text: str) -> int:
-    """Read a whole number of up to 19 digits; a ValueError says what came instead."""
-    if not _WHOLE.fullmatch(text):
-        raise ValueError(f"expected a whole number, got {text!r:.60}")
-    return int(text)
-
-
-def real_number(text: str) -> float:
-    """Read a finite number; a ValueError says what came instead."""
-    if not _REAL.fullmatch(text) or not math.isfinite(number := float(text)):
-        raise ValueError(f"expected a number, got {text!r:.60}")
-    return number
-
-
 # %% ../../nbs/00_core/05_scores.ipynb #9d03c248
-_QUOTED = ','.join(f'"{c}"' for c in SCORE_COLUMNS)  # the first line of a table whose last line is quoted
-_LAST = tuple(f'"{s}","' for s in STUDIES)  # how that one begins
+MOST_SCORES = 2**29  # bytes; three million scores have 2**28
+_QUOTED = [','.join(f'"{c}"' for c in columns) for columns in (SCORE_COLUMNS, COLUMNS_BEFORE)]
+_LAST = re.compile(f'"{_SIMPLE.pattern}","')  # how the last line begins, if the first is quoted
 
 
 def _as_csv(df: pd.DataFrame) -> str:
     "A checked table as text, its first and its last line quoted."
-    plain = dict(index=False, lineterminator='\n')
     if df.empty:
-        return df.to_csv(**plain)
-    return (
-        _QUOTED
-        + '\n'
-        + df[:-1].to_csv(header=False, **plain)
-        + df[-1:].to_csv(header=False, quoting=csv.QUOTE_NONNUMERIC, **plain)
-    )
+        return ','.join(SCORE_COLUMNS) + '\n'
+    *rows, last = zip(*(df[c].tolist() for c in SCORE_COLUMNS))
+    text = io.StringIO()
+    text.write(_QUOTED[0] + '\n')
+    csv.writer(text, lineterminator='\n').writerows(rows)
+    csv.writer(text, lineterminator='\n', quoting=csv.QUOTE_NONNUMERIC).writerow(last)
+    return text.getvalue()
 
 
 def _has_end(text: str) -> bool:
     "Whether a table ends as its first line says."
     first, last = text.partition('\n')[0].rstrip('\r'), text.rstrip('\r\n').rpartition('\n')[2]
-    return text.endswith('\n') and (first != _QUOTED or last.startswith(_LAST))
+    return text.endswith('\n') and (first not in _QUOTED or last != first and bool(_LAST.match(last)))
 
 
 # %% ../../nbs/00_core/05_scores.ipynb #c7d6a9ae
@@ -284,7 +436,7 @@ def load_scores(path: str | Path) -> pd.DataFrame:
 
     Parameters
     ----------
-    path : CSV file
+    path : CSV file; a table of before is migrated (`migrate_scores`)
 
     Returns
     -------
@@ -297,34 +449,68 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     text = table_text(path, 'a table of scores', MOST_SCORES)
     if not _has_end(text):
         raise ValueError(
-            f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again, or, if you edited it, end it with a line break and take the quotes from its first line"
+            f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again, "
+            "or, if you edited it, end it with a line break and take the quotes from its first line"
         )
-    (_, header), *rows = table_rows(text, path)
-    if wrong := _columns_of(header):
+    header, lines, cells = _cells(text, path)
+    before = sorted(header) == sorted(COLUMNS_BEFORE)
+    if not before and (wrong := _columns_of(header)):
         raise ValueError(f"{path}, line 1: {wrong}")
-    lines, cells = (
-        [line for line, _ in rows],
-        dict(zip(header, zip(*(cells for _, cells in rows)), strict=True)) if rows else {},
-    )
-    df = pd.DataFrame(
-        {c: list(_numbers(path, lines, c, cells[c])) if rows else [] for c in SCORE_COLUMNS}, columns=SCORE_COLUMNS
-    )
+    columns = [c for c in SCORE_COLUMNS if c in header]
+    df = migrate_scores(pd.DataFrame({c: _values(path, lines, c, cells[c]) for c in columns}))
     if fault := _fault(df):
         raise ValueError(f"{path}, {_located(df, lines, *fault)}")
     return _tidy(df)
 
 
-def _numbers(path, lines: list[int], column: str, texts: Sequence[str]) -> Iterator:
+def _cells(text: str, path) -> tuple[list[str], Sequence[int], dict[str, Sequence[str]]]:
+    "The header, the number of each row's line, and the texts of each column."
+    if plain := _plain_cells(text):
+        return plain
+    (_, header), *rows = table_rows(text, path)
+    lines, cells = zip(*rows) if rows else ([], [])
+    return header, lines, dict(zip(header, zip(*cells) if rows else [[]] * len(header)))
+
+
+_MOST_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
+
+
+def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequence[str]]] | None:
+    "As `_cells`, if commas and line breaks alone tell cells apart but for quotes in the first and the last line."
+    first, _, body = text.removesuffix('\n').partition('\n')
+    body, _, last = body.rpartition('\n')
+    if not body or '"' in body or '\r' in text or max(map(len, lines := [first, *body.split('\n'), last])) > _MOST_LINE:
+        return None
+    ends = list(csv.reader([first, last]))
+    if len(ends) != 2:
+        return None  # a quote that never ends
+    header, end = ends
+    widths = {len(header), len(end), *(line.count(',') + 1 for line in lines[1:-1])}
+    if len(widths) > 1 or len(header) < 2:
+        return None  # something is wrong, and the slow reader finds what
+    flat, width = body.replace('\n', ',').split(','), len(header)
+    columns = {c: [*flat[k::width], end[k]] for k, c in enumerate(header)}
+    return header, range(2, len(lines) + 1), columns
+
+
+def _values(path, lines: Sequence[int], column: str, texts: Sequence[str]) -> Sequence:
     "The values of a column; its texts, if it is one of text."
-    read = {'seed': whole_number, 'value': real_number}.get(column, str)
+    read = whole_number if column in _LOWEST else real_number if column == 'value' else None
+    if read is None:
+        return list(texts)
+    try:
+        known = {text: read(text) for text in set(texts)}
+        return [known[text] for text in texts]
+    except ValueError:
+        pass  # one of them is no number; say where the first stands
     for line, text in zip(lines, texts, strict=True):
         try:
-            yield read(text)
+            read(text)
         except ValueError as e:
             raise ValueError(f"{path}, line {line}, column {column}: {e}") from e
 
 
-def _located(df: pd.DataFrame, lines: list[int], bad: pd.Series, column: str, words: str) -> str:
+def _located(df: pd.DataFrame, lines: Sequence[int], bad: pd.Series, column: str, words: str) -> str:
     "Where a rule is broken first."
     where = np.flatnonzero(bad)
     if column != 'key':
@@ -410,11 +596,13 @@ def pivot_scores(
 
     Returns
     -------
-    Frame with column MultiIndex (source, *columns), rows and columns in order of first appearance; NaN where there is no row.
+    Frame with column MultiIndex (source, *columns), rows and columns in order of first appearance; NaN where there is
+    no row.
 
     Raises
     ------
-    ValueError : if a key column that is neither on the rows nor on the columns has several values, or a name is unknown
+    ValueError : if a study, task, target, group or metric that is neither on the rows nor on the columns has several
+        values, if one cell would hold several of any other key column, or if a name is unknown
     """
     df = _select(check_scores(df), study=study, target=target, group=group, metric=metric)
     index, columns = _listed(index, 'index'), [c for c in _listed(columns, 'columns') if c != 'source']
@@ -424,11 +612,11 @@ def pivot_scores(
         raise ValueError(f"{sorted(both)} cannot be on the rows and on the columns at once")
     if statistic not in (known := ('mean', 'std', 'count')):
         raise unknown('statistic', statistic, known)
-    for c in _KEY:
-        if c not in (*index, *columns, 'source', 'seed') and df[c].nunique() > 1:
-            raise ValueError(
-                f"would average rows with several values of {c} ({_some(df[c])}); select one, or put {c!r} in index or columns"
-            )
+    if c := _averaged(df, [*index, 'source', *columns]):
+        raise ValueError(
+            f"would average rows with several values of {c} ({_some(df[c])}); "
+            f"select one, or put {c!r} in index or columns"
+        )
     df = df.sort_values('source', kind='stable', key=lambda s: s.map(SOURCES.index))
     table = df.groupby([*index, 'source', *columns], sort=False).value.agg(statistic).unstack(['source', *columns])
     order = lambda names: pd.MultiIndex.from_frame(df[names]).unique()
@@ -436,9 +624,22 @@ def pivot_scores(
     return table.reindex(index=rows, columns=order(['source', *columns]))
 
 
+def _averaged(df: pd.DataFrame, cell: list[str]) -> str:
+    "The first key column, but the seed, that rows of one cell would lose; '' if there is none."
+    for c in (c for c in _KEY if c not in (*cell, 'seed') and df[c].nunique() > 1):
+        if c not in ('method', *_PARTS) or (df[[*cell, c]].drop_duplicates().duplicated(cell)).any():
+            return c
+    return ''
+
+
 # %% ../../nbs/00_core/05_scores.ipynb #7385ff6d
 def interquartile_mean(x: np.ndarray, axis: int | None = None) -> np.ndarray | float:
-    """Average the middle half: drop the lowest and the highest quarter (rounded down), over all entries or along an axis.
+    """Average the middle half: drop the lowest and the highest quarter (rounded down).
+
+    Parameters
+    ----------
+    x : scores, any shape, at least one
+    axis : to average along; None averages all entries
 
     Source: Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the Statistical Precipice*, section 4.3.
     """
@@ -481,9 +682,9 @@ def bootstrap_interval(
     tasks = scores.values() if isinstance(scores, Mapping) else np.atleast_2d(np.transpose(scores))
     tasks = [np.asarray(runs, float) for runs in tasks]  # each (n_runs,)
     if not tasks or any(t.ndim != 1 or not t.size or not np.isfinite(t).all() for t in tasks):
-        raise ValueError(
-            f"scores must be finite, (n_runs,), (n_runs, n_tasks) or task -> (n_runs,); for each task got {[t.shape for t in tasks]}"
-        )
+        shapes = [t.shape for t in tasks]
+        words = "scores must be finite, (n_runs,), (n_runs, n_tasks) or task -> (n_runs,)"
+        raise ValueError(f"{words}; for each task got {shapes}")
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}")
     if n_resamples < 1:
@@ -526,12 +727,13 @@ def summarize_scores(
 
     Returns
     -------
-    Frame indexed by (source, *by), in order of first appearance: mean, iqm (interquartile mean), low and high (bounds of iqm over
-    seeds, NaN where a task has one seed), n (scores averaged).
+    Frame indexed by (source, *by), in order of first appearance: mean, iqm (interquartile mean), low and high (bounds
+    of iqm over seeds, NaN where a task has one seed), n (scores averaged).
 
     Raises
     ------
-    ValueError : if rows differ in a column that is neither in `by` nor in `over`, or ready-made means stand among their parts
+    ValueError : if rows differ in a column that is neither in `by` nor in `over`, or ready-made means stand among
+        their parts
     """
     df, over = check_scores(df), _listed(over, 'over')
     by = ['source'] + [c for c in _listed(by, 'by') if c != 'source']

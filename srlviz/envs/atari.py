@@ -41,7 +41,7 @@ import pandas as pd
 
 from ..core.names import unknown
 from ..core.files import sample_path
-from ..core.scores import real_number, table_rows, table_text, whole_number
+from ..core.files import real_number, table_rows, table_text, whole_number
 
 gymnasium.register_envs(ale_py)  # so that 'ALE/Pong-v5' is known
 

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from ..core.scores import check_scores
+from ..core.scores import check_scores, score_row
 from ..core.training import pick_device, seeded
 
 
@@ -186,27 +186,27 @@ def cost_table(costs: pd.DataFrame, setup: str, seed: int = 0) -> pd.DataFrame:
     Parameters
     ----------
     costs : tables of `profile_memory`
-    setup : what they hold for, such as 'cpu float32 64x1024'; it becomes the group
+    setup : what they hold for, such as 'cpu float32 64x1024'; it becomes `data`
     seed : of the profiles
 
     Returns
     -------
-    Score rows: task `cost`, metric as in COSTS, target 'mean', and 'low' and 'high' where they differ from it
+    Score rows: task and group `cost`, metric as in COSTS, target 'mean', and 'low' and 'high' where they differ from it
     """
     rows = [
-        dict(
+        score_row(
             study='popgym',
-            source='srlviz',
             task='cost',
+            data=setup,
             method=r.model,
             seed=seed,
             target=target,
-            group=setup,
+            group='cost',
             metric=r.metric,
             value=value,
         )
         for r in costs.itertuples()
-        for target, value in (('mean', r.value), ('low', r.low), ('high', r.high))
+        for target, value in (('mean', r.value), ('low', max(r.low, 0)), ('high', r.high))
         if target == 'mean' or value != r.value
     ]
     return check_scores(pd.DataFrame(rows))

@@ -25,7 +25,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from ..core.names import unknown
-from ..core.scores import SCORE_COLUMNS, check_scores
+from ..core.scores import SCORE_COLUMNS, check_scores, migrate_scores
 from ..core.files import atomic_path, make_folder, read_npz, reading
 from ..core.training import threads
 
@@ -460,12 +460,20 @@ class ProbeResult:
         groups: Mapping[str, str] | None = None,
         seed: int = 0,
         drop_constant: bool = False,
+        data: str = '',
+        inputs: str = '',
+        budget: int = 0,
     ) -> pd.DataFrame:
-        """Give score rows: per variable, per category (its mean), and for the task (the mean of its categories). Standardised codes are marked in the method's name.
+        """Give score rows: per variable, per category (its mean), and for the task (the mean of its categories).
 
-        drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). They are easy points, but the paper counts them, so that this is the default.
+        Parameters
+        ----------
+        study, task, method, seed, data, inputs, budget : what the columns of that name say; `norm`, `protocol` and
+            `n_codes` are known here. Constant codes are the same when they are standardised, so their norm is 'none'
+        groups : variable -> category
+        drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). They are
+            easy points, but the paper counts them, so that this is the default
         """
-        method += ' · standardized' if self.norm == 'standardize' and not self.constant else ''
         rows, caveats = self.scores[['variable', 'f1', 'accuracy', 'f1_macro']], self.caveats
         if drop_constant:
             rows = rows[
@@ -476,14 +484,11 @@ class ProbeResult:
         if not len(rows):
             raise ValueError("every variable is constant in 'probe' or 'test'; there is nothing to score")
         rows = rows.melt('variable', var_name='metric', value_name='value').rename(columns={'variable': 'target'})
-        rows = rows.assign(
-            study=study,
-            source='srlviz',
-            task=task,
-            method=method,
-            seed=seed,
-            group=rows['target'].map(lambda v: (groups or {}).get(v, '')),
-        )
+        group = rows['target'].map(lambda v: (groups or {}).get(v, ''))
+        said = dict(study=study, source='srlviz', task=task, method=method, seed=seed, group=group)
+        said |= dict(data=data, inputs=inputs, budget=budget, protocol=self.protocol)
+        n_codes = 0 if self.weight_ is None else self.weight_.shape[-1]
+        rows = rows.assign(n_codes=n_codes, norm='none' if self.constant else self.norm, **said)
         return with_category_means(rows[list(SCORE_COLUMNS)])
 
 
@@ -514,8 +519,18 @@ def _scores(truth, predicted):
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f42461c5
 def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add category means (target 'mean') and the game's mean over categories (target 'mean', group 'all') to score rows of variables."""
-    keys = ['study', 'source', 'task', 'method', 'seed', 'metric']
+    """Add the means of categories (target 'mean') and the game's, over categories, to score rows of variables.
+
+    Parameters
+    ----------
+    rows : score table of variables; `group` is the category, or several joined by '|'
+
+    Returns
+    -------
+    Checked score table: the rows, then those with target 'mean', then those with target 'mean' and group 'all'.
+    """
+    keys = [c for c in SCORE_COLUMNS if c not in ('target', 'group', 'value')]
+    rows = migrate_scores(rows)
     categories = rows.assign(group=rows['group'].str.split('|')).explode('group')
     if (some := ~categories['group'].isin(['', 'uncategorized'])).any():
         categories = categories[some]

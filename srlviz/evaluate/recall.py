@@ -261,26 +261,21 @@ def recall_reach(table: pd.DataFrame, above: float = 0.5) -> pd.DataFrame:
 
 # %% ../../nbs/06_evaluate/03_recall.ipynb #81cad576
 def recall_scores(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Turn tables of `recall` (stacked) into rows of the score table: task `recall-copy`, target `delay 4`, metric accuracy; the method `chance` beside the models."""
-    from srlviz.core.scores import check_scores
+    """Turn tables of `recall` (stacked) into rows of the score table.
 
-    row = lambda r, method, seed, value: dict(
-        study='popgym',
-        source='srlviz',
-        task=f'recall-{r.task}',
-        method=method,
-        seed=seed,
-        target=f'delay {r.delay}',
-        group='all',
-        metric='accuracy',
-        value=value,
-    )
+    Returns
+    -------
+    Score rows: task `recall-copy`, target `delay 4`, metric accuracy; the method `chance` beside the models
+    """
+    from srlviz.core.scores import check_scores, score_row
+
+    def row(r, method, seed, value):
+        asked = dict(study='popgym', task=f'recall-{r.task}', target=f'delay {r.delay}', metric='accuracy')
+        return score_row(method=method, seed=seed, value=value, **asked)
+
     ours = [row(r, r.model, seed, r.accuracy) for r in table.itertuples()]
-    return check_scores(
-        pd.DataFrame(
-            ours + [row(r, 'chance', -1, r.chance) for r in table.drop_duplicates(['task', 'delay']).itertuples()]
-        )
-    )
+    chance = [row(r, 'chance', -1, r.chance) for r in table.drop_duplicates(['task', 'delay']).itertuples()]
+    return check_scores(pd.DataFrame(ours + chance))
 
 
 # %% ../../nbs/06_evaluate/03_recall.ipynb #937c2a96

@@ -34,7 +34,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..core.names import unknown
-from ..core.scores import bootstrap_interval
+from ..core.scores import bootstrap_interval, with_labels
 from srlviz.figures.probe import (
     CATEGORY_ORDER,
     METHOD_ORDER,
@@ -73,10 +73,14 @@ def pick_scores(
     Parameters
     ----------
     scores : a score table; rows of other studies than atari are left out
-    methods : encoders of ours, by name without variants; all if None
+    methods : encoders of ours; all if None
     conditioning : 'raw', 'standardized' or 'both': of our probes. The paper's are raw
     data : 'random' or 'ppo': who collected the frames
     paper : methods of the paper; [] for none; if None the columns of its main table, or those of `methods`
+
+    Returns
+    -------
+    Those rows, with a column `label` (`with_labels`).
 
     Raises
     ------
@@ -87,36 +91,21 @@ def pick_scores(
         raise ValueError(f"not a score table, missing columns: {', '.join(sorted(lost))}")
     _check('conditioning', conditioning, CONDITIONINGS)
     _check('data', data, DATA)
+    scores = with_labels(scores)
     if 'study' in scores:
         scores = scores[scores['study'] == 'atari']
-    parts = {m: read_method(m) for m in scores['method'].unique()}
-    names = list(dict.fromkeys(v.name for v in parts.values()))
     for name in (*(methods or ()), *(paper or ())):
-        _check('method', name, names)
-    paper = (
-        [m for m in METHOD_ORDER if m in methods]
-        if paper is None and methods
-        else PAPER_METHODS
-        if paper is None
-        else paper
-    )
-
-    def ours(v):
-        return (
-            v.data == data
-            and (methods is None or v.name in methods)
-            and (v.conditioning == 'raw' if v.name in UNCONDITIONED else conditioning in ('both', v.conditioning))
-        )
-
-    def theirs(v):
-        return v.data == data and v.name in paper and not v.rest
-
-    keep = {
-        (source, m) for m, v in parts.items() for source, wanted in (('paper', theirs), ('srlviz', ours)) if wanted(v)
-    }
-    return scores[
-        [('paper' if s == 'paper' else 'srlviz', m) in keep for s, m in zip(scores['source'], scores['method'])]
-    ]
+        _check('method', name, list(scores['method'].unique()))
+    if paper is None:
+        paper = [m for m in METHOD_ORDER if m in methods] if methods else PAPER_METHODS
+    method, standardized = scores['method'], scores['norm'] == 'standardize'
+    theirs = method.isin(paper) & scores['protocol'].isin(['', 'paper'])  # not what another table prints otherwise
+    ours = method.isin(methods) if methods is not None else method.notna()
+    ours &= ~standardized | ~method.isin(UNCONDITIONED)  # those have one score
+    if conditioning != 'both':
+        ours &= (standardized == (conditioning == 'standardized')) | method.isin(UNCONDITIONED)
+    collected = (scores['data'] == 'ppo') == (data == 'ppo')
+    return scores[collected & theirs.where(scores['source'] == 'paper', ours)]
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #8dca75bf
@@ -153,14 +142,14 @@ def games_grid(
     if games is None:
         games = sorted((ours if len(ours) else rows)['task'].unique(), key=game_title)
     by = rows.assign(source=np.where(rows['source'] == 'paper', 'paper', 'srlviz')).groupby(
-        ['task', 'source', 'method'], observed=True
+        ['task', 'source', 'label'], observed=True
     )['value']
     columns = pd.MultiIndex.from_tuples(
         sorted(by.groups and {k[1:] for k in by.groups}, key=lambda c: (c[0] == 'paper', _method_rank(c[1]))),
         names=['source', 'method'],
     )
     return tuple(
-        t.unstack(['source', 'method']).reindex(index=pd.Index(games, name='task'), columns=columns)
+        t.unstack(['source', 'label']).reindex(index=pd.Index(games, name='task'), columns=columns)
         for t in (by.mean(), by.std(), by.size())
     )
 
@@ -374,7 +363,7 @@ def _categories(rows):
 
 def _complete(rows, games):
     """Pick the methods that have a score in every one of the games."""
-    have = rows[(rows['group'] == 'all') & rows['task'].isin(games)].groupby('method')['task'].nunique()
+    have = rows[(rows['group'] == 'all') & rows['task'].isin(games)].groupby('label')['task'].nunique()
     return list(have.index[have == len(games)])
 
 
@@ -409,10 +398,10 @@ def category_grid(
         _check('game', g, sorted({*ours['task'], *theirs['task']}))
     games, whole = [game] if game else list(games or known), _complete(ours, games or known)
     if not game and len(ours) and not whole:
-        games = [g for g in games if ours[ours['task'] == g]['method'].nunique() == ours['method'].nunique()]
-    left_out = [] if game else sorted(set(ours['method']) - set(_complete(ours, games)), key=_method_rank)
+        games = [g for g in games if ours[ours['task'] == g]['label'].nunique() == ours['label'].nunique()]
+    left_out = [] if game else sorted(set(ours['label']) - set(_complete(ours, games)), key=_method_rank)
     ours, theirs = (
-        ours[ours['task'].isin(games) & ~ours['method'].isin(left_out)],
+        ours[ours['task'].isin(games) & ~ours['label'].isin(left_out)],
         theirs[theirs['task'] == game] if game else printed if set(games) >= set(theirs['task']) else printed[:0],
     )
     if not len(ours) + len(theirs):
@@ -423,11 +412,11 @@ def category_grid(
         )
     cells = pd.concat([ours.assign(source='srlviz'), theirs])
     mean = (
-        cells.groupby(['group', 'source', 'method', 'task'], observed=True)['value']
+        cells.groupby(['group', 'source', 'label', 'task'], observed=True)['value']
         .mean()
         .groupby(level=[0, 1, 2])
         .mean()
-        .unstack(['source', 'method'])
+        .unstack(['source', 'label'])
     )
     columns = sorted(mean.columns, key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
     return (
@@ -971,7 +960,8 @@ def plot_ablations(
     """
     _check('by', by, ('category', 'game'))
     _check('conditioning', conditioning, CONDITIONINGS[:2])
-    known = {read_method(m).name for m in scores['method']}
+    scores = with_labels(scores)
+    known = set(scores['method'])
     for m in methods or ():
         _check('method', m, sorted(known))
     methods = [m for m in methods or ABLATIONS if m in known]
@@ -982,7 +972,7 @@ def plot_ablations(
     panels = []
     for source, words in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
         part = rows[(rows['source'] == 'paper') == (source == 'paper')]
-        part = part.assign(name=[read_method(m).name for m in part['method']])
+        part = part.rename(columns={'method': 'name'})
         single = part[(part['task'] != 'all') & (part['group'] == 'all')]
         held = single.groupby('task')['name'].nunique()
         mine = [
@@ -1084,7 +1074,7 @@ def plot_learning_curve(
 
     Parameters
     ----------
-    table : columns method, n_frames, seed, value
+    table : columns method, n_frames, seed, value, and, where they differ, norm and other columns of a score table
     level : of the interval over seeds
     """
     lost = {'method', 'n_frames', 'seed', 'value'} - set(table)
@@ -1094,10 +1084,10 @@ def plot_learning_curve(
         )
     if not len(table):
         raise ValueError("the table is empty: no curve to draw")
-    fig = go.Figure()
-    for method in sorted(table['method'].unique(), key=_method_rank):
+    table, fig = with_labels(table), go.Figure()
+    for method in sorted(table['label'].unique(), key=_method_rank):
         v, colour, words = read_method(method), method_color(method), _curve_name(method)
-        rows = table[table['method'] == method].sort_values('n_frames')
+        rows = table[table['label'] == method].sort_values('n_frames')
         groups = [(int(n), g['value'].to_numpy(float)) for n, g in rows.groupby('n_frames')]
         bounds = [bootstrap_interval(g, np.mean, level=level, n_resamples=1000) for _, g in groups]
         banded = [(n, *b) for (n, _), b in zip(groups, bounds) if b[0] == b[0]]

@@ -49,11 +49,11 @@ def _choose(kind, chosen, known):
     return known if chosen is None else list(chosen)
 
 
-def _recall_rows(table, models, tasks):
+def _recall_rows(table, methods, tasks):
     "The rows asked for, tasks in order, models from the best on."
     _check_columns(table, ('model', 'task', 'delay', 'accuracy', 'chance'), 'recall')
-    tasks, models = _choose('task', tasks, table['task']), _choose('model', models, table['model'])
-    rows = table[table['task'].isin(tasks) & table['model'].isin(models)]
+    tasks, methods = _choose('task', tasks, table['task']), _choose('model', methods, table['model'])
+    rows = table[table['task'].isin(tasks) & table['model'].isin(methods)]
     return rows, tasks, list(rows.groupby('model')['accuracy'].mean().sort_values(ascending=False, kind='stable').index)
 
 
@@ -92,7 +92,7 @@ def _curve(rows, model, i, legend, highlight):
 def plot_recall(
     table: pd.DataFrame,
     *,
-    models: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     highlight: str | None = None,
     title: str = '',
@@ -104,16 +104,16 @@ def plot_recall(
     ----------
     table : of `srlviz.evaluate.recall.recall`, of several models and tasks stacked: model, task, delay, accuracy,
         chance
-    models, tasks : which; all if None. Models stand in the legend from the best mean accuracy on
+    methods, tasks : which; all if None. Models stand in the legend from the best mean accuracy on
     highlight : a model whose lines stand out; the others are drawn thin and pale
 
     Raises
     ------
     ValueError : for a table that is none, or names that are not in it
     """
-    rows, tasks, models = _recall_rows(table, models, tasks)
+    rows, tasks, methods = _recall_rows(table, methods, tasks)
     if highlight is not None:
-        _choose('model', [highlight], models)
+        _choose('model', [highlight], methods)
     across = min(len(tasks), 2)
     down = -(-len(tasks) // across)
     fig = make_subplots(
@@ -128,7 +128,7 @@ def plot_recall(
         at, part = dict(row=i // across + 1, col=i % across + 1), rows[rows['task'] == task]
         chance = part.drop_duplicates('delay').sort_values('delay')
         fig.add_trace(_chance(chance, legend=not i), **at)
-        for k, m in enumerate(models):
+        for k, m in enumerate(methods):
             rows_m = part[part['model'] == m].sort_values('delay')
             fig.add_trace(_curve(rows_m, m, k, not i, highlight), **at)
         delays = dict(type='category', categoryorder='array', categoryarray=list(chance['delay'].astype(str)))
@@ -147,7 +147,7 @@ def plot_recall(
 def plot_recall_map(
     table: pd.DataFrame,
     *,
-    models: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     title: str = '',
     dark: bool | None = None,
@@ -156,18 +156,18 @@ def plot_recall_map(
 
     Parameters
     ----------
-    table, models, tasks : as in `plot_recall`; the best mean accuracy stands on top
+    table, methods, tasks : as in `plot_recall`; the best mean accuracy stands on top
     """
-    rows, tasks, models = _recall_rows(table, models, tasks)
+    rows, tasks, methods = _recall_rows(table, methods, tasks)
     fig = make_subplots(1, len(tasks), subplot_titles=tasks, shared_yaxes=True, horizontal_spacing=0.02)
     for i, task in enumerate(tasks, 1):
-        z = rows[rows['task'] == task].pivot_table(index='model', columns='delay', values='accuracy').reindex(models)
+        z = rows[rows['task'] == task].pivot_table(index='model', columns='delay', values='accuracy').reindex(methods)
         text = z.map(lambda v: '' if np.isnan(v) else f'{100 * v:.0f}')
         fig.add_trace(
             go.Heatmap(
                 z=z,
                 x=z.columns.astype(str),
-                y=models,
+                y=methods,
                 text=text,
                 texttemplate='%{text}',
                 coloraxis='coloraxis',
@@ -182,7 +182,7 @@ def plot_recall_map(
     fig.update_yaxes(autorange='reversed', showgrid=False, dtick=1)
     fig.update_annotations(font_size=13)
     fig.update_layout(
-        height=110 + 25 * len(models) + 30 * bool(title),
+        height=110 + 25 * len(methods) + 30 * bool(title),
         title=title,
         coloraxis=dict(
             colorscale=SEQUENTIAL,
@@ -254,7 +254,7 @@ def _cost_panel(fig, rows, highlight, **at):
 def plot_cost(
     table: pd.DataFrame,
     *,
-    models: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
     highlight: str | None = None,
     title: str = '',
@@ -265,7 +265,7 @@ def plot_cost(
     Parameters
     ----------
     table : of `srlviz.evaluate.cost.profile_memory`, of several models stacked: model, metric, value, low, high
-    models, metrics : which; all if None
+    methods, metrics : which; all if None
     highlight : a model whose dots are larger
 
     Models stand in the order of their training time, or of the first metric where there is none.
@@ -273,23 +273,23 @@ def plot_cost(
     Source: Morad et al. (2023), Figure 2.
     """
     _check_columns(table, ('model', 'metric', 'value', 'low', 'high'), 'costs')
-    metrics, models = _choose('metric', metrics, table['metric']), _choose('model', models, table['model'])
+    metrics, methods = _choose('metric', metrics, table['metric']), _choose('model', methods, table['model'])
     if highlight is not None:
-        _choose('model', [highlight], models)
+        _choose('model', [highlight], methods)
     by = next((m for m in metrics if m.startswith('training time')), metrics[0])
-    rows = table[table['metric'].isin(metrics) & table['model'].isin(models)]
-    models = list(
-        rows[rows['metric'] == by].set_index('model')['value'].reindex(models).sort_values(kind='stable').index
+    rows = table[table['metric'].isin(metrics) & table['model'].isin(methods)]
+    methods = list(
+        rows[rows['metric'] == by].set_index('model')['value'].reindex(methods).sort_values(kind='stable').index
     )
     across = min(3, len(metrics))
     down = -(-len(metrics) // across)
-    high = down * (70 + 20 * len(models))  # pixels
+    high = down * (70 + 20 * len(methods))  # pixels
     spacing = dict(horizontal_spacing=0.03, vertical_spacing=70 / high)
     fig = make_subplots(down, across, subplot_titles=metrics, shared_yaxes=True, **spacing)
     for i, metric in enumerate(metrics):
-        panel = rows[rows['metric'] == metric].set_index('model').reindex(models)
+        panel = rows[rows['metric'] == metric].set_index('model').reindex(methods)
         _cost_panel(fig, panel, highlight, row=i // across + 1, col=i % across + 1)
-    fig.update_yaxes(type='category', categoryorder='array', categoryarray=models, autorange='reversed', dtick=1)
+    fig.update_yaxes(type='category', categoryorder='array', categoryarray=methods, autorange='reversed', dtick=1)
     fig.update_annotations(font_size=13)
     fig.update_layout(height=60 + high + 30 * bool(title), showlegend=False, title=title)
     return style(fig, dark=dark).update_layout(margin=dict(t=70 if title else 36, l=90))

@@ -29,6 +29,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
+from ..core.scores import with_labels
 from .frames import decimate
 from .style import INK, LINE, MUTED, SEQUENTIAL, WRONG, contrast, pretty, split_method, style
 
@@ -92,18 +93,20 @@ def probe_grid(
 
     Parameters
     ----------
-    scores : table with columns source, task, method, seed, target, group, metric, value
+    scores : score table, or at least its columns source, task, method, target, group, metric, value
     metric : f1, accuracy or f1_macro
     game : a task of the table; may be None where only one task has scores of ours
-    paper : methods of the paper to show beside ours; None: the columns of its main table
+    paper : methods of the paper, as labelled, to show beside ours; None: the columns of its main table
 
     Returns
     -------
-    mean, spread, count : DataFrames of one shape; the mean over seeds, their standard deviation (NaN for one seed), their number
+    mean, spread, count : DataFrames of one shape, methods as labelled (`with_labels`); the mean over seeds, their
+        standard deviation (NaN for one seed), their number
     """
     lost = {'source', 'task', 'method', 'target', 'group', 'metric', 'value'} - set(scores)
     if lost:
         raise ValueError(f"not a score table, missing columns: {', '.join(sorted(lost))}")
+    scores = with_labels(scores)
     ours = scores[scores['source'] != 'paper']
     if game is None:
         games = list((ours if len(ours) else scores)['task'].unique())
@@ -113,22 +116,22 @@ def probe_grid(
             )
         game = games[0]
     rows = scores[(scores['task'] == game) & (scores['metric'] == metric)]
-    rows = rows[(rows['source'] != 'paper') | rows['method'].isin(PAPER_METHODS if paper is None else paper)]
+    rows = rows[(rows['source'] != 'paper') | rows['label'].isin(PAPER_METHODS if paper is None else paper)]
     if not len(rows):
         raise ValueError(
             f"no {metric} of {game} in the table; it holds games {sorted(map(str, scores['task'].unique()))[:8]} and metrics {sorted(map(str, scores['metric'].unique()))}"
         )
-    by = rows.groupby(['group', 'target', 'source', 'method'], observed=True)['value']
+    by = rows.groupby(['group', 'target', 'source', 'label'], observed=True)['value']
     variables = rows[(rows['target'] != 'mean')].groupby('group', observed=True)['target'].unique()
     groups = sorted(set(rows['group']) - {'all'}, key=_rank(CATEGORY_ORDER))
     index = [('all', 'mean')] + [(g, v) for g in groups for v in ['mean', *sorted(variables.get(g, []), key=_natural)]]
-    columns = sorted(set(zip(rows['source'], rows['method'])), key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
+    columns = sorted(set(zip(rows['source'], rows['label'])), key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
     index, columns = (
         pd.MultiIndex.from_tuples(index, names=['group', 'target']),
         pd.MultiIndex.from_tuples(columns, names=['source', 'method']),
     )
     return tuple(
-        table.unstack(['source', 'method']).reindex(index=index, columns=columns)
+        table.unstack(['source', 'label']).reindex(index=index, columns=columns)
         for table in (by.mean(), by.std(), by.size())
     )
 
@@ -144,7 +147,7 @@ UNCONDITIONED = ('majority', 'supervised')  # no probe on codes, so nothing to c
 
 
 class Variant(NamedTuple):
-    """A method of the score table, taken apart."""
+    """The label of a method, taken apart."""
 
     name: str
     conditioning: str  # 'raw' or 'standardized'
@@ -153,7 +156,7 @@ class Variant(NamedTuple):
 
 
 def read_method(method: str) -> Variant:
-    """Take the name of a method apart: `st_dim · standardized` is st_dim, standardized, random."""
+    """Take a label of `with_labels` apart: `st_dim · standardized` is st_dim, standardized, random."""
     name, *rest = method.split(' · ')
     return Variant(
         name,
@@ -312,6 +315,7 @@ def plot_probe_heatmap(
 
     Each cell carries `customdata` (group, target, source, method).
     """
+    scores = with_labels(scores)
     mean, spread, count = probe_grid(scores, metric=metric, game=game, paper=paper)
     game = (
         game or (scores[scores['source'] != 'paper'] if (scores['source'] != 'paper').any() else scores)['task'].iloc[0]

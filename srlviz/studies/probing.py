@@ -5,7 +5,6 @@
 # %% auto #0
 __all__ = [
     'DATA',
-    'PPO_DATA',
     'method_name',
     'methods',
     'find_method',
@@ -38,8 +37,9 @@ import pandas as pd
 
 from ..core.names import catalog, unknown
 from ..core.recordings import Recording, align
-from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, paper_scores, save_scores
-from ..core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, inside, is_real, make_folder
+from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, method_label
+from ..core.scores import paper_scores, save_scores, score_row, split_label
+from ..core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, inside, is_real, is_whole, make_folder
 from ..core.files import read_json, write_json
 from ..core.training import threads, train
 from srlviz.data.atari import (
@@ -71,7 +71,7 @@ def method_name(encoder) -> str:
 
 @cache
 def _printed():
-    return {m.replace('_', ''): m for m in paper_scores('atari')['method'].str.split(' · ').str[0].unique()}
+    return {m.replace('_', ''): m for m in paper_scores('atari')['method'].unique()}
 
 
 def _variants(cls):
@@ -281,9 +281,8 @@ def probe_methods(
             print(f'{name}: found again in {kept}')
         for norm in norms:
             result = ProbeResult.load(paths[norm])
-            results.setdefault(
-                name + (' · standardized' if norm == 'standardize' and not result.constant else ''), result
-            )
+            label = method_label(dict(method=name, norm='none' if result.constant else norm))
+            results.setdefault(label, result)
     return results
 
 
@@ -299,7 +298,7 @@ def _probe(codes, factors, norm, probing, name, path):
 
 
 # %% ../../nbs/09_studies/02_probing.ipynb #2da4453e
-DATA, PPO_DATA = ('random', 'ppo'), ' · ppo data'
+DATA = ('random', 'ppo')
 
 
 def probe_table(
@@ -310,19 +309,28 @@ def probe_table(
     groups: Mapping[str, str],
     seed: int = 0,
     data: str = 'random',
+    inputs: str = 'frames',
+    budget: int = 0,
     paper: bool = True,
 ) -> pd.DataFrame:
-    """Lay the scores of probed methods in one table, with the paper's rows for the task beside them. `data='ppo'` marks the methods as probed on what an agent collected."""
+    """Lay the scores of probed methods in one table.
+
+    Parameters
+    ----------
+    results : label -> result, as `probe_methods` gives them
+    study, task, seed, inputs, budget : what the columns of that name say
+    groups : variable -> category
+    data : 'random' or 'ppo': who played what was probed
+    paper : with the paper's rows for the task beside ours
+
+    Returns
+    -------
+    Checked score table.
+    """
     if data not in DATA:
         raise unknown('data', data, DATA)
-    ours = merge_scores(
-        *[
-            r.table(study=study, task=task, method=name.removesuffix(' · standardized'), groups=groups, seed=seed)
-            for name, r in results.items()
-        ]
-    )
-    if data == 'ppo':
-        ours['method'] += PPO_DATA
+    said = dict(study=study, task=task, groups=groups, seed=seed, data=data, inputs=inputs, budget=budget)
+    ours = merge_scores(*[r.table(method=split_label(name)['method'], **said) for name, r in results.items()])
     if not paper:
         return ours
     theirs = paper_scores(study)
@@ -513,6 +521,7 @@ def _probe_one(game: str, method: str, call: _Call, parent: int | None = None) -
         groups={f.name: f.group for f in probe.factors},
         seed=call.seed,
         data='ppo' if call.policies else 'random',
+        budget=call.frames[0],
         paper=False,
     )
     name, stamp, e, _ = _ready(
@@ -626,7 +635,7 @@ def probe_games(
     encoder_frames, probe_frames, version, threshold, record_protocol, seed : as in `record_game`; the seed is also that of encoders and probes
     norms, probing : as in `probe_methods`
     encoder, quick : arguments of the encoders, as in `make_encoder`;  per_game : game -> the same for this game, such as {'pong': {'ppo_features': {'weights': path}}}
-    policies : game -> policy of `record_atari`; then the frames are collected by agents, and methods are called 'st_dim · ppo data'
+    policies : game -> policy of `record_atari`; then the frames are collected by agents, and scores have the data 'ppo'
     n_jobs : games at the same time, in processes of one thread each; -1 for one a core. With 1, this process does it with all its threads
     keep_frames : keep the unpacked frames, 34 kB each, behind a finished game
     progress : show a bar over games x methods
@@ -661,7 +670,7 @@ def probe_games(
     failed = _run_games(games, methods, call, found, jobs, keep_frames, progress)
     for row in failed:
         print(f"{row[0]}, {row[1]} failed: {row[2]}")
-    tables = [t[t['method'].str.split(' · ').str[0].isin(methods)] for _, t in found.values() if len(t)]
+    tables = [t[t['method'].isin(methods)] for _, t in found.values() if len(t)]
     if not any(map(len, tables)):
         raise RuntimeError(f"nothing could be probed; {failed[0][0]}, {failed[0][1]}: {failed[0][2]}")
     about = {
@@ -677,22 +686,10 @@ def probe_games(
 
 
 def _agent_rows(about, seed):
-    "What the agents earn, as the paper notes beside its Table 6: the mean return of the games that were played to their end for the encoders"
-    rows = [
-        dict(
-            study='atari',
-            source='srlviz',
-            task=g,
-            method='ppo_agent',
-            seed=seed,
-            target='return',
-            group='all',
-            metric='mean_reward',
-            value=a['returns']['mean'],
-        )
-        for g, a in about.items()
-        if a['returns']['games']
-    ]
+    "What the agents earn, as the paper notes beside its Table 6: the mean return of whole games of the encoders' frames"
+    of = dict(study='atari', method='ppo_agent', data='ppo', seed=seed, target='return', metric='mean_reward')
+    returns = {g: a['returns'] for g, a in about.items()}
+    rows = [score_row(task=g, value=r['mean'], **of) for g, r in returns.items() if r['games']]
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 
 
@@ -727,7 +724,22 @@ def _found(call, game) -> tuple[dict, pd.DataFrame]:
         check_fields(method, _METHOD, f'{notes}, method {name!r:.80}')
     if odd := set(scores['task']) - {game}:
         raise ValueError(f"{table} has scores of {sorted(odd)[0]!r:.80}; expected those of {game}")
-    return about, scores
+    return about, _said(about, scores, call)
+
+
+def _said(about, scores, call) -> pd.DataFrame:
+    "Scores of before, which did not say all that is known of them, with what the notes say"
+    silent = (scores['inputs'] == '') & (scores['budget'] == 0)
+    if not silent.any():
+        return scores
+    default = inspect.signature(linear_probe).parameters['protocol'].default
+    for name in scores.loc[silent, 'method'].unique():
+        note, rows = about['methods'].get(name, {}), silent & (scores['method'] == name)
+        width = (note.get('encoder') or {}).get('n_codes', 0)
+        protocol = (note.get('probing') or {}).get('protocol', default)
+        scores.loc[rows, ['inputs', 'protocol']] = 'frames', protocol
+        scores.loc[rows, ['n_codes', 'budget']] = width if is_whole(width) else 0, call.frames[0]
+    return check_scores(scores)
 
 
 def _maps(ok):
@@ -819,7 +831,7 @@ def _in_pool(one_game, games, jobs, stop, bar):
 def _keep(call, game, method, before, table, about_game, about_method):
     "Write what was found beside what was there; whole files or none"
     about, scores = before
-    mine = scores['method'].str.split(' · ').str[0] == method
+    mine = scores['method'] == method
     table = check_scores(table if mine.all() else pd.concat([scores[~mine], table]))
     about = dict(asked=call.asked(game), **about_game, methods=about.get('methods', {}) | {method: about_method})
     save_scores(table, call.folder(game) / 'scores.csv')
@@ -875,7 +887,7 @@ def with_game_means(scores: pd.DataFrame, games: Sequence[str] = GAMES) -> pd.Da
     """
     scores = check_scores(scores)
     scores = scores[(scores['task'] != 'all') | (scores['source'] == 'paper')]
-    keys = ['study', 'source', 'method', 'seed', 'metric']
+    keys = [c for c in SCORE_COLUMNS if c not in ('task', 'target', 'group', 'value')]
     means = scores[(scores['source'] != 'paper') & (scores['target'] == 'mean') & scores['task'].isin(games)]
     complete = means[means['group'] == 'all'].groupby(keys)['task'].nunique() == len(set(games))
     means = means[pd.MultiIndex.from_frame(means[keys]).isin(complete.index[complete])]

@@ -4,6 +4,7 @@
 
 # %% auto #0
 __all__ = [
+    'RENAMED',
     'annotated_type',
     'parse_value',
     'inert_value',
@@ -193,6 +194,9 @@ def inert_value(value: Any) -> Any:
     )
 
 
+RENAMED = {'models': 'methods', 'memories': 'methods', 'encoders': 'methods'}  # parameters of before: those of today
+
+
 def check_parameters(
     path: str | Path, parameters: dict[str, Any] | None, declared: dict[str, dict] | None = None
 ) -> dict[str, Any]:
@@ -206,11 +210,13 @@ def check_parameters(
 
     Raises
     ------
-    ValueError : for a name that the study does not declare (with the nearest one that it does), or a value of the wrong
-        type
+    ValueError : for a name that the study does not declare (with the nearest one that it does, or that of today), or a
+        value of the wrong type
     """
     have, name, checked = study_parameters(path) if declared is None else declared, Path(path).stem, {}
     for p, value in (parameters or {}).items():
+        if p not in have and RENAMED.get(p) in have:
+            raise ValueError(f"parameter {p} of study {name} is called {RENAMED[p]} now")
         if p not in have:
             raise unknown(f'parameter of study {name}', p, have)
         try:

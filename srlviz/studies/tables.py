@@ -6,13 +6,14 @@
 __all__ = ['SHORT', 'TABLES', 'COLUMNS', 'variable_counts', 'PaperTable', 'paper_table', 'show_table']
 
 # %% ../../nbs/09_studies/04_tables.ipynb #50f493e6
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from ..core.names import unknown
-from ..core.scores import merge_scores, paper_scores
+from ..core.scores import check_scores, merge_scores, paper_scores
 from ..envs.atari import CATEGORIES, GAMES, annotations, game_name
 from ..figures.style import pretty
 
@@ -111,21 +112,12 @@ def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None =
     """
     if number not in TABLES:
         raise unknown('table', number, TABLES)
-    t, suffix = TABLES[number], ' · ppo data' if TABLES[number].data == 'ppo' else ''
+    t, scores = TABLES[number], check_scores(scores)
     if not (scores['source'] == 'paper').any():
         scores = merge_scores(scores, paper_scores('atari'))
     rows = scores[(scores['study'] == 'atari') & (scores['metric'] == t.metric)]
-    found = {
-        (m, c): _column(rows, source, m + ending)
-        for m in t.methods
-        for c, source, ending in zip(
-            COLUMNS, ('paper', 'srlviz', 'srlviz'), (suffix, suffix, ' · standardized' + suffix)
-        )
-    }
-    if number == 10:
-        found['majority', 'paper'] = found['majority', 'paper'] | _column(
-            rows, 'paper', 'majority' + suffix + ' · table 10'
-        )  # MsPacman is .07 in Table 6 and .06 here
+    rows = rows[(rows['data'] == 'ppo') == (t.data == 'ppo')]
+    found = {(m, c): part[m] for m in t.methods for c, part in zip(COLUMNS, _columns(rows, number))}
     games = (
         [game_name(g) for g in games]
         if games is not None
@@ -139,9 +131,17 @@ def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None =
     return table.rename_axis(t.rows).rename_axis(columns=['method', 'source'])
 
 
-def _column(rows, source, method) -> dict:
-    "(task, target, group) -> value, mean over seeds"
-    rows = rows[(rows['source'] == source) & (rows['method'] == method)]
+def _columns(rows, number) -> list[dict]:
+    "For each of COLUMNS: method -> (task, target, group) -> value, mean over seeds"
+    paper, standardized = rows['source'] == 'paper', rows['norm'] == 'standardize'
+    elsewhere = rows['protocol'].str.startswith('table') & (rows['protocol'] != f'table {number}')
+    parts = [rows[paper & ~elsewhere], rows[~paper & ~standardized], rows[~paper & standardized]]
+    # what a table prints otherwise than the others stands last, and goes before them
+    parts[0] = parts[0].sort_values('protocol').drop_duplicates(['method', 'task', 'target', 'group'], keep='last')
+    return [defaultdict(dict, {m: _values(of) for m, of in part.groupby('method')}) for part in parts]
+
+
+def _values(rows) -> dict:
     return rows.groupby(['task', 'target', 'group'])['value'].mean().to_dict()
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ..core.names import unknown
 from ..core.recordings import Recording
-from ..core.scores import check_scores
+from ..core.scores import check_scores, with_labels
 from srlviz.figures.games import (
     CONDITIONINGS,
     pick_scores,
@@ -66,7 +66,7 @@ class GameScores(W.VBox):
     scores : a score table
     paper : as in `pick_scores`
 
-    Traits: view ('scores', 'conditioning', 'ranks'), metric, conditioning ('raw', 'standardized', 'both'), data ('random', 'ppo'), game ('all' for the mean over games), method (of ours, as in the scores; '' where there is none).
+    Traits: view ('scores', 'conditioning', 'ranks'), metric, conditioning ('raw', 'standardized', 'both'), data ('random', 'ppo'), game ('all' for the mean over games), method (of ours, as labelled; '' where there is none).
     """
 
     view, metric, conditioning, data = (traitlets.Unicode(v) for v in ('scores', 'f1', 'both', 'random'))
@@ -74,7 +74,7 @@ class GameScores(W.VBox):
 
     def __init__(self, scores: pd.DataFrame, paper: list[str] | None = None, **chosen):
         super().__init__()
-        scores = check_scores(scores)
+        scores = with_labels(check_scores(scores))
         scores = scores[(scores['study'] == 'atari') & scores['metric'].isin(['f1', 'accuracy', 'f1_macro'])]
         if not len(scores):
             raise ValueError("the table holds no F1 and no accuracy of the atari study")
@@ -82,7 +82,7 @@ class GameScores(W.VBox):
         self.views, self.conditionings = list(VIEWS), list(CONDITIONINGS)
         self.metrics = sorted(scores['metric'].unique(), key=['f1', 'accuracy', 'f1_macro'].index)
         self.datas = sorted(
-            {read_method(m).data for m in scores[scores['source'] != 'paper']['method']} or {'random'},
+            {d if d == 'ppo' else 'random' for d in scores[scores['source'] != 'paper']['data']} or {'random'},
             key=['random', 'ppo'].index,
         )
         self.games = ['all', *sorted(set(scores['task']) - {'all'}, key=game_title)]
@@ -127,9 +127,7 @@ class GameScores(W.VBox):
     def methods(self) -> list[str]:
         """Our methods of this choice, as named in the scores; [''] if there are none."""
         rows = pick_scores(self.scores, **self.picked)
-        return list(dict.fromkeys(rows[(rows['source'] != 'paper') & (rows['metric'] == self.metric)]['method'])) or [
-            ''
-        ]
+        return list(dict.fromkeys(rows[(rows['source'] != 'paper') & (rows['metric'] == self.metric)]['label'])) or ['']
 
     @traitlets.validate('view', 'metric', 'conditioning', 'data', 'game', 'method')
     def _is_there(self, proposal):
@@ -212,7 +210,7 @@ class AtariDashboard(StaticForm, W.VBox):
     Parameters
     ----------
     scores : a score table; rows with source 'paper' become columns of their own
-    open_game : function from a game to (results, recording), called when a variable is chosen; results map a method, as named in the scores, to what `linear_probe` returned, or are None; None opens no frames
+    open_game : function from a game to (results, recording), called when a variable is chosen; results map a method, as labelled, to what `linear_probe` returned, or are None; None opens no frames
     view, metric, conditioning, data, game, method, variable : what to begin with; a variable needs a game, and opens its frames at once
     paper : as in `pick_scores`
     marks : as in `FrameBrowser`
@@ -333,7 +331,7 @@ class AtariDashboard(StaticForm, W.VBox):
         rows = pick_scores(self.top.scores, **self.top.picked)
         rows = rows[rows['task'] == self.game]
         theirs, ours = (
-            [m for m in rows.loc[(rows['source'] == 'paper') == paper, 'method'].unique()] for paper in (True, False)
+            list(rows.loc[(rows['source'] == 'paper') == paper, 'label'].unique()) for paper in (True, False)
         )
         try:
             probe = ProbeHeatmap(

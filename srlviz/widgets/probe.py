@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from ..core.names import unknown
 from ..core.recordings import Recording
+from ..core.scores import with_labels
 from ..figures.frames import plot_contact_sheet
 from ..figures.games import plot_confusion
 from ..figures.probe import median_miss, plot_probe_heatmap, plot_probe_trace, probe_grid, worst_steps
@@ -247,7 +248,7 @@ class ProbeHeatmap(StaticForm, W.VBox):
     Parameters
     ----------
     scores : a score table; rows with source 'paper' become columns of their own
-    results : mapping from method, as named in the scores, to what `linear_probe` returned; None shows scores only
+    results : mapping from method, as labelled (`with_labels`), to what `linear_probe` returned; None shows scores only
     recording : the recording that was aligned with the codes; None opens no frames
     metric, variable, method : what to begin with
     game, paper : as in `plot_probe_heatmap`
@@ -278,7 +279,7 @@ class ProbeHeatmap(StaticForm, W.VBox):
         interactive: bool | None = None,
     ):
         self.scores, self.recording, self.interactive, self._grid, self._marks = (
-            scores,
+            with_labels(scores),
             recording,
             is_interactive(interactive),
             dict(game=game, paper=paper),

@@ -509,7 +509,10 @@ def _scores(old, new, differ):
         for c in key
         if c not in ('study', 'source', 'seed', 'n_codes', 'budget')
     }
-    free = texts | {'group': WORDS, 'value': numeral(0, 1), 'n_codes': integer(0), 'budget': integer(0)}
+    said = dict.fromkeys(('data', 'inputs', 'norm', 'protocol'), WORDS)  # may be empty
+    free = texts | said | {'group': WORDS, 'value': numeral(0, 1), 'n_codes': integer(0), 'budget': integer(0)}
+    simple = lambda v: v.isascii() and v[:1].isalpha() and v.replace('-', '_').isidentifier() and len(v) <= 60
+    free |= {'study': simple, 'method': lambda v: texts['method'](v) and ' · ' not in v}
     return not old.startswith(new) and csv_with(free, unique=key)(old, new, differ)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...core.scores import real_number, table_rows, table_text
+from ...core.files import real_number, table_rows, table_text
 
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #0d89bbbc
