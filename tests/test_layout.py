@@ -358,8 +358,9 @@ def heirs(root):
         for n in ast.walk(tree):
             if isinstance(n, ast.Name) and id(n) not in in_bases:
                 named[n.id] = named.get(n.id, 0) + 1
+    family = {child for children in bases.values() if len(children) > 1 for child in children}  # one of several
     for name, children in bases.items():
-        if name in where and len(children) == 1 and not named.get(name):
+        if name in where and len(children) == 1 and not named.get(name) and name not in family:
             yield f'{where[name]}: {name} has one heir, {children[0]}, and no other use'
 
 
