@@ -1,4 +1,7 @@
-"""A quick world for tests of the storage: random walks instead of flights. `python flights_world.py FOLDER N WORKERS [FAULT]` makes a set of them."""
+"""A quick world for tests of the storage: random walks instead of flights.
+
+`python flights_world.py FOLDER N WORKERS [FAULT]` makes a set of them.
+"""
 
 import sys, time
 from pathlib import Path
@@ -9,14 +12,17 @@ import numpy as np
 import pandas as pd
 
 from srlviz.core.recordings import Episode, Factor
-from srlviz.data.landing import flights as landing
+from srlviz.data.landing import fleet
+from srlviz.data.landing.flights import read_flights
+from srlviz.data.landing.parts import World as RealWorld
 
 AIRPORTS = dict(KAAA='fit', KBBB='valid', KCCC='probe', KDDD='test')
 
 
-class World(landing._World):
+class World(RealWorld):
     def __init__(self, fault='', delay=0.0):
-        self.runways, self.fixed, self.fault, self.delay = None, {}, fault, delay
+        super().__init__()
+        self.fault, self.delay = fault, delay
 
     def columns(self):
         return pd.DataFrame(dict(name=[f'sim/c{i}' for i in range(40)], group='gyros', units='', role='state'))
@@ -71,13 +77,23 @@ class World(landing._World):
         return Episode({'sensors': x} | ({'frame': film} if camera else {}), factors=factors, ended='terminated')
 
 
+def request(world, n, seed=3, camera=True, size=32):
+    "What is asked for of a set in shards of 5 flights"
+    return fleet._request(world, n, seed, camera, size, None, {}) | dict(shard=5)
+
+
 def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.0):
     "As generate_flights, in shards of 5 flights"
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     world, out = World(fault, delay), Path(folder)
-    request = landing._request(world, n, seed, camera, size, None, {}) | dict(shard=5)
-    landing._make_set(out, world, request, workers, False)
-    return landing.read_flights(out)
+    fleet._make_set(out, world, request(world, n, seed, camera, size), workers, False)
+    return read_flights(out)
+
+
+def again(folder, n, workers=1):
+    "The same call on a set that is there"
+    world = World()
+    return fleet._open(folder, world, request(world, n), workers, False)
 
 
 if __name__ == '__main__':

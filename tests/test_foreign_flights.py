@@ -1,4 +1,7 @@
-"""Sets of flights that a stranger prepared: nothing outside is touched, nothing is believed unseen, nothing hangs, and verify lists instead of raising."""
+"""Sets of flights that a stranger prepared.
+
+Nothing outside is touched, nothing is believed unseen, nothing hangs, and verify lists instead of raising.
+"""
 
 import hashlib, io, json, os, resource, shutil, signal, sys, zlib
 from pathlib import Path
@@ -11,12 +14,21 @@ import pytest
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
+import flights_world  # noqa: E402
 from flights_world import World, make  # noqa: E402
 
-from srlviz.core.storage import from_arrow  # noqa: E402
-from srlviz.data.landing import flights as landing  # noqa: E402
-from srlviz.data.landing.flights import encode_film, read_flights, verify_flights  # noqa: E402
-from srlviz.data.landing.published import export_published, read_published  # noqa: E402
+from srlviz.core.files import checksum  # noqa: E402
+from srlviz.core.storage import from_arrow, is_finished  # noqa: E402
+from srlviz.data.landing import (  # noqa: E402
+    export_published,
+    fleet,
+    parts,
+    read_flights,
+    read_published,
+    rows as row_cache,
+    verify_flights,
+)
+from srlviz.data.landing.video import encode_film  # noqa: E402
 
 SAMPLE = Path(__file__).parents[1] / 'data_samples' / 'landings'
 SHARD, FILM = 'data/chunk-000/file-000.parquet', 'videos/front/chunk-000/flight_000003.mp4'
@@ -72,9 +84,8 @@ def change_info(folder, **fields):
 
 def sign(folder):
     "Let the files of info.json agree with what is there, as if its maker had left it so"
-    change_info(
-        folder, files={k: [(folder / k).stat().st_size, landing.checksum(folder / k)] for k in info_of(folder)['files']}
-    )
+    files = {k: [(folder / k).stat().st_size, checksum(folder / k)] for k in info_of(folder)['files']}
+    change_info(folder, files=files)
 
 
 def change_flights(folder, change):
@@ -201,7 +212,7 @@ def test_the_set_itself_may_be_a_link(flights, tmp_path):
 def begun(out, n=6):
     "A folder that was begun, and left before its first flight"
     out.mkdir()
-    landing._claim(out, landing._request(World(), n, 3, True, 32, None, {}) | dict(shard=5))
+    fleet._claim(out, flights_world.request(World(), n))
 
 
 @pytest.mark.parametrize('name', ['meta', 'data', 'videos', 'parts', 'videos/front', 'cache', 'notes.txt'])
@@ -241,8 +252,7 @@ def finished(small, tmp_path):
 
 
 def again(folder):
-    world = World()
-    return landing._open(folder, world, landing._request(world, 6, 3, True, 32, None, {}) | dict(shard=5), 1, False)
+    return flights_world.again(folder, 6)
 
 
 @pytest.mark.parametrize('name', ['videos', 'videos/front', 'videos/front/chunk-000'])
@@ -272,7 +282,7 @@ def half_made(out):
     (out / 'parts').mkdir()
     world, request = World(), json.loads((out / 'meta' / 'request.json').read_text())
     for i in range(6):
-        landing._make_flight(out, world, request, i)
+        parts.make_flight(out, world, request, i)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +312,7 @@ def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
     note.write_text(json.dumps(json.loads(note.read_text()) | {field: value}))
     with pytest.raises(ValueError, match='flight_000002|parts is damaged'):
         make(tmp_path / 'set', 6)
-    assert not landing.is_finished(tmp_path / 'set')
+    assert not is_finished(tmp_path / 'set')
 
 
 @pytest.mark.parametrize(
@@ -319,7 +329,7 @@ def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
 def test_a_note_of_a_shard_is_not_believed(tmp_path, change):
     half_made(tmp_path / 'set')
     out, request = tmp_path / 'set', json.loads((tmp_path / 'set' / 'meta' / 'request.json').read_text())
-    landing._write_shard(out, request, World().splits(), 0)
+    parts.write_shard(out, request, World().splits(), 0)
     note = out / 'parts' / 'shard_00000.json'
     content = json.loads(note.read_text())
     change(content)
@@ -352,7 +362,7 @@ def test_damage_while_making_names_the_file(tmp_path, name, harm):
 @pytest.fixture
 def mapped(flights, tmp_path, monkeypatch):
     "A set that is too large for memory, and a user's own folder for caches"
-    monkeypatch.setattr(landing, '_SMALL', 0)
+    monkeypatch.setattr(row_cache, '_SMALL', 0)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'user'))
     return flights
 
@@ -388,19 +398,15 @@ def test_a_cache_that_came_with_the_set_is_not_believed(mapped):
     np.testing.assert_array_equal(x, true_rows())
     assert place.read_bytes() == before
     faults = verify_flights(mapped)
-    assert (
-        len(faults) == 12
-        and (faults['file'] == place.relative_to(mapped).as_posix()).all()
-        and faults['fault'].str.contains('holds other rows').all()
-    )
+    assert faults['file'].tolist() == [place.relative_to(mapped).as_posix()] * 12
+    assert faults['fault'].str.contains('holds other rows').all()
 
 
 def test_a_cache_of_ones_own_is_believed(mapped):
     np.testing.assert_array_equal(read_flights(mapped)[3].obs['sensors'], true_rows())
     (mapped / SHARD).write_bytes((mapped / SHARD).read_bytes()[::-1])
-    np.testing.assert_array_equal(
-        read_flights(mapped)[3].obs['sensors'], true_rows()
-    )  # without a word, and not from Parquet
+    x = read_flights(mapped)[3].obs['sensors']  # without a word, and not from Parquet
+    np.testing.assert_array_equal(x, true_rows())
 
 
 def test_a_cache_of_ones_own_that_was_replaced_is_not_believed(mapped):
@@ -429,9 +435,8 @@ def test_a_set_elsewhere_does_not_fill_the_cache_of_this_one(mapped, tmp_path):
 
     def zero(k, t):
         x = from_arrow(t['state']) * 0
-        return t.set_column(
-            t.column_names.index('state'), 'state', pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), 1090)
-        )
+        zeros = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), 1090)
+        return t.set_column(t.column_names.index('state'), 'state', zeros)
 
     info = (tmp_path / 'other' / 'meta' / 'info.json').read_bytes()
     change_shard(tmp_path / 'other', zero)
@@ -480,9 +485,8 @@ def test_only_files_of_the_cache_are_removed(mapped, tmp_path):
     (mapped / 'cache' / 'state-2222222222222222.npy').mkdir()
     read_flights(mapped)[3].obs['sensors']
     left = {p.name for p in (mapped / 'cache').iterdir()}
-    assert (
-        'state-0000000000000000.npy' not in left and {'state-1111111111111111.npy', 'state-2222222222222222.npy'} < left
-    )
+    assert 'state-0000000000000000.npy' not in left
+    assert {'state-1111111111111111.npy', 'state-2222222222222222.npy'} < left
     assert (tmp_path / 'victim.npy').read_text() == 'years of work'
 
 
@@ -634,10 +638,13 @@ FLIGHTS |= {
 @pytest.mark.parametrize('attack', FLIGHTS)
 def test_the_table_of_flights(flights, attack):
     change, told = FLIGHTS[attack]
-    change_flights(
-        flights,
-        lambda rows: out if isinstance(out := change(rows), list) and out and isinstance(out[0], dict) else rows,
-    )
+
+    def attacked(rows):
+        "What the attack gives, if it is rows; others change them in place"
+        out = change(rows)
+        return out if isinstance(out, list) and out and isinstance(out[0], dict) else rows
+
+    change_flights(flights, attacked)
     refused(flights, 'meta/flights.parquet', told)
 
 
@@ -702,10 +709,8 @@ def test_moments_that_are_not_those_of_the_rows(flights, column):
     table.to_csv(flights / 'meta' / 'columns.csv', index=False)
     sign(flights)
     faults = verify_flights(flights)
-    assert (
-        faults['file'].tolist() == ['meta/columns.csv']
-        and f'a {column} of sensor 7 that is not that of its rows' in faults['fault'][0]
-    )
+    assert faults['file'].tolist() == ['meta/columns.csv']
+    assert f'a {column} of sensor 7 that is not that of its rows' in faults['fault'][0]
 
 
 def test_splits_that_are_not_those_of_the_flights(flights):
@@ -852,14 +857,8 @@ def test_a_page_larger_than_the_footer_says(flights):
     packed = pa.compress(bytes(size), 'zstd', asbytes=True)
 
     def head(n):
-        return (
-            b'\x15\x00'
-            + number(size)
-            + number(n)
-            + b'\x2c'
-            + number(chunk.num_values)
-            + b'\x15\x00\x15\x06\x15\x06\x00\x00'
-        )
+        sizes = b'\x15\x00' + number(size) + number(n)
+        return sizes + b'\x2c' + number(chunk.num_values) + b'\x15\x00\x15\x06\x15\x06\x00\x00'
 
     rest = chunk.total_compressed_size - len(head(0)) - len(packed) - 8
     packed += (0x184D2A50).to_bytes(4, 'little') + rest.to_bytes(4, 'little') + bytes(rest)  # a frame that is skipped
@@ -984,15 +983,8 @@ def test_pipes_do_not_hang_the_layout(published, name, how):
 def png(width, height):
     "The head of a picture that declares a size, and nothing behind it"
     head = b'IHDR' + width.to_bytes(4) + height.to_bytes(4) + bytes([8, 2, 0, 0, 0])
-    return (
-        b'\x89PNG\r\n\x1a\n'
-        + (13).to_bytes(4)
-        + head
-        + zlib.crc32(head).to_bytes(4)
-        + (0).to_bytes(4)
-        + b'IDAT'
-        + zlib.crc32(b'IDAT').to_bytes(4)
-    )
+    parts = b'\x89PNG\r\n\x1a\n', (13).to_bytes(4), head, zlib.crc32(head).to_bytes(4)
+    return b''.join([*parts, (0).to_bytes(4), b'IDAT', zlib.crc32(b'IDAT').to_bytes(4)])
 
 
 @pytest.mark.filterwarnings('ignore:Image size')

@@ -1,4 +1,8 @@
-"""Other people's layouts: what is written comes back through files that were renamed, shuffled, re-encoded and broken in between; LeRobot's is read by its own metadata."""
+"""Other people's layouts.
+
+What is written comes back through files that were renamed, shuffled, re-encoded and broken in between; LeRobot's is
+read by its own metadata.
+"""
 
 import json
 
@@ -9,7 +13,8 @@ import pytest
 from PIL import Image
 
 from srlviz.core.recordings import Episode, Recording
-from srlviz.data.landing.published import TARGETS, export_lerobot, export_published, read_published
+from srlviz.data.landing import export_lerobot, export_published, read_published
+from srlviz.data.landing.published import TARGETS
 from srlviz.envs.landing import fly
 from srlviz.envs.landing.runways import Runways, runways
 from srlviz.envs.landing.sensors import sensor_table
@@ -20,7 +25,11 @@ SPLIT = ['fit', 'valid', 'probe', 'test']
 
 @pytest.fixture(scope='module')
 def flights():
-    "Four approaches from 600 m before the threshold, at four airports; of the first only the eight seconds before its touchdown. A frame is a ramp whose lightness tells it from its neighbours."
+    """Four approaches from 600 m before the threshold, at four airports.
+
+    Of the first only the eight seconds before its touchdown. A frame is a ramp whose lightness tells it from its
+    neighbours.
+    """
     ends = [runways()[k][0] for k in ('KSEA', 'EGLL', 'RJTT', 'YSSY')]
     episodes = [
         fly(i, camera=False, runway=end, distance=600.0, events=(), wind_speed=5.0, gust=0.0)
@@ -29,24 +38,13 @@ def flights():
     ramp = 2 * np.add.outer(np.arange(32), np.arange(32))[..., None]
 
     def first(e, n, **other):
-        return Episode(
-            {
-                'sensors': e.obs['sensors'][:n],
-                'frame': np.stack([(ramp + 37 * t % 90).repeat(3, 2) for t in range(min(n, len(e)))]).astype(np.uint8),
-            },
-            factors={k: v[:n] if v.shape else v for k, v in e.factors.items()} | other,
-        )
+        film = np.stack([(ramp + 37 * t % 90).repeat(3, 2) for t in range(min(n, len(e)))]).astype(np.uint8)
+        factors = {k: v[:n] if v.shape else v for k, v in e.factors.items()}
+        return Episode({'sensors': e.obs['sensors'][:n], 'frame': film}, factors=factors | other)
 
+    never = {k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}
     whole = [first(e, 100) for e in episodes[1:]]  # to some seconds after the touchdown
-    return Recording(
-        [
-            first(episodes[0], 40, **{k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}),
-            *whole,
-        ],
-        name='four',
-        hz=5,
-        split=SPLIT,
-    )
+    return Recording([first(episodes[0], 40, **never), *whole], name='four', hz=5, split=SPLIT)
 
 
 def lines(path):
@@ -76,9 +74,8 @@ def test_round_trip(film, flights, tmp_path):
         assert b.obs['sensors'].dtype == np.float32 and (b.obs['sensors'] == e.obs['sensors']).all()
         assert b.obs['frame'].shape == e.obs['frame'].shape and psnr(b.obs['frame'], e.obs['frame']) > 25
         at = np.random.default_rng(0).permutation(len(e))[:9]
-        assert (b.obs['frame'][at] == np.asarray(b.obs['frame'])[at]).all() and (
-            b.obs['frame'][5:9] == np.asarray(b.obs['frame'])[5:9]
-        ).all()
+        for part in at, slice(5, 9):
+            assert (b.obs['frame'][part] == np.asarray(b.obs['frame'])[part]).all()
 
 
 def test_again_from_what_was_read(flights, tmp_path):
@@ -93,9 +90,8 @@ def test_again_from_what_was_read(flights, tmp_path):
 
 
 def test_without_film(flights, tmp_path):
-    bare = Recording(
-        [Episode({'sensors': e.obs['sensors']}, factors=dict(e.factors)) for e in flights], hz=5, split=SPLIT
-    )
+    episodes = [Episode({'sensors': e.obs['sensors']}, factors=dict(e.factors)) for e in flights]
+    bare = Recording(episodes, hz=5, split=SPLIT)
     back = read_published(export_published(bare, tmp_path / 'out'))
     assert list(back[0].obs) == ['sensors'] and back.n_steps == bare.n_steps
     assert list(read_published(export_published(flights, tmp_path / 'film'), frames=False)[0].obs) == ['sensors']
@@ -131,7 +127,8 @@ def test_tasks(flights, tmp_path):
         have = [a for a, e in ours.items() if task != 'landing' or np.isfinite(e.factors['touchdown_g_nrml'])]
         assert {e.name.split('/')[0] for e in r} == {*have} and r.meta['flights_without'] == len(flights) - len(have)
         for e in r:
-            whole = np.asarray(ours[e.name.split('/')[0]].obs['sensors'])
+            origin = ours[e.name.split('/')[0]]
+            whole = np.asarray(origin.obs['sensors'])
             X, start = e.obs['sensors'], int(np.flatnonzero((whole == e.obs['sensors'][0]).all(1))[0])
             assert len(e) <= 20 and (X == whole[start : start + len(e)]).all() and e.obs['frame'].shape[0] == len(e)
             if task == 'autoregression':
@@ -139,12 +136,10 @@ def test_tasks(flights, tmp_path):
             else:
                 assert list(e.factors)[2:] == list(TARGETS[task])
             if task == 'windflaw':
-                assert (
-                    e.factors['sim/weather/wind_speed_kt']
-                    == ours[e.name.split('/')[0]].factors['wind_speed_kt'][start + len(e) - 1]
-                )
+                last = origin.factors['wind_speed_kt'][start + len(e) - 1]
+                assert e.factors['sim/weather/wind_speed_kt'] == last
             if task == 'landing':
-                assert start + len(e) <= 5 * ours[e.name.split('/')[0]].factors['touchdown_t'] + 1
+                assert start + len(e) <= 5 * origin.factors['touchdown_t'] + 1
 
 
 def test_same_seed_same_segments(flights, tmp_path):
@@ -294,9 +289,8 @@ def test_nothing_half_written(export, flights, tmp_path):
 @pytest.mark.parametrize('export', [export_published, export_lerobot])
 def test_only_recordings(export, flights, tmp_path):
     for other, name in (flights[0], 'Episode; Recording'), ('set', 'str$'), (list(flights), 'list$'):
-        with pytest.raises(
-            TypeError, match=f'{export.__name__} takes a Recording, such as read_flights gives; got {name}'
-        ):
+        told = f'{export.__name__} takes a Recording, such as read_flights gives; got {name}'
+        with pytest.raises(TypeError, match=told):
             export(other, tmp_path / 'out')
     with pytest.raises(ValueError, match='of no episodes'):
         export(flights[:0], tmp_path / 'out')
@@ -308,18 +302,13 @@ def test_wrong_recordings(flights, tmp_path):
     with pytest.raises(ValueError, match="'sensors' has 5 columns, and there are 1090 names"):
         export_published(Recording([Episode({'sensors': np.zeros((3, 5))})]), tmp_path / 'a')
     five = Recording([Episode({'sensors': np.arange(15.0).reshape(3, 5)})], meta=dict(columns=list('abcde')))
-    assert (
-        read_published(export_published(five, tmp_path / 'b', targets={}), columns='file')[0].obs['sensors'].tolist()
-        == np.arange(15.0).reshape(3, 5).tolist()
-    )
+    back = read_published(export_published(five, tmp_path / 'b', targets={}), columns='file')
+    assert back[0].obs['sensors'].tolist() == np.arange(15.0).reshape(3, 5).tolist()
     with pytest.raises(ValueError, match='KSEA has flights in'):
         export_published(Recording([flights[0], flights[0]], split=['fit', 'test']), tmp_path / 'c')
+    odd = Episode({'sensors': np.zeros((3, 1090)), 'frame': np.zeros((3, 9, 8, 3), np.uint8)})
     with pytest.raises(ValueError, match="9 x 8; choose film='jpg'"):
-        export_published(
-            Recording([Episode({'sensors': np.zeros((3, 1090)), 'frame': np.zeros((3, 9, 8, 3), np.uint8)})]),
-            tmp_path / 'f',
-            film='mp4',
-        )
+        export_published(Recording([odd]), tmp_path / 'f', film='mp4')
     with pytest.raises(ValueError, match='hz=2.5'):
         export_lerobot(Recording(list(flights), hz=2.5), tmp_path / 'd')
     with pytest.raises(ValueError, match=r"'observation.map' is \(3, 4, 4\)"):
@@ -330,71 +319,50 @@ def test_wrong_recordings(flights, tmp_path):
 
 
 def lerobot_episode(root, info, row):
-    table = pq.read_table(
-        root / info['data_path'].format(chunk_index=row['data/chunk_index'], file_index=row['data/file_index'])
-    ).to_pandas()
+    place = {k: row[f'data/{k}'] for k in ('chunk_index', 'file_index')}
+    table = pq.read_table(root / info['data_path'].format(**place)).to_pandas()
     return table[table['episode_index'] == row['episode_index']]
 
 
 def lerobot_film(root, info, row, key):
     import av
 
-    path = root / info['video_path'].format(
-        video_key=key, chunk_index=row[f'videos/{key}/chunk_index'], file_index=row[f'videos/{key}/file_index']
-    )
-    start, stop = row[f'videos/{key}/from_timestamp'], row[f'videos/{key}/to_timestamp']
-    with av.open(str(path)) as c:
-        return np.stack(
-            [f.to_ndarray(format='rgb24') for f in c.decode(video=0) if start - 1e-6 <= f.time < stop - 1e-6]
-        )
+    place = {k: row[f'videos/{key}/{k}'] for k in ('chunk_index', 'file_index')}
+    start, stop = (row[f'videos/{key}/{k}_timestamp'] - 1e-6 for k in ('from', 'to'))
+    with av.open(str(root / info['video_path'].format(video_key=key, **place))) as c:
+        return np.stack([f.to_ndarray(format='rgb24') for f in c.decode(video=0) if start <= f.time < stop])
 
 
 @pytest.mark.parametrize('small', [False, True], ids=['one file', 'many files'])
 def test_lerobot(small, flights, tmp_path):
     root = export_lerobot(flights, tmp_path / 'out', **(dict(data_mb=0.01, video_mb=0.001) if small else {}))
     info = json.loads((root / 'meta/info.json').read_text())
-    assert (
-        info['codebase_version'],
-        info['fps'],
-        info['total_episodes'],
-        info['total_frames'],
-        info['total_tasks'],
-    ) == ('v3.0', 5, 4, flights.n_steps, 1)
+    assert info['codebase_version'] == 'v3.0' and info['fps'] == 5
+    assert [info[f'total_{k}'] for k in ('episodes', 'frames', 'tasks')] == [4, flights.n_steps, 1]
     key, features = 'observation.images.front', info['features']
-    assert (
-        features['observation.state'] == dict(dtype='float32', shape=[1090], names=NAMES)
-        and features[key]['dtype'] == 'video'
-        and features[key]['info']['video.fps'] == 5
-    )
+    assert features['observation.state'] == dict(dtype='float32', shape=[1090], names=NAMES)
+    assert features[key]['dtype'] == 'video' and features[key]['info']['video.fps'] == 5
     assert features['factor.rel_engfai0'] == dict(dtype='float32', shape=[1], names=None)
     assert pd.read_parquet(root / 'meta/tasks.parquet')['task_index'].to_dict() == {'land the aeroplane': 0}
     rows = pq.read_table(root / 'meta/episodes').to_pylist()
-    assert (
-        len({r['data/file_index'] for r in rows})
-        == len({r[f'videos/{key}/file_index'] for r in rows})
-        == (4 if small else 1)
-    )
+    for of in 'data', f'videos/{key}':
+        assert len({r[f'{of}/file_index'] for r in rows}) == (4 if small else 1)
     n = 0
     for e, r, split in zip(flights, rows, SPLIT):
         table, film = lerobot_episode(root, info, r), lerobot_film(root, info, r, key)
         assert (r['length'], r['dataset_from_index'], r['dataset_to_index']) == (len(e), n, n + len(e))
         assert set(table.columns) | {key} == set(features)
-        assert table['index'].tolist() == list(range(n, n + len(e))) and table['frame_index'].tolist() == list(
-            range(len(e))
-        )
+        assert table['index'].tolist() == list(range(n, n + len(e)))
+        assert table['frame_index'].tolist() == list(range(len(e)))
         np.testing.assert_allclose(table['timestamp'], np.arange(len(e)) / 5, rtol=1e-6)
-        assert (np.stack(table['observation.state']) == e.obs['sensors']).all() and (
-            table['factor.height'].to_numpy() == e.factors['height']
-        ).all()
+        assert (np.stack(table['observation.state']) == e.obs['sensors']).all()
+        assert (table['factor.height'].to_numpy() == e.factors['height']).all()
         assert film.shape == e.obs['frame'].shape and psnr(film, e.obs['frame']) > 25
-        assert (r['split'], r['factor/airport'], r['factor/outcome']) == (
-            split,
-            str(e.factors['airport']),
-            str(e.factors['outcome']),
-        )
-        np.testing.assert_allclose(
-            r['stats/observation.state/mean'], np.asarray(e.obs['sensors'], float).mean(0), rtol=1e-9
-        )
+        assert r['split'] == split
+        for k in 'airport', 'outcome':
+            assert r[f'factor/{k}'] == str(e.factors[k])
+        mean = np.asarray(e.obs['sensors'], float).mean(0)
+        np.testing.assert_allclose(r['stats/observation.state/mean'], mean, rtol=1e-9)
         n += len(e)
 
 
@@ -406,32 +374,23 @@ def test_lerobot_statistics(flights, tmp_path):
         np.testing.assert_allclose(stats['observation.state'][name], want, rtol=1e-6, atol=1e-5)
     assert stats['observation.state']['count'] == [flights.n_steps]
     image = stats['observation.images.front']
-    assert (
-        np.shape(image['mean']) == (3, 1, 1)
-        and 0 <= np.min(image['min']) <= np.min(image['mean']) <= np.max(image['max']) <= 1
-    )
+    assert np.shape(image['mean']) == (3, 1, 1)
+    assert 0 <= np.min(image['min']) <= np.min(image['mean']) <= np.max(image['max']) <= 1
 
 
 def test_lerobot_of_a_game(tmp_path):
     "Any recording will do: one channel, an odd size, actions, rewards, words."
     T = 7
-    e = Episode(
-        {'frame': np.full((T, 21, 16, 1), 100, np.uint8), 'ram': np.arange(T * 128).reshape(T, 128).astype(np.uint8)},
-        np.arange(T),
-        np.ones(T),
-        dict(room=np.array(list('abcabca'))),
-    )
+    frames, ram = np.full((T, 21, 16, 1), 100, np.uint8), np.arange(T * 128).reshape(T, 128).astype(np.uint8)
+    room = np.array(list('abcabca'))
+    e = Episode({'frame': frames, 'ram': ram}, np.arange(T), np.ones(T), dict(room=room))
     root = export_lerobot(Recording([e], hz=15), tmp_path / 'out', task='play')
     info, row = json.loads((root / 'meta/info.json').read_text()), pq.read_table(root / 'meta/episodes').to_pylist()[0]
     table = lerobot_episode(root, info, row)
-    assert (
-        table['action'].tolist() == list(range(T))
-        and table['factor.room'].tolist() == list('abcabca')
-        and table['next.reward'].sum() == T
-    )
-    assert info['features']['factor.room']['dtype'] == 'string' and info['features']['observation.ram'] == dict(
-        dtype='uint8', shape=[128], names=None
-    )
+    assert table['action'].tolist() == list(range(T)) and table['next.reward'].sum() == T
+    assert table['factor.room'].tolist() == list('abcabca')
+    assert info['features']['factor.room']['dtype'] == 'string'
+    assert info['features']['observation.ram'] == dict(dtype='uint8', shape=[128], names=None)
     film = lerobot_film(root, info, row, 'observation.images.front')
     assert film.shape == (T, 21, 16, 3) and abs(film.mean() - 100) < 3
 

@@ -323,10 +323,10 @@ def read_set(place):
 
 
 def read_cached_flights(place):
-    from srlviz.data.landing import flights as landing
+    from srlviz.data.landing import read_flights, rows as row_cache
 
-    landing._SMALL = 0  # a set that is too large for memory
-    r = landing.read_flights(place)
+    row_cache._SMALL = 0  # a set that is too large for memory
+    r = read_flights(place)
     return {str(i): np.asarray(e.obs['sensors']) for i, e in enumerate(r)}
 
 

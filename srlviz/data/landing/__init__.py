@@ -1,11 +1,8 @@
-"""Sets of landings: made, read, verified, and in the published layout."""
+"""Sets of landings: made, read, verified, and in the published layout and LeRobot's."""
 
-from srlviz.data.landing.flights import (  # noqa: F401
-    flight_columns,
-    flight_seed,
-    flight_table,
-    generate_flights,
-    read_flights,
-    verify_flights,
-)
-from srlviz.data.landing.published import export_lerobot, export_published, read_published  # noqa: F401
+from srlviz.data.landing.fleet import generate_flights  # noqa: F401
+from srlviz.data.landing.flights import flight_columns, flight_table, read_flights  # noqa: F401
+from srlviz.data.landing.lerobot import export_lerobot  # noqa: F401
+from srlviz.data.landing.parts import flight_seed  # noqa: F401
+from srlviz.data.landing.published import export_published, read_published  # noqa: F401
+from srlviz.data.landing.verify import verify_flights  # noqa: F401
