@@ -105,12 +105,20 @@ def spread_factors(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def factor_list(env: gymnasium.Env) -> list[Factor]:
-    """List the factors of an environment that was reset, one for each column; whole numbers are categories."""
-    now, listed = _find(env, 'factors'), []
+    """List the factors of an environment that was reset, one for each column; whole numbers are categories.
+
+    An environment says what the values of a category are called in `factor_names`: name -> names of 0, 1, 2, ...
+    """
+    now, named, listed = _find(env, 'factors'), getattr(env.unwrapped, 'factor_names', {}), []
     for name, v in (now() if now else {}).items():
         v = np.asarray(v)
         listed += [
-            Factor(c, name if v.ndim else '', 'continuous' if v.dtype.kind == 'f' else 'categorical')
+            Factor(
+                c,
+                name if v.ndim else '',
+                'continuous' if v.dtype.kind == 'f' else 'categorical',
+                names=named.get(name, ()),
+            )
             for c in spread_factors({name: v[None]})
         ]
     return listed

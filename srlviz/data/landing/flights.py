@@ -61,14 +61,17 @@ from srlviz.core.files import (
 )
 from ...core.recordings import ENDINGS, KINDS, SPLITS, Episode, Factor, FolderEpisodes, Recording
 from srlviz.core.storage import (
+    FACTOR_FIELDS,
     FrameFile,
     LazyColumns,
+    check_words,
     described,
     from_arrow,
     is_finished,
     merge_moments,
     moments,
     to_arrow,
+    told_factor,
 )
 from ..parquet import check_group, read_table
 
@@ -693,14 +696,7 @@ def _paper_splits(flights) -> dict:
 def _info(world, request, flights, labels, over) -> dict:
     factors, dtypes = {f.name: f for f in world.factors()}, flights[0]['dtypes']
     described = [
-        dict(
-            name=k,
-            group=factors[k].group,
-            kind=factors[k].kind,
-            unit=factors[k].unit,
-            dtype=dtypes[k],
-            per='frame' if k in labels else 'flight',
-        )
+        told_factor(vars(factors[k])) | dict(dtype=dtypes[k], per='frame' if k in labels else 'flight')
         for k in factors
         if k in dtypes
     ]
@@ -1382,6 +1378,10 @@ def _check_factor(f, where: str) -> None:
     check_fields(f, _FACTOR, where)
     if f['name'] in (_HEAD if f['per'] == 'frame' else _ROW):
         raise ValueError(f"{where}: a factor cannot be called {f['name']!r}, which is a column of the set")
+    try:
+        check_words(f['name'], f['kind'], f.get('label', ''), f.get('names', ()))  # sets of before have neither
+    except ValueError as e:
+        raise ValueError(f"{where}: {e}") from None
 
 
 # %% ../../../nbs/02_data/landing/00_flights.ipynb #8a96c61a
@@ -1697,7 +1697,7 @@ def read_flights(path: str | Path) -> Recording:
     """
     folder = FlightFolder(path)
     info = folder.info
-    factors = [Factor(f['name'], f['group'], f['kind'], f['unit']) for f in info['factors']]
+    factors = [Factor(**{k: f[k] for k in FACTOR_FIELDS if k in f}) for f in info['factors']]
     meta = (
         info['request']
         | {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}

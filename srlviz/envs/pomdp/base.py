@@ -441,6 +441,7 @@ class Task(abc.ABC):
     difficulties: Mapping[str, Mapping] = {}  # name -> parameters of `build`
     aliases: Sequence[str] = ()  # other names of the environment
     action_names: Sequence[str] = ()  # what a discrete action is called
+    factor_names: Mapping[str, Sequence[str]] = {}  # what the values 0, 1, 2, ... of a factor are called
     keys: Mapping[str, object] = {}  # key of a keyboard -> action, for people who play
     reset1: Callable  # (record) -> None
     step1: Callable  # (record, action) -> None

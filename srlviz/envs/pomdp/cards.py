@@ -164,6 +164,7 @@ class _Suits(_Answers):
     "A task whose answer is a suit."
 
     action_names, keys = SUITS, dict(s=0, d=1, c=2, h=3)
+    factor_names = dict(asked=SUITS, ago=SUITS)
 
     def _request(self, e) -> str:
         "What the agent is asked to say."
