@@ -101,15 +101,27 @@ def spread_factors(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return columns
 
 
+def _words(note, column: int | None, kind: str) -> dict:
+    "What an environment says of a factor, or of one of its columns: label, unit, names of the values 0, 1, 2, ..."
+    if note is None:
+        return {}
+    which = '' if column is None else f' {note.columns[column] if note.columns else column}'
+    names = [note.values[i] for i in takewhile(note.values.__contains__, count())] if kind == 'categorical' else []
+    return dict(label=note.label + which, unit=note.unit, names=names)
+
+
 def factor_list(env: gymnasium.Env) -> list[Factor]:
-    """List the factors of an environment that was reset, one for each column; whole numbers are categories."""
-    now, listed = _find(env, 'factors'), []
+    """List the factors of an environment that was reset, one for each column; whole numbers are categories.
+
+    An environment says what they are called in `factor_notes`: name -> something with `label`, `unit`, `values`
+    (number -> name) and `columns` (names), such as `srlviz.envs.pomdp.base.FactorNote`.
+    """
+    now, notes, listed = _find(env, 'factors'), getattr(env.unwrapped, 'factor_notes', {}), []
     for name, v in (now() if now else {}).items():
         v = np.asarray(v)
-        listed += [
-            Factor(c, name if v.ndim else '', 'continuous' if v.dtype.kind == 'f' else 'categorical')
-            for c in spread_factors({name: v[None]})
-        ]
+        group, kind = name if v.ndim else '', 'continuous' if v.dtype.kind == 'f' else 'categorical'
+        for i, c in enumerate(spread_factors({name: v[None]})):
+            listed.append(Factor(c, group, kind, **_words(notes.get(name), i if v.ndim else None, kind)))
     return listed
 
 

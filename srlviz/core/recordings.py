@@ -72,8 +72,8 @@ class Factor:
     def word(self, value) -> str:
         """Say one value: by its name if it has one, else as it is (-1 often stands for 'none')."""
         value = np.asarray(value).item()
-        named = isinstance(value, int) and 0 <= value < len(self.names)
-        return self.names[value] if named else str(value)
+        named = not isinstance(value, str) and value in range(len(self.names))
+        return self.names[int(value)] if named else str(value)
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #262010bc

@@ -814,6 +814,38 @@ def _check_stats(path: Path, features: Mapping[str, dict]) -> None:
 
 
 # %% ../../nbs/00_core/02_storage.ipynb #93e83289
+def _open_shards(path: Path, files: Mapping[str, Path], features: Mapping, episodes: pd.DataFrame) -> dict:
+    "Shard number -> StepFile; every episode has a row group of its length there"
+    shards = {}
+    for n, rows in episodes.groupby('shard'):
+        if (name := f'steps/{n:03}.parquet') not in files:
+            raise ValueError(f"{path}/episodes.parquet names {name}; info.json has no such file")
+        shard = shards[n] = StepFile(files[name], features)
+        groups, lengths = rows['row_group'].to_numpy(int), rows['length'].to_numpy(int)
+        there = np.append(shard.rows, 0)[np.minimum(groups, len(shard.rows))]
+        if (wrong := np.flatnonzero(there != lengths)).size:
+            i = wrong[0]
+            raise ValueError(
+                f"{shard.path} has {there[i]:,} rows for the episode {rows['key'].iloc[i]!r}; "
+                f"episodes.parquet says that its length is {lengths[i]:,}"
+            )
+    return shards
+
+
+def _unfinished(path: Path) -> Exception:
+    "The error for a folder that holds no whole recording"
+    if not path.exists():
+        return FileNotFoundError(f"there is no recording at {str(path)!r}")
+    n = len([*(path / 'partial').glob('[!.]*.json')])
+    if n:
+        return ValueError(
+            f"the recording in {str(path)!r} is unfinished ({n} whole episodes): "
+            "call again what was making it, and it goes on from there"
+        )
+    return ValueError(f"{str(path)!r} is not an srlviz recording: it has no meta/info.json")
+
+
+# %% ../../nbs/00_core/02_storage.ipynb #4a8445cf
 class RecordingFolder:
     """A whole recording on disk, as plain lazy arrays; `srlviz.core.recordings.load_recording` makes episodes of it.
 
@@ -823,6 +855,7 @@ class RecordingFolder:
     ----------
     manifest : the path of meta/info.json;  info : what it says;  files : name -> path
     episodes : the table of episodes;  split : of each;  factors : meta/factors.csv, or None
+    steps : column -> type and shape, for what stands in steps/
 
     Raises
     ------
@@ -844,24 +877,8 @@ class RecordingFolder:
         self.factors = _read_factors(table, features) if table else None
         if not table and os.path.lexists(self.path / 'meta' / 'factors.csv'):
             raise ValueError(f"{self.path}/meta/factors.csv is not among the files of meta/info.json")
-        self._steps, self._shards = step_features(features), {}
-        if self._steps:
-            self._check_shards()
-
-    def _check_shards(self):
-        "Every episode has a row group of its length"
-        for n, rows in self.episodes.groupby('shard'):
-            if (name := f'steps/{n:03}.parquet') not in self.files:
-                raise ValueError(f"{self.path}/episodes.parquet names {name}; info.json has no such file")
-            shard = self._shards[n] = StepFile(self.files[name], self._steps)
-            groups, lengths = rows['row_group'].to_numpy(int), rows['length'].to_numpy(int)
-            there = np.append(shard.rows, 0)[np.minimum(groups, len(shard.rows))]
-            if (wrong := np.flatnonzero(there != lengths)).size:
-                i = wrong[0]
-                raise ValueError(
-                    f"{shard.path} has {there[i]:,} rows for the episode {rows['key'].iloc[i]!r}; "
-                    f"episodes.parquet says that its length is {lengths[i]:,}"
-                )
+        self.steps = step_features(features)
+        self._shards = _open_shards(self.path, self.files, self.steps, self.episodes) if self.steps else {}
 
     def __len__(self):
         return len(self.episodes)
@@ -886,34 +903,26 @@ class RecordingFolder:
         ------
         ValueError : naming the first file that is wrong
         """
-        for where, folders, files in os.walk(self.path):
-            for name in (*folders, *files):
-                if (path := Path(where, name)).is_symlink():
-                    raise ValueError(f"{path} is a symbolic link; a recording has none")
-        for name, (_, digest) in self.info['files'].items():
-            if checksum(self.files[name]) != digest:
-                raise ValueError(f"{self.files[name]} has changed: its checksum differs from the one in meta/info.json")
-        modalities = films(self.info['features'])
-        for i in range(len(self)):
-            for modality in modalities:
-                self.film(i, modality).check()
-            self.columns(i, list(self._steps))
+        _verify(self)
+
+
+def _verify(folder: RecordingFolder) -> None:
+    for where, folders, files in os.walk(folder.path):
+        for name in (*folders, *files):
+            if (path := Path(where, name)).is_symlink():
+                raise ValueError(f"{path} is a symbolic link; a recording has none")
+    for name, (_, digest) in folder.info['files'].items():
+        if checksum(folder.files[name]) != digest:
+            raise ValueError(f"{folder.files[name]} has changed: its checksum differs from the one in meta/info.json")
+    modalities = films(folder.info['features'])
+    for i in range(len(folder)):
         for modality in modalities:
-            _check_cache(self, modality)
-        if 'meta/stats.json' in self.files:
-            _check_stats(self.files['meta/stats.json'], self._steps)
-
-
-def _unfinished(path: Path):
-    if not path.exists():
-        return FileNotFoundError(f"there is no recording at {str(path)!r}")
-    n = len([*(path / 'partial').glob('[!.]*.json')])
-    if n:
-        return ValueError(
-            f"the recording in {str(path)!r} is unfinished ({n} whole episodes): "
-            "call again what was making it, and it goes on from there"
-        )
-    return ValueError(f"{str(path)!r} is not an srlviz recording: it has no meta/info.json")
+            folder.film(i, modality).check()
+        folder.columns(i, list(folder.steps))
+    for modality in modalities:
+        _check_cache(folder, modality)
+    if 'meta/stats.json' in folder.files:
+        _check_stats(folder.files['meta/stats.json'], folder.steps)
 
 
 # %% ../../nbs/00_core/02_storage.ipynb #1a0160f7

@@ -202,6 +202,7 @@ def plot_factor_strip(
     *,
     name: str = '',
     unit: str = '',
+    names: tuple[str, ...] = (),
     start: int = 0,
     step: bool = True,
     height: int = 130,
@@ -213,6 +214,7 @@ def plot_factor_strip(
     ----------
     values : (T,) numbers or booleans, NaN where unknown
     t : the step to mark; None marks none
+    names : of the values 0, 1, 2, ... of a category
     start : the step of values[0]
     step : True for counts and categories, False for what changes smoothly
     """
@@ -233,6 +235,8 @@ def plot_factor_strip(
     fig.update_xaxes(
         title='step t', range=[start - 0.5, start + max(len(values), 2) - 0.5], showgrid=False
     ).update_yaxes(title=f'{unit}' or None, nticks=5)
+    if len(names):
+        fig.update_yaxes(tickvals=list(range(len(names))), ticktext=list(names))
     return style(
         fig.update_layout(
             height=height,

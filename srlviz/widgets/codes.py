@@ -559,6 +559,7 @@ class NearestFrames(StaticForm, W.VBox):
             {method: self._frames(table) for method, table in self.found.items()},
             caption=f'episode {episode}, t {t}',
             factors=self._query_factors,
+            told=self.recording.factors,
             zoom=120 / self.recording[0].obs['frame'].shape[2],
             title=f'{pretty(self.recording.name)}: nearest frames in code space',
         )

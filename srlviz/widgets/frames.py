@@ -242,7 +242,12 @@ class FrameBrowser(StaticForm, W.VBox):
         k = list(self.factor_table['name']).index(self.factor)
         f = self.factor_table.iloc[k]
         self.strip.figure = plot_factor_strip(
-            self.values[:, k], name=f['name'], unit=f['unit'], step=f['kind'] == 'categorical', height=170
+            self.values[:, k],
+            name=f['name'],
+            unit=f['unit'],
+            names=f['names'],
+            step=f['kind'] == 'categorical',
+            height=170,
         )
         self.strip.label, self.player.picked = (
             f"{f['name']} over the steps of the episode; press or drag to move the frame",

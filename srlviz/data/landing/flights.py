@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ...core.files import all_inside, file_size, inside, open_file, reading
 from ...core.recordings import Episode, Factor, FolderEpisodes, Recording
-from ...core.storage import LazyColumns, from_arrow, is_finished
+from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
 from srlviz.data.landing.folder import (
     FLIGHT_TABLE,
     RESTORE,
@@ -234,7 +234,7 @@ def read_flights(path: str | Path) -> Recording:
     """
     folder = FlightFolder(path)
     info = folder.info
-    factors = [Factor(f['name'], f['group'], f['kind'], f['unit']) for f in info['factors']]
+    factors = [Factor(**{k: f[k] for k in FACTOR_FIELDS if k in f}) for f in info['factors']]
     told = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
     meta = info['request'] | told | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)

@@ -256,6 +256,10 @@ def _check_factor(f, where: str) -> None:
     check_fields(f, _FACTOR, where)
     if f['name'] in (FRAME_COLUMNS if f['per'] == 'frame' else FLIGHT_COLUMNS):
         raise ValueError(f"{where}: a factor cannot be called {f['name']!r}, which is a column of the set")
+    try:
+        check_words(f['name'], f['kind'], f.get('label', ''), f.get('names', ()))  # sets of before have neither
+    except ValueError as e:
+        raise ValueError(f"{where}: {e}") from None
 
 
 # %% ../../../nbs/02_data/landing/01_folder.ipynb #8a96c61a

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...core.files import atomic_path, checksum, reading, remove_temporary, write_json
-from ...core.storage import described, merge_moments
+from ...core.storage import described, merge_moments, told_factor
 from srlviz.data.landing.folder import (
     FLIGHT_COLUMNS,
     FLIGHT_TABLE,
@@ -75,7 +75,7 @@ def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence
     for f in world.factors():
         if f.name in dtypes:
             per = 'frame' if f.name in labels else 'flight'
-            factors.append(dict(name=f.name, group=f.group, kind=f.kind, unit=f.unit, dtype=dtypes[f.name], per=per))
+            factors.append(told_factor(vars(f)) | dict(dtype=dtypes[f.name], per=per))
     film = dict(
         codec=film_codec(request['size']),
         size=request['size'],
