@@ -22,6 +22,7 @@ __all__ = [
 # %% ../../nbs/00_core/07_play.ipynb #85424825
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version as installed
+from itertools import count, takewhile
 
 import gymnasium
 import numpy as np

@@ -17,116 +17,16 @@ from ..core.names import unknown
 METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
 
 
-class Neighbours:
-    """The nearest frames of a frame, in code space.
-
-    Parameters
-    ----------
-    codes : list of one array (T, n_codes) per episode, as `encode` gives
-    norm : 'none', or 'standardize': each code minus its mean over its standard deviation, over all frames
-    metric : 'euclidean' or 'cosine'
-
-    Raises
-    ------
-    ValueError : no codes, codes of whole episodes, of different widths or not finite; a code of zeros, which has no direction, with 'cosine'
-
-    `neighbours.of(episode, t, k=6)` is a table; `len(neighbours)` the number of frames.
-    """
-
-    def __init__(self, codes: Sequence[np.ndarray], *, norm: str = 'none', metric: str = 'euclidean'):
-        if norm not in NORMS:
-            raise unknown('norm', norm, NORMS)
-        if metric not in METRICS:
-            raise unknown('metric', metric, METRICS)
-        self.norm, self.metric, self.lengths = norm, metric, np.array(_lengths(codes))
-        self._episode, self._t = (
-            np.repeat(np.arange(len(self.lengths)), self.lengths),
-            np.concatenate([np.arange(n) for n in self.lengths]),
-        )
-        self._points = _laid_out(codes, norm, metric)
-        self._square = np.einsum('ij,ij->i', self._points, self._points)
-
-    def __len__(self):
-        return len(self._points)
-
-    def __repr__(self):
-        return f"Neighbours of {len(self):,} frames in {len(self.lengths)} episodes, {self._points.shape[1]} codes, norm={self.norm!r}, metric={self.metric!r}"
-
-    def of(self, episode: int, t: int, k: int = 6, apart: int = 30) -> pd.DataFrame:
-        """Find the k nearest frames of a frame.
-
-        Parameters
-        ----------
-        episode, t : the frame asked about
-        k : how many
-        apart : frames of the same episode fewer than this many steps away are no neighbours; 1 leaves out only the frame itself
-
-        Returns
-        -------
-        DataFrame(episode, t, distance) of k rows, the nearest first; of equally near ones, the earlier
-        """
-        if not 0 <= episode < len(self.lengths):
-            raise ValueError(f"episode {episode} of {len(self.lengths)}; they count from 0")
-        if not 0 <= t < self.lengths[episode]:
-            raise ValueError(
-                f"t={t} lies outside episode {episode}, of {self.lengths[episode]} steps; they count from 0"
-            )
-        rows, distances = self._nearest(np.array([self.lengths[:episode].sum() + t]), k, apart)
-        return pd.DataFrame(dict(episode=self._episode[rows[0]], t=self._t[rows[0]], distance=distances[0]))
-
-    def _window(self, row, apart):
-        "First and last row + 1 of the frames too close to this one in time"
-        start, n, t = row - self._t[row], self.lengths[self._episode[row]], self._t[row]
-        return start + max(0, t - apart + 1), start + min(n, t + apart)
-
-    def _nearest(self, queries, k, apart, at_once: int = 64):
-        "Rows (Q, k) of the nearest frames of each row, and their distances"
-        self._check(k, apart)
-        rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
-        for a in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
-            block = queries[a : a + at_once]
-            scores = self._points[block] @ self._points.T
-            np.subtract(self._square, 2 * scores, out=scores)  # |z_q|^2 is the same for all
-            for i, (q, score) in enumerate(zip(block, scores), a):
-                first, last = self._window(q, apart)
-                if (left := len(self) - (last - first)) < k:
-                    raise ValueError(
-                        f"{left} frames are left for the neighbours of episode {self._episode[q]}, t={self._t[q]} with apart={apart}; asked for k={k}. Lower k or apart"
-                    )
-                score[first:last] = np.inf
-                rows[i], distances[i] = self._exact(q, score, k, left)
-        return rows, distances
-
-    def _exact(self, query, score, k, left):
-        "The k nearest of a few more candidates, by their distance as it stands"
-        many = min(k + 16, left)
-        last = np.partition(score, many - 1)[many - 1]
-        near = np.flatnonzero(score < last)
-        near = np.concatenate(
-            [near, np.flatnonzero(score == last)[: many - len(near)]]
-        )  # of equally near ones, the earlier
-        difference = self._points[near] - self._points[query]
-        square = np.einsum('ij,ij->i', difference, difference)
-        best = np.lexsort((near, square))[:k]
-        return near[best], np.sqrt(square[best]) if self.metric == 'euclidean' else square[best] / 2
-
-    def _check(self, k, apart):
-        for name, value in dict(k=k, apart=apart).items():
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
-
-
-# %% ../../nbs/06_evaluate/01_neighbours.ipynb #b053c61c
 def _lengths(codes):
     "Steps of each episode; a ValueError says what is wrong with the codes"
     if isinstance(codes, np.ndarray) or not len(codes):
-        raise ValueError(
-            f"codes are a list with one array (T, n_codes) an episode; got {f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'}"
-        )
+        got = f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'
+        raise ValueError(f"codes are a list with one array (T, n_codes) an episode; got {got}")
     for i, c in enumerate(codes):
         if np.ndim(c) != 2:
             raise ValueError(
-                f"codes of episode {i} have shape {np.shape(c)}; neighbours are sought among frames, so it takes (T, n_codes)"
+                f"codes of episode {i} have shape {np.shape(c)}; neighbours are sought among frames, "
+                "so it takes (T, n_codes)"
             )
         if c.shape[1] != codes[0].shape[1]:
             raise ValueError(f"codes of episode {i} are {c.shape[1]} wide, those of episode 0 {codes[0].shape[1]}")
@@ -149,10 +49,121 @@ def _laid_out(codes, norm, metric) -> np.ndarray:
                 f"{zero.size} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'"
             )
         points /= length[:, None]
-    points -= points.mean(0, dtype=np.float64).astype(
-        np.float32
-    )  # distances stay, and are no longer differences of large numbers
+    # distances stay, and are no longer differences of large numbers
+    points -= points.mean(0, dtype=np.float64).astype(np.float32)
     return points
+
+
+class _Points:
+    "Codes laid out for a search: `scores` chooses candidates quickly, `nearest` measures them"
+
+    def __init__(self, codes, norm, metric):
+        self.points, self.metric = _laid_out(codes, norm, metric), metric
+        self.square, self.n_codes = np.einsum('ij,ij->i', self.points, self.points), self.points.shape[1]
+
+    def __len__(self):
+        return len(self.points)
+
+    def scores(self, rows):
+        "(Q, N) of squared distances, less what is the same for all of a query"
+        scores = self.points[rows] @ self.points.T
+        return np.subtract(self.square, 2 * scores, out=scores)
+
+    def nearest(self, query, score, k, many):
+        "The k nearest of the `many` with the least score, by their distance as it stands: rows and distances"
+        last = np.partition(score, many - 1)[many - 1]
+        near = np.flatnonzero(score < last)
+        near = np.concatenate([near, np.flatnonzero(score == last)[: many - len(near)]])  # of equals, the earlier
+        difference = self.points[near] - self.points[query]
+        square = np.einsum('ij,ij->i', difference, difference)
+        best = np.lexsort((near, square))[:k]
+        return near[best], np.sqrt(square[best]) if self.metric == 'euclidean' else square[best] / 2
+
+
+# %% ../../nbs/06_evaluate/01_neighbours.ipynb #e538e9a0
+class Neighbours:
+    """The nearest frames of a frame, in code space.
+
+    Parameters
+    ----------
+    codes : list of one array (T, n_codes) per episode, as `encode` gives
+    norm : 'none', or 'standardize': each code minus its mean over its standard deviation, over all frames
+    metric : 'euclidean' or 'cosine'
+
+    `neighbours.of(episode, t, k=6)` is a table; `len(neighbours)` the number of frames.
+
+    Raises
+    ------
+    ValueError : no codes, codes of whole episodes, of different widths or not finite; a code of zeros, which has no
+        direction, with 'cosine'
+    """
+
+    def __init__(self, codes: Sequence[np.ndarray], *, norm: str = 'none', metric: str = 'euclidean'):
+        if norm not in NORMS:
+            raise unknown('norm', norm, NORMS)
+        if metric not in METRICS:
+            raise unknown('metric', metric, METRICS)
+        self.norm, self.metric, self.lengths = norm, metric, np.array(_lengths(codes))
+        self._episode = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        self._t = np.concatenate([np.arange(n) for n in self.lengths])
+        self._points = _Points(codes, norm, metric)
+
+    def __len__(self):
+        return len(self._points)
+
+    def __repr__(self):
+        head = f"Neighbours of {len(self):,} frames in {len(self.lengths)} episodes, "
+        return head + f"{self._points.n_codes} codes, norm={self.norm!r}, metric={self.metric!r}"
+
+    def of(self, episode: int, t: int, k: int = 6, apart: int = 30) -> pd.DataFrame:
+        """Find the k nearest frames of a frame.
+
+        Parameters
+        ----------
+        episode, t : the frame asked about
+        k : how many
+        apart : frames of the same episode fewer than this many steps away are no neighbours; 1 leaves out only the
+            frame itself
+
+        Returns
+        -------
+        DataFrame(episode, t, distance) of k rows, the nearest first; of equally near ones, the earlier
+
+        Raises
+        ------
+        ValueError : no such frame, k or apart below 1, or fewer than k frames left
+        """
+        if not 0 <= episode < len(self.lengths):
+            raise ValueError(f"episode {episode} of {len(self.lengths)}; they count from 0")
+        if not 0 <= t < self.lengths[episode]:
+            length = self.lengths[episode]
+            raise ValueError(f"t={t} lies outside episode {episode}, of {length} steps; they count from 0")
+        rows, distances = self._nearest(np.array([self.lengths[:episode].sum() + t]), k, apart)
+        return pd.DataFrame(dict(episode=self._episode[rows[0]], t=self._t[rows[0]], distance=distances[0]))
+
+    def _window(self, row, apart):
+        "First and last row + 1 of the frames too close to this one in time"
+        start, n, t = row - self._t[row], self.lengths[self._episode[row]], self._t[row]
+        return start + max(0, t - apart + 1), start + min(n, t + apart)
+
+    def _nearest(self, queries, k, apart, at_once: int = 64):
+        "Rows (Q, k) of the nearest frames of each row, and their distances"
+        for name, value in dict(k=k, apart=apart).items():
+            if not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
+        for a in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
+            block = queries[a : a + at_once]
+            for i, (q, score) in enumerate(zip(block, self._points.scores(block)), a):
+                first, last = self._window(q, apart)
+                if (left := len(self) - (last - first)) < k:
+                    raise ValueError(
+                        f"{left} frames are left for the neighbours of episode {self._episode[q]}, t={self._t[q]} "
+                        f"with apart={apart}; asked for k={k}. Lower k or apart"
+                    )
+                score[first:last] = np.inf
+                rows[i], distances[i] = self._points.nearest(q, score, k, min(k + 16, left))
+        return rows, distances
 
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #e531225f
@@ -175,11 +186,16 @@ def neighbour_agreement(
         agreement, chance : share of neighbours, and of random frames as far apart, whose value is equal
         gap, chance_gap : mean absolute difference, in units of the factor
         above_chance, closer : both on a scale from 0 (random frames) to 1 (equal); NaN for a factor that never changes
+
+    Raises
+    ------
+    ValueError : factors of other steps or that are no numbers, no factor, no query
     """
     table = factors.drop(columns=[c for c in ('episode', 't') if c in factors])
     if len(table) != len(neighbours):
         raise ValueError(
-            f"factors of {len(table)} steps for codes of {len(neighbours)} frames; both must be of the same recording, such as recording.steps()"
+            f"factors of {len(table)} steps for codes of {len(neighbours)} frames; "
+            "both must be of the same recording, such as recording.steps()"
         )
     if n_queries < 1:
         raise ValueError(f"n_queries must be at least 1; got {n_queries}")
@@ -202,10 +218,9 @@ def _others(neighbours, queries, k, apart, rng):
 
 
 def _agreement(name, values, queries, near, other):
-    same, gap = (
-        lambda rows: float((values[rows] == values[queries][:, None]).mean()),
-        lambda rows: float(np.abs(values[rows] - values[queries][:, None]).mean()),
-    )
+    asked = values[queries][:, None]  # (Q, 1)
+    same = lambda rows: float((values[rows] == asked).mean())
+    gap = lambda rows: float(np.abs(values[rows] - asked).mean())
     agreement, chance, off, chance_off = same(near), same(other), gap(near), gap(other)
     return dict(
         factor=name,

@@ -8,8 +8,8 @@ __all__ = [
     'NORMS',
     'linear_probe',
     'check_probe_arguments',
-    'ProbeResult',
     'count_values',
+    'ProbeResult',
     'with_category_means',
 ]
 
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores, migrate_scores
@@ -32,7 +32,7 @@ from ..core.training import threads
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #e11b8666
 class _Block:
-    "The stacked classifiers that still learn; `state` keeps each variable's weight, bias and Adam moments as views of the stack"
+    "The stacked classifiers that still learn; each variable's weight, bias and Adam moments are views of the stack"
 
     def __init__(self, weights: torch.Tensor, biases: torch.Tensor, rates: list[float], moments=None):
         self.V, self.K, self.n_codes = weights.shape
@@ -41,8 +41,7 @@ class _Block:
         groups = []
         for v, lr in enumerate(rates):
             w, b = (
-                torch.nn.Parameter(self.weight[v]),
-                torch.nn.Parameter(self.bias[v]),
+                torch.nn.Parameter(part[v]) for part in (self.weight, self.bias)
             )  # views: Adam writes into the stack
             w.grad, b.grad = self.weight_grad[v], self.bias_grad[v]
             groups.append(dict(params=[w, b], lr=lr))
@@ -59,12 +58,8 @@ class _Block:
         logits = self.logits(x)
         log_p = torch.log_softmax(logits, 2)
         loss = -log_p.gather(2, y[:, :, None]).mean((0, 2))
-        d = (
-            log_p.exp_()
-            .scatter_add_(2, y[:, :, None], torch.full_like(y[:, :, None], -1, dtype=x.dtype))
-            .div_(len(x))
-            .view(len(x), -1)
-        )
+        minus_one = torch.full_like(y[:, :, None], -1, dtype=x.dtype)
+        d = log_p.exp_().scatter_add_(2, y[:, :, None], minus_one).div_(len(x)).view(len(x), -1)  # (B, V K)
         torch.mm(d.T, x, out=self.weight_grad.view(-1, self.n_codes))
         torch.sum(d, 0, out=self.bias_grad.view(-1))
         self.adam.step()
@@ -74,6 +69,14 @@ class _Block:
         "The same classifiers without those that have stopped"
         moments = [[self.adam.state[p] for p in self.adam.param_groups[v]['params']] for v in which]
         return _Block(self.weight[which], self.bias[which], rates, moments)
+
+    def go_on(self, which: list[int], rates: list[float]) -> '_Block':
+        "Those that still learn, at their new rates"
+        if len(which) < self.V:
+            return self.keep(which, rates)
+        for group, lr in zip(self.adam.param_groups, rates):
+            group['lr'] = lr
+        return self
 
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #496669fc
@@ -121,8 +124,8 @@ def linear_probe(
     ----------
     codes : split -> (N, n_codes), for the splits 'probe' (training), 'valid' (early stopping) and 'test'; from `align`
     factors : split -> DataFrame of N rows with one integer column a factor; from `align`
-    norm : 'none' (the paper) or 'standardize': codes minus their mean over their standard deviation, both of the split 'probe'.
-        The same hypotheses, but other conditioning: it decides the ranking of encoders.
+    norm : 'none' (the paper) or 'standardize': codes minus their mean over their standard deviation, both of the split
+        'probe'. The same hypotheses, but other conditioning: it decides the ranking of encoders.
     protocol : 'paper' or 'fixed': what early stopping looks at and which weights are tested
     n_classes : factors take values 0 to n_classes - 1 (256 for RAM bytes); None: those values that occur in 'probe'
     lr, batch_size, epochs, patience : Adam with eps 1e-5, as in the authors' code
@@ -134,11 +137,13 @@ def linear_probe(
 
     Raises
     ------
-    ValueError : a split is missing, rows do not fit together, values are not integers or out of range, an unknown norm or protocol
+    ValueError : a split is missing, rows do not fit together, values are not integers or out of range, an unknown norm
+        or protocol
 
-    Source: Anand et al. (2019), section 5 and the authors' code. Different here: batches are drawn uniformly over frames without replacement
-    (theirs: over episodes, with replacement), the whole test split is tested (theirs: a random draw from it), and biases start at 0 (theirs: random),
-    so that a constant code gives the majority class.
+    Source: Anand et al. (2019), section 5 and the authors' code
+    (https://github.com/mila-iqia/atari-representation-learning, MIT). Different here: batches are drawn uniformly over
+    frames without replacement (theirs: over episodes, with replacement), the whole test split is tested (theirs: a
+    random draw from it), and biases start at 0 (theirs: random), so that a constant code gives the majority class.
     """
     check_probe_arguments(norm=norm, protocol=protocol, batch_size=batch_size, epochs=epochs, patience=patience)
     _check_rows(codes, factors)
@@ -166,7 +171,7 @@ def linear_probe(
 def check_probe_arguments(
     *, norm: str = 'none', protocol: str = 'paper', batch_size: int = 64, epochs: int = 100, patience: int = 15, **other
 ) -> None:
-    """Check what can be checked of the arguments of `linear_probe` before there are codes; others must at least be arguments of it."""
+    """Check the arguments of `linear_probe` before there are codes; others must at least be arguments of it."""
     if norm not in NORMS:
         raise unknown('norm', norm, NORMS)
     if protocol not in PROTOCOLS:
@@ -180,84 +185,89 @@ def check_probe_arguments(
             raise unknown('argument of linear_probe', name, takes)
 
 
+# %% ../../nbs/06_evaluate/00_probe.ipynb #25ed18b6
 def _check_rows(codes, factors):
+    "A ValueError names the split whose codes and factors do not fit together"
     if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
         raise ValueError(
-            f"codes and factors come by split; got {type(codes).__name__} and {type(factors).__name__}. Use align(codes, recording), or for arrays of your own "
-            "codes = {'probe': X1, 'valid': X2, 'test': X3} and factors = {'probe': pd.DataFrame({'name': y1}), 'valid': ..., 'test': ...}"
+            f"codes and factors come by split; got {type(codes).__name__} and {type(factors).__name__}. "
+            "Use align(codes, recording), or for arrays of your own codes = {'probe': X1, 'valid': X2, 'test': X3} "
+            "and factors = {'probe': pd.DataFrame({'name': y1}), 'valid': ..., 'test': ...}"
         )
     for s, f in factors.items():
         if not isinstance(f, pd.DataFrame):
             raise ValueError(
-                f"factors of split {s!r} must be a DataFrame with one column a factor; got {type(f).__name__}. Wrap an array: pd.DataFrame({{'name': y}})"
+                f"factors of split {s!r} must be a DataFrame with one column a factor; got {type(f).__name__}. "
+                "Wrap an array: pd.DataFrame({'name': y})"
             )
     for s in ('probe', 'valid', 'test'):
         if s not in codes or s not in factors:
+            have = f"codes of {', '.join(map(repr, codes))} and factors of {', '.join(map(repr, factors))}"
             raise ValueError(
-                f"a probe needs the splits 'probe', 'valid' and 'test'; got codes of {', '.join(map(repr, codes))} and factors of {', '.join(map(repr, factors))}. "
+                f"a probe needs the splits 'probe', 'valid' and 'test'; got {have}. "
                 "Use recording.with_split(probe=.7, valid=.1, test=.2) and align(codes, recording)"
             )
-        if len(codes[s]) != len(factors[s]):
-            raise ValueError(f"split {s!r} has {len(codes[s])} codes and {len(factors[s])} rows of factors")
-        if not len(codes[s]):
-            raise ValueError(f"split {s!r} is empty")
-        if not np.isfinite(codes[s]).all():
-            raise ValueError(f"codes of split {s!r} hold values that are not finite")
-        if list(factors[s].columns) != list(factors['probe'].columns):
-            raise ValueError(
-                f"split {s!r} has the factors {list(factors[s].columns)}, 'probe' has {list(factors['probe'].columns)}"
-            )
+        _check_split(s, codes[s], factors[s], list(factors['probe'].columns))
     if not len(factors['probe'].columns):
         raise ValueError("there is no factor to probe")
     for name, column in factors['probe'].items():
         if not pd.api.types.is_integer_dtype(column) and not pd.api.types.is_bool_dtype(column):
             raise ValueError(
-                f"factor {name!r} has values of {column.dtype}; a linear probe classifies integers. Leave it out, or bin it"
+                f"factor {name!r} has values of {column.dtype}; a linear probe classifies integers. "
+                "Leave it out, or bin it"
             )
+
+
+def _check_split(name, codes, factors, columns):
+    if len(codes) != len(factors):
+        raise ValueError(f"split {name!r} has {len(codes)} codes and {len(factors)} rows of factors")
+    if not len(codes):
+        raise ValueError(f"split {name!r} is empty")
+    if not np.isfinite(codes).all():
+        raise ValueError(f"codes of split {name!r} hold values that are not finite")
+    if list(factors.columns) != columns:
+        raise ValueError(f"split {name!r} has the factors {list(factors.columns)}, 'probe' has {columns}")
+
+
+# %% ../../nbs/06_evaluate/00_probe.ipynb #4d23f673
+def _class_index(values, classes):
+    "Places of values among sorted classes; -1 where there is no such class"
+    i = np.searchsorted(classes, values).clip(max=len(classes) - 1)
+    return np.where(classes[i] == values, i, -1)
+
+
+def _conditioned(codes, norm):
+    "split -> float32 tensor (N, n_codes)"
+    mean, std = 0.0, np.ones(1)
+    if norm == 'standardize':
+        mean, std = codes['probe'].mean(0, dtype=np.float64), codes['probe'].std(0, dtype=np.float64)
+    scale = np.where(std > 0, std, 1)
+    return {s: torch.from_numpy(((c - mean) / scale).astype(np.float32)) for s, c in codes.items()}
 
 
 def _prepare(codes, factors, norm, n_classes):
     "Codes and class indices as tensors, and the classes of each factor"
-    mean, std = (
-        (codes['probe'].mean(0, dtype=np.float64), codes['probe'].std(0, dtype=np.float64))
-        if norm == 'standardize'
-        else (0.0, np.ones(1))
-    )
-    x = {s: torch.from_numpy(((c - mean) / np.where(std > 0, std, 1)).astype(np.float32)) for s, c in codes.items()}
     tables = {s: f.to_numpy(np.int64) for s, f in factors.items()}
     for s, t in tables.items():
         if n_classes and (t.min() < 0 or t.max() >= n_classes):
             raise ValueError(
-                f"factor values of split {s!r} lie in {t.min()}..{t.max()}, outside 0..{n_classes - 1}; use n_classes=None for the values that occur"
+                f"factor values of split {s!r} lie in {t.min()}..{t.max()}, outside 0..{n_classes - 1}; "
+                "use n_classes=None for the values that occur"
             )
-    classes = [
-        np.arange(n_classes) if n_classes else np.unique(tables['probe'][:, v]) for v in range(tables['probe'].shape[1])
-    ]
-
-    def index(values, c):
-        i = np.searchsorted(c, values).clip(max=len(c) - 1)
-        return np.where(c[i] == values, i, -1)  # -1: never seen in 'probe'
-
-    return (
-        x,
-        {
-            s: torch.from_numpy(np.stack([index(t[:, v], c) for v, c in enumerate(classes)], 1))
-            for s, t in tables.items()
-        },
-        classes,
-    )
+    classes = [np.arange(n_classes) if n_classes else np.unique(column) for column in tables['probe'].T]
+    y = {s: np.stack([_class_index(t[:, v], c) for v, c in enumerate(classes)], 1) for s, t in tables.items()}
+    return _conditioned(codes, norm), {s: torch.from_numpy(a) for s, a in y.items()}, classes
 
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #193680fe
 def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progress, label):
+    "Weights (V, K, n_codes) and biases (V, K), and the history, a row an epoch and variable"
     from tqdm.auto import tqdm
 
     V, n_codes = len(names), x['probe'].shape[1]
     generator = torch.Generator().manual_seed(seed)
-    weight, bias = (
-        (torch.rand((V, K, n_codes), generator=generator) * 2 - 1) / n_codes**0.5,
-        torch.zeros(V, K),
-    )  # weights as nn.Linear draws them
+    weight = (torch.rand((V, K, n_codes), generator=generator) * 2 - 1) / n_codes**0.5  # as nn.Linear draws them
+    bias = torch.zeros(V, K)
     schedules, active, history = [_Schedule(lr, patience, protocol) for _ in names], list(range(V)), []
     block = _Block(weight.clone(), bias.clone(), [lr] * V)
     with tqdm(total=epochs, desc=label, unit='epoch', disable=not progress) as bar:
@@ -268,24 +278,18 @@ def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progr
                 better = schedules[v].update(valid_loss[i], valid_accuracy[i])
                 if better or protocol == 'paper':
                     weight[v], bias[v] = block.weight[i], block.bias[i]
-                history.append(
-                    (epoch, names[v], losses[i], valid_loss[i], valid_accuracy[i], block.adam.param_groups[i]['lr'])
-                )
+                rate = block.adam.param_groups[i]['lr']
+                history.append((epoch, names[v], losses[i], valid_loss[i], valid_accuracy[i], rate))
             still = [i for i, v in enumerate(active) if not schedules[v].stopped]
-            active, bar_text = [active[i] for i in still], f'{len(still)} of {V} variables still learning'
+            active = [active[i] for i in still]
             bar.update()
-            bar.set_postfix_str(bar_text)
+            bar.set_postfix_str(f'{len(still)} of {V} variables still learning')
             if not active:
                 bar.total = bar.n
                 break  # stopped early is finished, too
-            if len(still) < block.V:
-                block = block.keep(still, [schedules[v].lr for v in active])
-            else:
-                for group, v in zip(block.adam.param_groups, active):
-                    group['lr'] = schedules[v].lr
-    return (weight, bias), pd.DataFrame(
-        history, columns=['epoch', 'variable', 'loss', 'valid_loss', 'valid_accuracy', 'lr']
-    )
+            block = block.go_on(still, [schedules[v].lr for v in active])
+    columns = ['epoch', 'variable', 'loss', 'valid_loss', 'valid_accuracy', 'lr']
+    return (weight, bias), pd.DataFrame(history, columns=columns)
 
 
 def _epoch(block, x, y, batch_size, generator):
@@ -317,6 +321,59 @@ def _predict(weight, bias, x, n_classes):
 
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #20b45854
+def count_values(factors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Count how often each value of each factor occurs in the splits 'probe', 'valid' and 'test'.
+
+    Parameters
+    ----------
+    factors : split -> DataFrame of one integer column a factor
+
+    Returns
+    -------
+    DataFrame(split, variable, value, n), one row a value that occurs
+    """
+    splits = [s for s in ('probe', 'valid', 'test') if s in factors]
+    columns = [(s, v, column.to_numpy(np.int64)) for s in splits for v, column in factors[s].items()]
+    rows = [(s, v, *pair) for s, v, a in columns for pair in zip(*np.unique(a, return_counts=True))]
+    return pd.DataFrame(rows, columns=['split', 'variable', 'value', 'n'])
+
+
+def _unseen(counts, split, variables):
+    "variable -> rows of a split whose value never occurs in 'probe'; -1 where that was not counted"
+    known = set(map(tuple, counts.loc[counts['split'] == 'probe', ['variable', 'value']].to_numpy()))
+    if not known:
+        return dict.fromkeys(variables, -1)  # a result of earlier days
+    there = counts[counts['split'] == split]
+    pairs = map(tuple, there[['variable', 'value']].to_numpy())
+    new = there[np.array([pair not in known for pair in pairs], bool)]
+    return {v: int(new.loc[new['variable'] == v, 'n'].sum()) for v in variables}
+
+
+def _caveats(counts, variables):
+    "What `ProbeResult.caveats` gives"
+    sizes = counts.groupby(['variable', 'split'], sort=False)['n'].agg(['size', 'sum'])
+    rows = [(v, s, 'constant', int(c['sum'])) for (v, s), c in sizes.iterrows() if c['size'] == 1]
+    for s in 'valid', 'test':
+        rows += [(v, s, 'unseen', n) for v, n in _unseen(counts, s, variables).items() if n > 0]
+    return pd.DataFrame(rows, columns=['variable', 'split', 'caveat', 'n_rows'])
+
+
+# %% ../../nbs/06_evaluate/00_probe.ipynb #f32ddf02
+def _scores(truth, predicted):
+    f1 = {average: f1_score(truth, predicted, average=average, zero_division=0) for average in ('weighted', 'macro')}
+    return dict(f1=f1['weighted'], accuracy=accuracy_score(truth, predicted), f1_macro=f1['macro'])
+
+
+def _confusion(name, true, said):
+    "DataFrame of counts: what is true (index) by what was said (columns), over all values that occur in either"
+    values = np.unique([true, said])
+    if len(values) > 4096:
+        raise ValueError(f"{name!r:.80} has {len(values):,} values, more than the 4,096 that a table can show")
+    counts = confusion_matrix(true, said, labels=values) if len(values) else np.zeros((0, 0), int)
+    return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='said'))
+
+
+# %% ../../nbs/06_evaluate/00_probe.ipynb #cbf585bb
 @dataclass(repr=False)
 class ProbeResult:
     """What a probe read off the codes of the test split.
@@ -324,7 +381,8 @@ class ProbeResult:
     truth, predictions : DataFrames (N test rows x variables), indexed by (episode, t)
     history_ : one row an epoch and variable;  weight_, bias_ : (V, K, n_codes), (V, K)
     constant : the codes were the same in every row of 'probe', so that standardising them changes nothing
-    values : how often each value of each variable occurs in each split, see `count_values`; None in results that were saved before it was counted
+    values : how often each value of each variable occurs in each split, see `count_values`; None in results that were
+        saved before it was counted
     """
 
     truth: pd.DataFrame
@@ -339,76 +397,42 @@ class ProbeResult:
 
     @property
     def scores(self) -> pd.DataFrame:
-        """One row a variable: f1 (weighted), accuracy, f1_macro, n_test (rows), n_values (different ones in the test split), n_unseen (test rows whose value never occurs in 'probe')."""
-        unseen = self._unseen('test')
-        rows = [
-            dict(
-                variable=v,
-                n_test=len(self.truth),
-                n_values=self.truth[v].nunique(),
-                n_unseen=unseen[v],
-                **_scores(self.truth[v], self.predictions[v]),
-            )
-            for v in self.truth
-        ]
+        """One row a variable: variable, f1 (weighted), accuracy, f1_macro, n_test, n_values, n_unseen.
+
+        n_test : rows;  n_values : different ones in the test split
+        n_unseen : test rows whose value never occurs in 'probe'
+        """
+        unseen = _unseen(self._counts(), 'test', self.truth)
+        rows = []
+        for v in self.truth:
+            scores = _scores(self.truth[v], self.predictions[v]).values()
+            rows.append((v, *scores, len(self.truth), self.truth[v].nunique(), unseen[v]))
         return pd.DataFrame(rows, columns=['variable', 'f1', 'accuracy', 'f1_macro', 'n_test', 'n_values', 'n_unseen'])
 
     @property
     def caveats(self) -> pd.DataFrame:
-        """What a score cannot tell, counted: one row for each variable and split that has one value only ('constant'), or in which values occur that 'probe' has not ('unseen', always wrong); n_rows of them."""
-        counts = self._counts().groupby(['variable', 'split'], sort=False)['n'].agg(['size', 'sum'])
-        rows = [(v, s, 'constant', int(c['sum'])) for (v, s), c in counts.iterrows() if c['size'] == 1]
-        rows += [(v, s, 'unseen', n) for s in ('valid', 'test') for v, n in self._unseen(s).items() if n > 0]
-        return pd.DataFrame(rows, columns=['variable', 'split', 'caveat', 'n_rows'])
+        """What a score cannot tell, counted: variable, split, caveat, n_rows.
+
+        'constant' : the variable has one value only in that split
+        'unseen' : values occur that 'probe' has not, which are always wrong
+        """
+        return _caveats(self._counts(), self.truth)
 
     def _counts(self):
         return count_values({'test': self.truth}) if self.values is None else self.values
 
-    def _unseen(self, split):
-        counts = self._counts()
-        known = set(map(tuple, counts.loc[counts['split'] == 'probe', ['variable', 'value']].to_numpy()))
-        if not known:
-            return dict.fromkeys(self.truth, -1)  # a result of earlier days: not counted
-        there = counts[counts['split'] == split]
-        new = there[[pair not in known for pair in map(tuple, there[['variable', 'value']].to_numpy())]]
-        return {v: int(new.loc[new['variable'] == v, 'n'].sum()) for v in self.truth}
-
     def confusion(self, variable: str) -> pd.DataFrame:
-        """Count test rows by what is true (index) and what the probe said (columns); over all values that occur in either."""
+        """Count test rows by what is true (index) and what the probe said (columns); over all values in either."""
         if variable not in self.truth:
             raise unknown('variable', variable, self.truth)
-        true, said = self.truth[variable].to_numpy(np.int64), self.predictions[variable].to_numpy(np.int64)
-        values = np.unique([true, said])
-        if len(values) > 4096:
-            raise ValueError(f"{variable!r:.80} has {len(values):,} values, more than the 4,096 that a table can show")
-        counts = np.zeros((len(values), len(values)), int)
-        np.add.at(counts, (np.searchsorted(values, true), np.searchsorted(values, said)), 1)
-        return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='said'))
+        return _confusion(variable, *(t[variable].to_numpy(np.int64) for t in (self.truth, self.predictions)))
 
     def save(self, path: str | Path) -> None:
         """Save to an .npz file of plain arrays, atomically."""
-        if list(self.truth.index.names) != ['episode', 't']:
-            raise ValueError(
-                "the test rows name no episodes; to save a result, index the factors by (episode, t), as align does"
-            )
-        history = _pack('history', self.history_)
-        rows = np.stack([self.truth.index.get_level_values(k).to_numpy(np.int64) for k in ('episode', 't')], 1)
+        arrays = _to_arrays(self)
         make_folder(Path(path).parent)
         with atomic_path(path) as p, open(p, 'wb') as f:
-            np.savez_compressed(
-                f,
-                variables=np.array(list(self.truth), str),
-                rows=rows,
-                truth=self.truth.to_numpy(np.int64),
-                predictions=self.predictions.to_numpy(np.int64),
-                norm=self.norm,
-                protocol=self.protocol,
-                constant=self.constant,
-                weight=self.weight_,
-                bias=self.bias_,
-                **history,
-                **_pack('values', self.values),
-            )
+            np.savez_compressed(f, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> 'ProbeResult':
@@ -416,40 +440,12 @@ class ProbeResult:
         what = 'a probe result of srlviz'
         with reading(path, what, 'remove it, and it is computed again'):
             _check_arrays(a := read_npz(path, what))
-            index = pd.MultiIndex.from_arrays(a['rows'].T, names=['episode', 't'])
-            truth, predictions = (
-                pd.DataFrame(a[k], index=index, columns=a['variables'].tolist()) for k in ('truth', 'predictions')
-            )
-            history, values = (
-                pd.DataFrame({k.removeprefix(f'{name}.'): v for k, v in a.items() if k.startswith(f'{name}.')})
-                for name in ('history', 'values')
-            )
-            return cls(
-                truth,
-                predictions,
-                history,
-                str(a['norm']),
-                str(a['protocol']),
-                bool(a['constant']),
-                a['weight'],
-                a['bias'],
-                values if len(values) else None,
-            )
+            return cls(**_from_arrays(a))
 
     def __repr__(self):
-        caveats = self.caveats[lambda c: c['split'] != 'valid']
-        steady, new = (caveats[caveats['caveat'] == kind] for kind in ('constant', 'unseen'))
-        says = [
-            f"{v} never changes in {' and '.join(part['split'])}" for v, part in steady.groupby('variable', sort=False)
-        ]
-        if len(new):
-            says.append(
-                f"{new['n_rows'].sum():,} test rows have values that 'probe' has not ({', '.join(new['variable'])})"
-            )
-        return (
-            f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, norm={self.norm!r}, protocol={self.protocol!r}): mean F1 {self.scores['f1'].mean():.2f}"
-            + ''.join(f'; {text}' for text in says)
-        )
+        head = f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, "
+        how = f"norm={self.norm!r}, protocol={self.protocol!r})"
+        return head + how + f": mean F1 {self.scores['f1'].mean():.2f}" + _told(self.caveats)
 
     def table(
         self,
@@ -492,29 +488,16 @@ class ProbeResult:
         return with_category_means(rows[list(SCORE_COLUMNS)])
 
 
-def count_values(factors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Count how often each value of each factor occurs in the splits 'probe', 'valid' and 'test': columns split, variable, value, n."""
-    counts = [
-        (s, v, *pair)
-        for s in ('probe', 'valid', 'test')
-        if s in factors
-        for v, column in factors[s].items()
-        for pair in zip(*np.unique(column.to_numpy(np.int64), return_counts=True))
-    ]
-    return pd.DataFrame(counts, columns=['split', 'variable', 'value', 'n'])
-
-
-def _pack(name, table):
-    return (
-        {}
-        if table is None
-        else {f'{name}.{k}': table[k].to_numpy(str if k in ('variable', 'split') else None) for k in table}
-    )
-
-
-def _scores(truth, predicted):
-    f1 = {average: f1_score(truth, predicted, average=average, zero_division=0) for average in ('weighted', 'macro')}
-    return dict(f1=f1['weighted'], accuracy=accuracy_score(truth, predicted), f1_macro=f1['macro'])
+def _told(caveats):
+    "The caveats of 'probe' and 'test' in words"
+    caveats = caveats[caveats['split'] != 'valid']
+    steady, new = (caveats[caveats['caveat'] == kind] for kind in ('constant', 'unseen'))
+    by_name = steady.groupby('variable', sort=False)
+    says = [f"; {v} never changes in {' and '.join(part['split'])}" for v, part in by_name]
+    if len(new):
+        rows, names = f"{new['n_rows'].sum():,}", ', '.join(new['variable'])
+        says.append(f"; {rows} test rows have values that 'probe' has not ({names})")
+    return ''.join(says)
 
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f42461c5
@@ -537,6 +520,55 @@ def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:
     categories = categories.groupby([*keys, 'group'], sort=False, as_index=False)['value'].mean().assign(target='mean')
     games = categories.groupby(keys, sort=False, as_index=False)['value'].mean().assign(target='mean', group='all')
     return check_scores(pd.concat([rows, categories, games], ignore_index=True)[list(SCORE_COLUMNS)])
+
+
+# %% ../../nbs/06_evaluate/00_probe.ipynb #efccdec5
+def _to_arrays(result: ProbeResult) -> dict[str, np.ndarray]:
+    "What is saved of a result: name -> array"
+    if list(result.truth.index.names) != ['episode', 't']:
+        raise ValueError(
+            "the test rows name no episodes; to save a result, index the factors by (episode, t), as align does"
+        )
+    index = result.truth.index
+    return dict(
+        variables=np.array(list(result.truth), str),
+        rows=np.stack([index.get_level_values(k).to_numpy(np.int64) for k in ('episode', 't')], 1),
+        truth=result.truth.to_numpy(np.int64),
+        predictions=result.predictions.to_numpy(np.int64),
+        norm=result.norm,
+        protocol=result.protocol,
+        constant=result.constant,
+        weight=result.weight_,
+        bias=result.bias_,
+        **_pack('history', result.history_),
+        **_pack('values', result.values),
+    )
+
+
+def _from_arrays(a: Mapping[str, np.ndarray]) -> dict:
+    "The fields of a result, of arrays that fit together"
+    index = pd.MultiIndex.from_arrays(a['rows'].T, names=['episode', 't'])
+    tables = {k: pd.DataFrame(a[k], index=index, columns=a['variables'].tolist()) for k in ('truth', 'predictions')}
+    history, values = _unpack('history', a), _unpack('values', a)
+    return tables | dict(
+        history_=history,
+        norm=str(a['norm']),
+        protocol=str(a['protocol']),
+        constant=bool(a['constant']),
+        weight_=a['weight'],
+        bias_=a['bias'],
+        values=values if len(values) else None,
+    )
+
+
+def _pack(name, table):
+    "A table as one array a column, called name.column"
+    columns = {} if table is None else {k: str if k in ('variable', 'split') else None for k in table}
+    return {f'{name}.{k}': table[k].to_numpy(dtype) for k, dtype in columns.items()}
+
+
+def _unpack(name, arrays):
+    return pd.DataFrame({k.removeprefix(f'{name}.'): v for k, v in arrays.items() if k.startswith(f'{name}.')})
 
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #a4696b79

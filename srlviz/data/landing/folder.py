@@ -60,6 +60,7 @@ from srlviz.core.files import (
     reading,
 )
 from ...core.recordings import ENDINGS, KINDS, SPLITS
+from ...core.storage import check_words
 from ..parquet import read_table
 
 # %% ../../../nbs/02_data/landing/01_folder.ipynb #962032e8
