@@ -41,11 +41,13 @@ from srlviz.figures.probe import (
     PAPER_METHODS,
     UNCONDITIONED,
     _cell_width,
+    _colorbar,
     _edges,
     _headings,
     _method_rank,
     _on,
     _rank,
+    _spaced,
     game_title,
     read_method,
 )
@@ -189,6 +191,102 @@ def _score_hover(what, column, value, spread, count, metric, lacks='no score'):
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #eefb7634
+class _Cell(NamedTuple):
+    """What one cell of the heat map of games shows."""
+
+    task: str  # 'all' for a mean
+    what: str
+    value: float
+    spread: float
+    count: float
+    lacks: str  # what the hover says where there is no value
+    blank: str  # what the cell says then
+
+
+def _game_cell(row, column, grid, small):
+    """Look up one cell: of a game, or of a mean over games."""
+    if isinstance(row, GameMean):
+        have, of = row.have[column], len(row.games)
+        blank = f"{have}{'/' if small else ' of '}{of}"
+        what, lacks = f'Mean over {of} games', f'no mean: it has {have} of the {of} games'
+        return _Cell('all', what, row.mean[column], np.nan, 1, lacks, blank)
+    return _Cell(row, game_title(row), *(t.at[row, column] for t in grid), 'no score', '–')
+
+
+def _game_cells(rows, columns, grid, metric, small):
+    """Look up all cells that are no gap: (row, column) -> _Cell, hover text."""
+    named = [(i, j, r, c) for i, (r, _) in enumerate(rows) for j, (c, _) in enumerate(columns) if r and c]
+    cells = {(i, j): _game_cell(r, c, grid, small) for i, j, r, c in named}
+    say = lambda k, column: _score_hover(k.what, column, k.value, k.spread, k.count, metric, k.lacks)
+    return cells, {at: say(cells[at], columns[at[1]][0]) for at in cells}
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #29dbc1c6
+def _table_of(cells, shape, empty):
+    """Lay out (row, column) -> something as lists of rows, with `empty()` where there is nothing."""
+    return [[cells.get((i, j), empty()) for j in range(shape[1])] for i in range(shape[0])]
+
+
+def _games_map(cells, hover, columns, x_edges, y_edges, metric):
+    """Draw the colours of the scores, and grey where a score was not measured."""
+    shape = len(y_edges) - 1, len(x_edges) - 1
+    there = {at: float(k.value) for at, k in cells.items() if not np.isnan(k.value)}
+    ids = {at: [k.task, *columns[at[1]][0]] for at, k in cells.items()}
+    cell = dict(
+        x=x_edges,
+        y=y_edges,
+        hovertext=_table_of(hover, shape, str),
+        customdata=_table_of(ids, shape, lambda: ['', '', '']),
+        hovertemplate='%{hovertext}<extra></extra>',
+        xgap=1.5,
+        ygap=1.5,
+        hoverongaps=False,
+    )
+    bar = dict(showscale=shape[0] > 5, colorbar=_colorbar(pretty(metric), x=1.01))
+    empty = dict.fromkeys(cells.keys() - there.keys(), 1)
+    nothing, gray = (lambda: None), [[0, GRID], [1, GRID]]
+    return go.Figure(
+        [
+            go.Heatmap(z=_table_of(there, shape, nothing), zmin=0, zmax=1, colorscale=SEQUENTIAL, **bar, **cell),
+            go.Heatmap(z=_table_of(empty, shape, nothing), zmin=0, zmax=1, colorscale=gray, showscale=False, **cell),
+        ]
+    )
+
+
+def _write_numbers(fig, cells, x, y, small):
+    """Write the number on each cell, bold if it is a mean, or what stands there for one."""
+    words, sizes, colours = [], [], []
+    for k in cells.values():
+        mean, missing = k.task == 'all', np.isnan(k.value)
+        words.append(k.blank if missing else f'<b>{k.value:.2f}</b>' if mean else f'{k.value:.2f}')
+        sizes.append(9 if missing and mean else 12)
+        colours.append(MUTED if missing else _on(k.value))
+    sizes = [s - 1.5 * (small and s > 9) for s in sizes]
+    at = dict(x=[x[j] for _, j in cells], y=[y[i] for i, _ in cells], text=words, mode='text')
+    fig.add_scatter(hoverinfo='skip', showlegend=False, textfont=dict(size=sizes, color=colours), **at)
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #b826b572
+def _number_of(games):
+    return f'{games} game' + 's' * (games != 1)
+
+
+def _mean_label(n, of):
+    """Say over which games a mean is."""
+    return f'<b>Mean, all {n} games</b>' if n == of > 1 else f'<b>Mean, {_number_of(n)} all have</b>'
+
+
+def _frame_game(fig, selected, rows, columns, x_edges, y_edges):
+    """Frame one game's cell of one method of ours, or, where there is no such column, its row."""
+    i = next((k for k, (r, _) in enumerate(rows) if isinstance(r, str) and r == selected[0]), None)
+    j = next((k for k, (c, _) in enumerate(columns) if c == ('srlviz', selected[1])), None)
+    if i is None:
+        return
+    for x0, x1, width in [(0, x_edges[-1], 1.5)] + ([(x_edges[j], x_edges[j + 1], 3)] if j is not None else []):
+        fig.add_shape(type='rect', x0=x0, x1=x1, y0=y_edges[i], y1=y_edges[i + 1], line=dict(color=WRONG, width=width))
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #f5f5bcde
 def plot_games_heatmap(
     scores: pd.DataFrame,
     *,
@@ -210,150 +308,41 @@ def plot_games_heatmap(
     scores : a score table
     metric, group, games : as in `games_grid`
     methods, conditioning, data, paper : as in `pick_scores`
-    selected : (game, method) of ours to frame; a method that is not there frames the whole row
+    selected : (game, method) of ours to frame, the method as labelled; one that is not there frames the whole row
 
     Each cell carries `customdata` (game, source, method); a mean's game is 'all'.
     """
-    mean, spread, count = games_grid(
-        scores,
-        metric=metric,
-        group=group,
-        games=games,
-        methods=methods,
-        conditioning=conditioning,
-        data=data,
-        paper=paper,
-    )
-    means = game_means(mean)
-    rows = ([(m, 1) for m in means] + [(None, 0.3)]) * (len(mean) > 1) + [(g, 1) for g in mean.index]
-    columns, found = [], list(mean.columns)
-    for k, column in enumerate(found):
-        if k and column[0] != found[k - 1][0]:
-            columns.append((None, 0.35))
-        columns.append((column, 1))
+    picked = dict(methods=methods, conditioning=conditioning, data=data, paper=paper)
+    grid = games_grid(scores, metric=metric, group=group, games=games, **picked)
+    mean = grid[0]
+    rows = ([(m, 1) for m in game_means(mean)] + [(None, 0.3)]) * (len(mean) > 1) + [(g, 1) for g in mean.index]
+    columns = _spaced(list(mean.columns), lambda c, before: before and c[0] != before[0], 0.35)
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
     wide, small = _cell_width(x_edges[-1])
-    z, hover, ids = ([[None] * len(columns) for _ in rows] for _ in range(3))
-    texts, cells = [], [t.to_numpy() for t in (mean, spread, count)]  # texts: x, y, words, size, colour
-    for i, (row, _) in enumerate(rows):
-        for j, (column, _) in enumerate(columns):
-            hover[i][j], ids[i][j] = '', ['', '', '']
-            if row is None or column is None:
-                continue
-            at = mean.columns.get_loc(column)
-            if isinstance(row, GameMean):
-                value, lacks = row.mean[column], f'no mean: it has {row.have[column]} of the {len(row.games)} games'
-                what, n, sd, task = f'Mean over {len(row.games)} games', 1, np.nan, 'all'
-            else:
-                value, sd, n, task, what, lacks = (
-                    *(t[mean.index.get_loc(row), at] for t in cells),
-                    row,
-                    game_title(row),
-                    'no score',
-                )
-            hover[i][j], ids[i][j] = _score_hover(what, column, value, sd, n, metric, lacks), [task, *column]
-            if np.isnan(value):
-                texts.append(
-                    (
-                        x[j],
-                        y[i],
-                        f"{row.have[column]}{'/' if small else ' of '}{len(row.games)}" if task == 'all' else '–',
-                        9 if task == 'all' else 12,
-                        MUTED,
-                    )
-                )
-            else:
-                z[i][j] = float(value)
-                texts.append((x[j], y[i], f'<b>{value:.2f}</b>' if task == 'all' else f'{value:.2f}', 12, _on(value)))
-    empty = [[1 if ids[i][j][0] and z[i][j] is None else None for j in range(len(columns))] for i in range(len(rows))]
-    cell = dict(
-        x=x_edges,
-        y=y_edges,
-        hovertext=hover,
-        customdata=ids,
-        hovertemplate='%{hovertext}<extra></extra>',
-        xgap=1.5,
-        ygap=1.5,
-        hoverongaps=False,
-    )
-    fig = go.Figure(
-        [
-            go.Heatmap(
-                z=z,
-                zmin=0,
-                zmax=1,
-                colorscale=SEQUENTIAL,
-                showscale=len(rows) > 5,
-                colorbar=dict(
-                    title=dict(text=pretty(metric), side='right', font_size=13),
-                    thickness=11,
-                    outlinewidth=0,
-                    len=1,
-                    y=0.5,
-                    ticklen=3,
-                    tickvals=[0, 0.25, 0.5, 0.75, 1],
-                    x=1.01,
-                ),
-                **cell,
-            ),
-            go.Heatmap(z=empty, zmin=0, zmax=1, colorscale=[[0, GRID], [1, GRID]], showscale=False, **cell),
-        ]
-    )
-    tx, ty, words, sizes, colours = zip(*texts)
-    fig.add_scatter(
-        x=tx,
-        y=ty,
-        text=words,
-        mode='text',
-        hoverinfo='skip',
-        showlegend=False,
-        textfont=dict(size=[s - 1.5 * (small and s > 9) for s in sizes], color=colours),
-    )
+    cells, hover = _game_cells(rows, columns, grid, metric, small)
+    fig = _games_map(cells, hover, columns, x_edges, y_edges, metric)
+    _write_numbers(fig, cells, x, y, small)
     label = lambda r: _mean_label(len(r.games), len(mean)) if isinstance(r, GameMean) else game_title(r)
     fig.update_yaxes(
         tickvals=[c for c, (r, _) in zip(y, rows) if r],
         ticktext=[label(r) for r, _ in rows if r],
         range=[y_edges[-1] + 0.06, -0.06],
-        showgrid=False,
-        showline=False,
-        ticks='',
-        fixedrange=True,
+        **dict(showgrid=False, showline=False, ticks='', fixedrange=True),
     )
     above = _headings(fig, [c for c, _ in columns], x_edges, x, 9 if small else 11 if x_edges[-1] < 22 else 10)
     if selected:
         _frame_game(fig, selected, rows, columns, x_edges, y_edges)
     what = '' if group == 'all' else f', {pretty(group).lower()}'
-    top, high = above + 18 + (24 if title != '' else 0), 22
+    what = f'{pretty(metric)} of linear probes, {_number_of(len(mean))}{what}'
+    top = above + 18 + (24 if title != '' else 0)
     fig.update_layout(
         dragmode=False,
-        title=f'{pretty(metric)} of linear probes, {_number_of(len(mean))}{what}'
-        + (', frames of a PPO agent' if data == 'ppo' else '')
-        if title is None
-        else title,
-        height=int(high * y_edges[-1] + top + 10),
+        title=what + (', frames of a PPO agent' if data == 'ppo' else '') if title is None else title,
+        height=int(22 * y_edges[-1] + top + 10),
         width=int(wide * x_edges[-1] + 190 + 84),
         margin=dict(l=190, r=76, t=int(top), b=10),
     ).update_xaxes(fixedrange=True)
     return style(fig, dark=dark)
-
-
-def _number_of(games):
-    return f'{games} game' + 's' * (games != 1)
-
-
-def _mean_label(n, of):
-    """Say over which games a mean is."""
-    return f'<b>Mean, all {n} games</b>' if n == of > 1 else f'<b>Mean, {_number_of(n)} all have</b>'
-
-
-def _frame_game(fig, selected, rows, columns, x_edges, y_edges):
-    """Frame one game's cell of one method of ours, or, where there is no such column, its row."""
-    i = next((k for k, (r, _) in enumerate(rows) if isinstance(r, str) and r == selected[0]), None)
-    j = next((k for k, (c, _) in enumerate(columns) if c == ('srlviz', selected[1])), None)
-    if i is None:
-        return
-    for x0, x1, width in [(0, x_edges[-1], 1.5)] + ([(x_edges[j], x_edges[j + 1], 3)] if j is not None else []):
-        fig.add_shape(type='rect', x0=x0, x1=x1, y0=y_edges[i], y1=y_edges[i + 1], line=dict(color=WRONG, width=width))
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #a0f6171d
@@ -445,6 +434,7 @@ _SIGNS = {
     'paper': ('as printed in the paper', dict(symbol='line-ns', size=15, line_width=2.5)),
     'none': ('no probe on codes', dict(symbol='diamond', size=9)),
 }
+_OUTLINED = ('raw', 'paper')  # signs whose line has the colour of the method
 
 
 def _sign(column):
@@ -452,137 +442,49 @@ def _sign(column):
     return 'paper' if column[0] == 'paper' else 'none' if v.name in UNCONDITIONED else v.conditioning
 
 
-def plot_categories(
-    scores: pd.DataFrame,
-    *,
-    metric: str = 'f1',
-    game: str | None = None,
-    games: list[str] | None = None,
-    methods: list[str] | None = None,
-    conditioning: str = 'both',
-    data: str = 'random',
-    paper: list[str] | None = None,
-    title: str | None = None,
-    dark: bool | None = None,
-) -> go.Figure:
-    """Draw the score of each category, one panel a category, one line a method, the paper's mark on the same line.
-
-    Parameters
-    ----------
-    scores, metric, game, games : as in `category_grid`
-    methods, conditioning, data, paper : as in `pick_scores`
-    """
-    mean, games, left_out = category_grid(
-        scores,
-        metric=metric,
-        game=game,
-        games=games,
-        methods=methods,
-        conditioning=conditioning,
-        data=data,
-        paper=paper,
-    )
-    lines = list(
-        dict.fromkeys(
-            ' · '.join([v.name, *v.rest])
-            for v in map(read_method, sorted(mean.columns.get_level_values(1), key=_method_rank))
-        )
-    )
-    line_of = lambda column: lines.index(' · '.join([(v := read_method(column[1])).name, *v.rest]))
-    fig = make_subplots(
-        1,
-        len(mean),
-        shared_yaxes=True,
-        horizontal_spacing=0.012,
-        subplot_titles=[_lines('All categories' if g == 'all' else pretty(g)) for g in mean.index],
-    )
-    signs = [s for s in _SIGNS if s in set(map(_sign, mean.columns))]
-    for k, (group, row) in enumerate(mean.iterrows(), 1):
-        row = row.dropna()
-        ends = {}
-        for column, value in row.items():
-            if column[0] != 'paper':
-                ends.setdefault(line_of(column), []).append(value)
-        xs, ys = [], []
-        for line, values in ends.items():
-            if len(values) > 1:
-                xs += [min(values), max(values), None]
-                ys += [line, line, None]
-        fig.add_scatter(
-            x=xs,
-            y=ys,
-            mode='lines',
-            line=dict(color=MUTED, width=2),
-            opacity=0.5,
-            hoverinfo='skip',
-            showlegend=False,
-            row=1,
-            col=k,
-        )
-        for sign in signs:
-            at = [c for c in row.index if _sign(c) == sign]
-            words, look = _SIGNS[sign]
-            colours = [method_color(c[1]) for c in at]
-            look = dict(look) | (dict(line_color=colours) if sign in ('raw', 'paper') else {})
-            fig.add_scatter(
-                x=[row[c] for c in at],
-                y=[line_of(c) for c in at],
-                mode='markers',
-                marker=dict(color=colours, **look),
-                showlegend=False,
-                row=1,
-                col=k,
-                hovertext=[
-                    _score_hover(
-                        ('All categories' if group == 'all' else pretty(group)) + ', ' + _over(games),
-                        c,
-                        row[c],
-                        np.nan,
-                        1,
-                        metric,
-                    )
-                    for c in at
-                ],
-                hovertemplate='%{hovertext}<extra></extra>',
-            )
-    for sign in signs:
-        words, look = _SIGNS[sign]
-        fig.add_scatter(
-            x=[None],
-            y=[None],
-            mode='markers',
-            name=words,
-            marker=dict(color=MUTED, **dict(look) | (dict(line_color=MUTED) if sign in ('raw', 'paper') else {})),
-            row=1,
-            col=1,
-        )
-    fig.update_xaxes(
-        range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1], ticktext=['0', '', '.5', '', '1'], fixedrange=True
-    ).update_yaxes(
-        range=[len(lines) - 0.4, -0.6],
-        tickvals=list(range(len(lines))),
-        ticktext=[_label(m) for m in lines],
-        showline=False,
-        ticks='',
-        fixedrange=True,
-    )
-    fig.update_annotations(font_size=13, yshift=4).update_yaxes(tickfont_size=13)
-    return _finish_categories(
-        fig,
-        len(mean),
-        lines,
-        games,
-        left_out,
-        f'{pretty(metric)} by category: {_over(games)}' if title is None else title,
-        dark,
-    )
-
-
 def _label(method):
     name, rest = split_method(method)
     return pretty(name) + (f'<br><i>{rest}</i>' if rest else '')
 
 
+# %% ../../nbs/07_figures/03_games.ipynb #f3833b22
+def _line_name(label):
+    """Name the line that a method stands on, whatever its conditioning and the frames."""
+    v = read_method(label)
+    return ' · '.join([v.name, *v.rest])
+
+
+def _reaches(row, lines):
+    """Tie, on each line, the lowest of our scores to the highest."""
+    ends, xs, ys = {}, [], []
+    for column, value in row.items():
+        if column[0] != 'paper':
+            ends.setdefault(lines.index(_line_name(column[1])), []).append(value)
+    for line, values in ends.items():
+        if len(values) > 1:
+            xs += [min(values), max(values), None]
+            ys += [line, line, None]
+    look = dict(mode='lines', line=dict(color=MUTED, width=2), opacity=0.5, hoverinfo='skip', showlegend=False)
+    return go.Scatter(x=xs, y=ys, **look)
+
+
+def _marks(row, lines, sign, what, metric):
+    """Mark the scores of one sign: raw, standardized, printed, or of no probe on codes."""
+    at = [c for c in row.index if _sign(c) == sign]
+    colours = [method_color(c[1]) for c in at]
+    look = _SIGNS[sign][1] | (dict(line_color=colours) if sign in _OUTLINED else {})
+    return go.Scatter(
+        x=[row[c] for c in at],
+        y=[lines.index(_line_name(c[1])) for c in at],
+        mode='markers',
+        marker=dict(color=colours, **look),
+        showlegend=False,
+        hovertext=[_score_hover(what, c, row[c], np.nan, 1, metric) for c in at],
+        hovertemplate='%{hovertext}<extra></extra>',
+    )
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #d552647c
 def _finish_categories(fig, panels, lines, games, left_out, title, dark):
     """Set sizes, and name the methods that the mean leaves out."""
     note = (
@@ -615,6 +517,58 @@ def _finish_categories(fig, panels, lines, games, left_out, title, dark):
     )
     fig.layout.legend.y = -30 / (27 * len(lines))
     return style(fig, dark=dark)
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #cea38ca3
+def plot_categories(
+    scores: pd.DataFrame,
+    *,
+    metric: str = 'f1',
+    game: str | None = None,
+    games: list[str] | None = None,
+    methods: list[str] | None = None,
+    conditioning: str = 'both',
+    data: str = 'random',
+    paper: list[str] | None = None,
+    title: str | None = None,
+    dark: bool | None = None,
+) -> go.Figure:
+    """Draw the score of each category, one panel a category, one line a method, the paper's mark on the same line.
+
+    Parameters
+    ----------
+    scores, metric, game, games : as in `category_grid`
+    methods, conditioning, data, paper : as in `pick_scores`
+    """
+    picked = dict(methods=methods, conditioning=conditioning, data=data, paper=paper)
+    mean, games, left_out = category_grid(scores, metric=metric, game=game, games=games, **picked)
+    lines = list(dict.fromkeys(map(_line_name, sorted(mean.columns.get_level_values(1), key=_method_rank))))
+    names = ['All categories' if g == 'all' else pretty(g) for g in mean.index]
+    fig = make_subplots(
+        1, len(mean), shared_yaxes=True, horizontal_spacing=0.012, subplot_titles=list(map(_lines, names))
+    )
+    signs = [s for s in _SIGNS if s in set(map(_sign, mean.columns))]
+    for k, name in enumerate(names):
+        row = mean.iloc[k].dropna()
+        fig.add_trace(_reaches(row, lines), row=1, col=k + 1)
+        for sign in signs:
+            fig.add_trace(_marks(row, lines, sign, f'{name}, {_over(games)}', metric), row=1, col=k + 1)
+    for sign in signs:
+        words, look = _SIGNS[sign]
+        look = dict(color=MUTED, **look | (dict(line_color=MUTED) if sign in _OUTLINED else {}))
+        fig.add_scatter(x=[None], y=[None], mode='markers', name=words, marker=look, row=1, col=1)
+    fig.update_xaxes(
+        range=[-0.04, 1.04], tickvals=[0, 0.25, 0.5, 0.75, 1], ticktext=['0', '', '.5', '', '1'], fixedrange=True
+    )
+    fig.update_yaxes(
+        range=[len(lines) - 0.4, -0.6],
+        tickvals=list(range(len(lines))),
+        ticktext=[_label(m) for m in lines],
+        **dict(showline=False, ticks='', fixedrange=True),
+    )
+    fig.update_annotations(font_size=13, yshift=4).update_yaxes(tickfont_size=13)
+    words = f'{pretty(metric)} by category: {_over(games)}' if title is None else title
+    return _finish_categories(fig, len(mean), lines, games, left_out, words, dark)
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #abe83ab9
@@ -664,6 +618,66 @@ def _mean_rows(raw, standardized, shared):
     return [list(raw.index)] * bool(whole and len(shared) < len(raw)) + [shared] * bool(shared)
 
 
+# %% ../../nbs/07_figures/03_games.ipynb #d7daa753
+def _number(value):
+    return 'not measured' if np.isnan(value) else f'{value:.3f}'
+
+
+def _arrow_words(name, ends, metric):
+    """Say both scores of one encoder, for each row."""
+    if name in UNCONDITIONED:
+        said = [f'{pretty(metric)} <b>{a:.3f}</b>' for *_, a, _, _ in ends]
+    else:
+        said = [f'{pretty(metric)} raw {_number(a)}, standardized <b>{_number(b)}</b>' for *_, a, b, _ in ends]
+        said = [words + (f' ({b - a:+.3f})' if a == a and b == b else '') for words, (*_, a, b, _) in zip(said, ends)]
+    return [f'<b>{what}</b><br>{pretty(name)}<br>{words}' for words, (*_, what) in zip(said, ends)]
+
+
+def _add_arrows(fig, name, ends, metric):
+    """Add the rings and arrows of one encoder; a stroke where there is nothing to condition.
+
+    ends : (game, y, raw, standardized, words) of each row
+    """
+    colour, fixed, hover = method_color(name), name in UNCONDITIONED, _arrow_words(name, ends, metric)
+    look = dict(name=pretty(name), legendgroup=name, hovertemplate='%{hovertext}<extra></extra>')
+    ids = [[game, 'srlviz', name] for game, *_ in ends]
+    sign = dict(symbol='line-ns', size=12) if fixed else dict(symbol='circle-open', size=7)
+    fig.add_scatter(
+        x=[a for _, _, a, *_ in ends],
+        y=[y for _, y, *_ in ends],
+        mode='markers',
+        marker=dict(color=colour, line=dict(color=colour, width=2), **sign),
+        hovertext=hover,
+        customdata=ids,
+        showlegend=fixed,
+        **look,
+    )
+    if fixed:
+        return
+    three = lambda values: [v for value in values for v in (value, value, value)]
+    head = dict(symbol='arrow', angleref='previous', size=[0, 11, 0] * len(ends), color=colour, opacity=1, line_width=0)
+    fig.add_scatter(
+        x=[v for *_, a, b, _ in ends for v in (a, b, None)],
+        y=[v for _, y, *_ in ends for v in (y, y, None)],
+        mode='lines+markers',
+        line=dict(color=colour, width=2.2),
+        marker=head,
+        hovertext=three(hover),
+        customdata=three(ids),
+        **look,
+    )
+
+
+def _bands(edges, n_means):
+    """Shade every other row, and draw a line between the means and the games."""
+    across = dict(xref='x domain', x0=0, x1=1)
+    shade = dict(type='rect', fillcolor=GRID, opacity=0.4, line_width=0, layer='below', **across)
+    bands = [dict(shade, y0=y0, y1=y1) for y0, y1 in list(zip(edges, edges[1:]))[::2]]
+    line = dict(type='line', y0=edges[n_means], y1=edges[n_means], line=dict(color=MUTED, width=1.5), **across)
+    return bands + [line] * bool(n_means)
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #9049ac75
 def plot_conditioning(
     scores: pd.DataFrame,
     *,
@@ -689,137 +703,37 @@ def plot_conditioning(
         raise ValueError("no encoder has both raw and standardized probes on one game; nothing to compare")
     names, means = [m for m in raw if m in both], _mean_rows(raw, standardized, shared)
     rows = [('all', members) for members in means] + [(g, [g]) for g in raw.index]
-    before, after = (
-        pd.DataFrame([t.loc[members, names].mean(skipna=False) for _, members in rows]) for t in (raw, standardized)
-    )  # rows x encoders
-    moved = [
-        [m for m in names if m not in UNCONDITIONED and (a[m] == a[m] or b[m] == b[m])]
-        for a, b in zip(before.to_dict('records'), after.to_dict('records'))
-    ]
+    before, after = ([t.loc[members, names].mean(skipna=False) for _, members in rows] for t in (raw, standardized))
+    pairs = list(zip(before, after))
+    moved = [[m for m in names if m not in UNCONDITIONED and (a[m] == a[m] or b[m] == b[m])] for a, b in pairs]
     edges, centres = _edges([max(24, 9.5 * len(m) + 12) for m in moved])  # pixels: a row is as high as its arrows need
-    fig = go.Figure()
+    fig = go.Figure(layout_shapes=_bands(edges, len(means)))
     for name in sorted(names, key=lambda m: m not in UNCONDITIONED):  # strokes first: arrows lie on them
-        ends = [
-            (
-                game,
-                y + (9.5 * (m.index(name) - (len(m) - 1) / 2) if name in m else 0),
-                a,
-                b,
-                game_title(game) if game != 'all' else f'Mean over {len(members)} games',
-            )
-            for (game, members), y, m, a, b in zip(rows, centres, moved, before[name], after[name])
-        ]
+        ends = []
+        for (game, members), y, among, (a, b) in zip(rows, centres, moved, pairs):
+            aside = 9.5 * (among.index(name) - (len(among) - 1) / 2) if name in among else 0
+            what = game_title(game) if game != 'all' else f'Mean over {len(members)} games'
+            ends.append((game, y + aside, a[name], b[name], what))
         _add_arrows(fig, name, ends, metric)
-    bands = [
-        dict(
-            type='rect',
-            xref='x domain',
-            x0=0,
-            x1=1,
-            y0=y0,
-            y1=y1,
-            fillcolor=GRID,
-            opacity=0.4,
-            line_width=0,
-            layer='below',
-        )
-        for y0, y1 in list(zip(edges, edges[1:]))[::2]
-    ]
-    fig.update_layout(
-        shapes=bands
-        + [
-            dict(
-                type='line',
-                xref='x domain',
-                x0=0,
-                x1=1,
-                y0=edges[len(means)],
-                y1=edges[len(means)],
-                line=dict(color=MUTED, width=1.5),
-            )
-        ]
-        * bool(means)
-    )
-    top = 76 + 24 * (len(names) > 8)
     fig.update_yaxes(
         tickvals=centres,
         ticktext=[game_title(g) if g != 'all' else _mean_label(len(members), len(raw)) for g, members in rows],
         range=[edges[-1] + 2, -2],
-        showgrid=False,
-        showline=False,
-        ticks='',
-        fixedrange=True,
+        **dict(showgrid=False, showline=False, ticks='', fixedrange=True),
     )
     fig.update_xaxes(title=pretty(metric), range=[-0.01, 1.01], dtick=0.1, tickformat='.1f', fixedrange=True)
-    return style(
-        fig.update_layout(
-            height=int(edges[-1]) + top + 52,
-            width=1000,
-            margin=dict(l=190, r=16, t=top, b=48),
-            dragmode=False,
-            legend=dict(y=1, yanchor='bottom', itemsizing='constant'),
-            hovermode='closest',
-            title=dict(
-                text='Ring: a probe on raw codes. Arrow: to the same probe on standardized codes.'
-                if title is None
-                else title
-            ),
-        ),
-        dark=dark,
+    top = 76 + 24 * (len(names) > 8)
+    words = 'Ring: a probe on raw codes. Arrow: to the same probe on standardized codes.' if title is None else title
+    fig.update_layout(
+        height=int(edges[-1]) + top + 52,
+        width=1000,
+        margin=dict(l=190, r=16, t=top, b=48),
+        dragmode=False,
+        legend=dict(y=1, yanchor='bottom', itemsizing='constant'),
+        hovermode='closest',
+        title=dict(text=words),
     )
-
-
-def _add_arrows(fig, name, ends, metric):
-    """Add the rings and arrows of one encoder, ends (game, y, raw, standardized, words); a stroke where there is nothing to condition."""
-    colour, fixed = method_color(name), name in UNCONDITIONED
-    hover = [
-        f'<b>{what}</b><br>{pretty(name)}<br>'
-        + (
-            f'{pretty(metric)} <b>{a:.3f}</b>'
-            if fixed
-            else f'{pretty(metric)} raw {_number(a)}, standardized <b>{_number(b)}</b>'
-            + (f' ({b - a:+.3f})' if a == a and b == b else '')
-        )
-        for *_, a, b, what in ends
-    ]
-    look, ids = (
-        dict(name=pretty(name), legendgroup=name, hovertemplate='%{hovertext}<extra></extra>'),
-        [[game, 'srlviz', name] for game, *_ in ends],
-    )
-    fig.add_scatter(
-        x=[a for _, _, a, *_ in ends],
-        y=[y for _, y, *_ in ends],
-        mode='markers',
-        marker=dict(
-            symbol='line-ns' if fixed else 'circle-open',
-            size=12 if fixed else 7,
-            color=colour,
-            line=dict(color=colour, width=2),
-        ),
-        hovertext=hover,
-        customdata=ids,
-        showlegend=fixed,
-        **look,
-    )
-    if fixed:
-        return
-    three = lambda values: [v for value in values for v in (value, value, value)]
-    fig.add_scatter(
-        x=[v for *_, a, b, _ in ends for v in (a, b, None)],
-        y=[v for _, y, *_ in ends for v in (y, y, None)],
-        mode='lines+markers',
-        line=dict(color=colour, width=2.2),
-        marker=dict(
-            symbol='arrow', angleref='previous', size=[0, 11, 0] * len(ends), color=colour, opacity=1, line_width=0
-        ),
-        hovertext=three(hover),
-        customdata=three(ids),
-        **look,
-    )
-
-
-def _number(value):
-    return 'not measured' if np.isnan(value) else f'{value:.3f}'
+    return style(fig, dark=dark)
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #6d3c743e
@@ -832,6 +746,33 @@ def _spread_out(values, gap):
                 at[a] -= short / 2
                 at[b] += short / 2
     return at
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #cbe094fd
+def _add_rank_line(fig, name, ends, ranks, at):
+    """Draw one encoder from its raw score to its standardized one, with its name and rank on both sides.
+
+    ends, ranks, at : (raw, standardized): scores, ranks, and where there is room for the words
+    """
+    colour, words = method_color(name), pretty(name)
+    said = [f'{how} {e:.3f} (rank {r})' for how, e, r in zip(('raw', 'standardized'), ends, ranks)]
+    fig.add_scatter(
+        x=[0, 1],
+        y=ends,
+        mode='lines+markers',
+        line=dict(color=colour, width=3, dash='dot' if name in UNCONDITIONED else 'solid'),
+        marker_size=9,
+        showlegend=False,
+        name=words,
+        hovertemplate=f'<b>{words}</b><br>{", ".join(said)}<extra></extra>',
+    )
+    for side, anchor, out in ((0, 'right', -1), (1, 'left', 1)):
+        x, y = side + 0.07 * out, at[side]
+        line = dict(mode='lines', line=dict(color=colour, width=1), opacity=0.7, hoverinfo='skip', showlegend=False)
+        fig.add_scatter(x=[side, x], y=[ends[side], y], **line)
+        order = [f'<b>{ranks[side]}</b>', f'{ends[side]:.2f}', words][::out]
+        look = dict(xshift=3 * out, xanchor=anchor, showarrow=False, font_size=13)
+        fig.add_annotation(x=x, y=y, text='  '.join(order), **look)
 
 
 def plot_rank_change(
@@ -861,77 +802,80 @@ def plot_rank_change(
         raise ValueError("no game has raw and standardized probes of all these encoders; name some, methods=[...]")
     ends = [t.loc[shared, both].mean() for t in (raw, standardized)]
     ranks = [e.rank(ascending=False, method='min').astype(int) for e in ends]
-    at = [
-        dict(zip(both, _spread_out(e.to_numpy(), 0.028))) for e in ends
-    ]  # room for a line of text: 20 pixels of 720 a unit
+    # room for a line of text: 20 pixels of 720 a unit
+    at = [dict(zip(both, _spread_out(e.to_numpy(), 0.028))) for e in ends]
     fig = go.Figure()
     for name in both:
-        fig.add_scatter(
-            x=[0, 1],
-            y=[e[name] for e in ends],
-            mode='lines+markers',
-            line=dict(color=method_color(name), width=3, dash='dot' if name in UNCONDITIONED else 'solid'),
-            marker_size=9,
-            showlegend=False,
-            name=pretty(name),
-            hovertemplate=f'<b>{pretty(name)}</b><br>raw {ends[0][name]:.3f} (rank {ranks[0][name]}), standardized {ends[1][name]:.3f} (rank {ranks[1][name]})<extra></extra>',
-        )
-        for side, anchor in ((0, 'right'), (1, 'left')):
-            fig.add_scatter(
-                x=[side, side + (0.07 if side else -0.07)],
-                y=[ends[side][name], at[side][name]],
-                mode='lines',
-                line=dict(color=method_color(name), width=1),
-                opacity=0.7,
-                hoverinfo='skip',
-                showlegend=False,
-            )
-            rank, value, words = f'<b>{ranks[side][name]}</b>', f'{ends[side][name]:.2f}', pretty(name)
-            fig.add_annotation(
-                x=side + (0.07 if side else -0.07),
-                y=at[side][name],
-                xshift=3 if side else -3,
-                xanchor=anchor,
-                text=f'{words}  {value}  {rank}' if side == 0 else f'{rank}  {value}  {words}',
-                showarrow=False,
-                font_size=13,
-            )
+        _add_rank_line(fig, name, *([t[name] for t in side] for side in (ends, ranks, at)))
     low, high = min(min(a.values()) for a in at), max(max(a.values()) for a in at)
     fig.update_xaxes(
         range=[-0.75, 1.75],
         tickvals=[0, 1],
         ticktext=['<b>raw codes</b>', '<b>standardized codes</b>'],
-        side='top',
-        showgrid=True,
-        showline=False,
-        ticks='',
-        fixedrange=True,
-    ).update_yaxes(
-        range=[low - 0.03, high + 0.03],
-        showticklabels=False,
-        ticks='',
-        showline=False,
-        showgrid=False,
-        automargin=False,
-        fixedrange=True,
-    )  # not `visible=False`: a view would keep the margin of the figure before
-    return style(
-        fig.update_layout(
-            height=int(720 * (high - low + 0.06) + 84),
-            width=680,
-            margin=dict(l=8, r=8, t=76, b=8),
-            dragmode=False,
-            title=f'{pretty(metric)} and rank, {_over(shared)}' + ', which all have' * (len(shared) < len(raw))
-            if title is None
-            else title,
-        ),
-        dark=dark,
+        **dict(side='top', showgrid=True, showline=False, ticks='', fixedrange=True),
     )
+    hidden = dict(showticklabels=False, ticks='', showline=False, showgrid=False, automargin=False, fixedrange=True)
+    fig.update_yaxes(range=[low - 0.03, high + 0.03], **hidden)  # `visible=False` would keep the margin before
+    words = f'{pretty(metric)} and rank, {_over(shared)}' + ', which all have' * (len(shared) < len(raw))
+    fig.update_layout(
+        height=int(720 * (high - low + 0.06) + 84),
+        width=680,
+        margin=dict(l=8, r=8, t=76, b=8),
+        dragmode=False,
+        title=words if title is None else title,
+    )
+    return style(fig, dark=dark)
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #5edb0bff
 ABLATIONS = ['st_dim', 'jsd_st_dim', 'gl_st_dim', 'global_t_dim', 'static_dim']
 _HATCH = {'jsd_st_dim': '/', 'gl_st_dim': '\\', 'global_t_dim': 'x', 'static_dim': '.'}
+
+
+def _few(games):
+    return ', '.join(map(game_title, games)) if len(games) < 6 else ', '.join(map(game_title, games[:3])) + ' ...'
+
+
+class _Panel(NamedTuple):
+    """One panel of the ablations: ours, or the paper's."""
+
+    words: str
+    games: list[str]  # that the scores are of, or means over
+    table: pd.DataFrame  # categories or games x methods
+
+
+def _ablation_panel(rows, source, by, games, methods):
+    """Lay out what one source has of the methods; None if it has nothing."""
+    part = rows[(rows['source'] == 'paper') == (source == 'paper')].rename(columns={'method': 'name'})
+    single = part[(part['task'] != 'all') & (part['group'] == 'all')]
+    held, chosen = single.groupby('task')['name'].nunique(), games if source != 'paper' else None
+    whole = lambda g: g in chosen if chosen else held[g] == single['name'].nunique()
+    mine = [g for g in sorted(held.index, key=game_title) if whole(g)]
+    cells = part[part['task'].isin(mine)] if by == 'game' or source != 'paper' else part[part['task'] == 'all']
+    if not len(cells):
+        return None
+    key = 'task' if by == 'game' else 'group'
+    table = cells.groupby(['name', key, 'task'])['value'].mean().groupby(level=[0, 1]).mean().unstack(0)
+    order = sorted(table.index, key=game_title) if by == 'game' else _categories(cells)
+    words = 'as printed in the paper' if source == 'paper' else source
+    return _Panel(words, mine, table.reindex(order, columns=[m for m in methods if m in table]))
+
+
+# %% ../../nbs/07_figures/03_games.ipynb #93b367e8
+def _ablation_bar(name, values, ticks, names, words, metric):
+    """Draw the bars of one method in one panel."""
+    white = dict(fillmode='overlay', fgcolor='rgba(255,255,255,.75)', size=6, solidity=0.3)
+    said = f'<b>%{{customdata}}</b><br>{pretty(name)}, {words}<br>{pretty(metric)} <b>%{{y:.3f}}</b><extra></extra>'
+    return go.Bar(
+        x=ticks,
+        y=values,
+        name=pretty(name),
+        legendgroup=name,
+        offsetgroup=name,
+        marker=dict(color=method_color(name), pattern=dict(shape=_HATCH.get(name, ''), **white), line_width=0),
+        hovertemplate=said,
+        customdata=names,
+    )
 
 
 def plot_ablations(
@@ -969,83 +913,32 @@ def plot_ablations(
     rows = rows[
         (rows['metric'] == metric) & (rows['target'] == 'mean') & ((rows['group'] == 'all') | (by == 'category'))
     ]
-    panels = []
-    for source, words in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
-        part = rows[(rows['source'] == 'paper') == (source == 'paper')]
-        part = part.rename(columns={'method': 'name'})
-        single = part[(part['task'] != 'all') & (part['group'] == 'all')]
-        held = single.groupby('task')['name'].nunique()
-        mine = [
-            g
-            for g in sorted(held.index, key=game_title)
-            if (g in games if games and source != 'paper' else held[g] == single['name'].nunique())
-        ]
-        cells = part[part['task'].isin(mine)] if by == 'game' or source != 'paper' else part[part['task'] == 'all']
-        if not len(cells):
-            continue
-        key = 'task' if by == 'game' else 'group'
-        table = cells.groupby(['name', key, 'task'])['value'].mean().groupby(level=[0, 1]).mean().unstack(0)
-        panels.append(
-            (
-                words,
-                mine,
-                table.reindex(
-                    sorted(table.index, key=game_title) if by == 'game' else _categories(cells),
-                    columns=[m for m in methods if m in table],
-                ),
-            )
-        )
+    panels = [p for source in ('srlviz', 'paper') if (p := _ablation_panel(rows, source, by, games, methods))]
     if not panels:
         raise ValueError(
             f"nothing to compare: no game has the {metric} of {', '.join(methods) or 'ST-DIM or an ablation of it'}"
         )
-    order = list(dict.fromkeys(i for *_, t in panels for i in t.index))
+    order = list(dict.fromkeys(i for p in panels for i in p.table.index))
     order = sorted(order, key=game_title) if by == 'game' else [g for g in ['all', *CATEGORY_ORDER] if g in order]
     names = [game_title(g) if by == 'game' else 'All categories' if g == 'all' else pretty(g) for g in order]
     ticks = names if by == 'game' else [_lines(n) for n in names]
+    over = lambda p: f', {_over(p.games)}: {_few(p.games)}' if by == 'category' else ''
     fig = make_subplots(
         len(panels),
         1,
         shared_xaxes=True,
         vertical_spacing=0.16 if len(panels) > 1 else 0,
-        subplot_titles=[
-            f'<b>{words}</b>' + (f', {_over(mine)}: {_few(mine)}' if by == 'category' else '')
-            for words, mine, _ in panels
-        ],
+        subplot_titles=[f'<b>{p.words}</b>{over(p)}' for p in panels],
     )
-    for k, (words, mine, table) in enumerate(panels, 1):
-        for name in table:
-            fig.add_bar(
-                x=ticks,
-                y=table[name].reindex(order),
-                name=pretty(name),
-                legendgroup=name,
-                showlegend=all(name not in t for *_, t in panels[: k - 1]),
-                offsetgroup=name,
-                marker=dict(
-                    color=method_color(name),
-                    pattern=dict(
-                        shape=_HATCH.get(name, ''),
-                        fillmode='overlay',
-                        fgcolor='rgba(255,255,255,.75)',
-                        size=6,
-                        solidity=0.3,
-                    ),
-                    line_width=0,
-                ),
-                row=k,
-                col=1,
-                hovertemplate=f'<b>%{{customdata}}</b><br>{pretty(name)}, {words}<br>{pretty(metric)} <b>%{{y:.3f}}</b><extra></extra>',
-                customdata=names,
-            )
-    fig.update_yaxes(range=[0, 1], dtick=0.25, title=pretty(metric), fixedrange=True).update_xaxes(
-        showline=True,
-        ticks='',
-        fixedrange=True,
-        tickangle=0 if by == 'category' else -45,
-        categoryorder='array',
-        categoryarray=ticks,
-    ).update_annotations(x=0, xanchor='left', font_size=13)
+    for k, panel in enumerate(panels):
+        for name in panel.table:
+            new = all(name not in p.table for p in panels[:k])
+            bar = _ablation_bar(name, panel.table[name].reindex(order), ticks, names, panel.words, metric)
+            fig.add_trace(bar.update(showlegend=new), row=k + 1, col=1)
+    fig.update_yaxes(range=[0, 1], dtick=0.25, title=pretty(metric), fixedrange=True)
+    across = dict(showline=True, ticks='', fixedrange=True, categoryorder='array', categoryarray=ticks)
+    fig.update_xaxes(tickangle=0 if by == 'category' else -45, **across)
+    fig.update_annotations(x=0, xanchor='left', font_size=13)
     return style(
         fig.update_layout(
             barmode='group',
@@ -1060,10 +953,6 @@ def plot_ablations(
         ),
         dark=dark,
     )
-
-
-def _few(games):
-    return ', '.join(map(game_title, games)) if len(games) < 6 else ', '.join(map(game_title, games[:3])) + ' ...'
 
 
 # %% ../../nbs/07_figures/03_games.ipynb #fe15fd9b
@@ -1248,15 +1137,7 @@ def plot_confusion(
             colorscale=SEQUENTIAL,
             xgap=0.6 if n <= 40 else 0,
             ygap=0.6 if n <= 40 else 0,
-            colorbar=dict(
-                title=dict(text='share of the true value', side='right', font_size=12.5),
-                thickness=11,
-                outlinewidth=0,
-                ticklen=3,
-                tickvals=[0, 0.25, 0.5, 0.75, 1],
-                len=1,
-                y=0.5,
-            ),
+            colorbar=_colorbar('share of the true value', 12.5),
         )
     )
     fig.add_scatter(
