@@ -182,7 +182,7 @@ def _on(value):
 
 
 def _cell_width(n, room=850):
-    """Choose how wide cells are, in pixels, so that n of them fit a notebook, and whether that is so narrow that words must shrink."""
+    """Choose how wide cells are, in pixels, so that n of them fit a notebook, and say whether words must shrink."""
     wide = int(np.clip(room / n, 29, 66))
     return wide, wide < 39
 
