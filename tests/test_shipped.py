@@ -1,4 +1,4 @@
-"""The scores that come with the package: complete, consistent with notes and labels, reachable where it is installed."""
+"""The scores that come with the package: complete, consistent with notes and labels, reachable where installed."""
 
 import json
 from hashlib import sha256

@@ -204,7 +204,7 @@ def test_tasks_of_popgym(tmp_path):
 
 
 def test_memories_of_popgym(tmp_path):
-    """After sixty lessons a GRU knows the first token four steps later, and a network without memory guesses one of eight.
+    """After sixty lessons a GRU knows the first token four steps later; a network without memory guesses one of eight.
 
     Parameters and state are counted.
     """

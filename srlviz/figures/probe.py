@@ -77,6 +77,7 @@ def game_title(task: str) -> str:
     return GAME_TITLES.get(task) or pretty(task)
 
 
+# %% ../../nbs/07_figures/02_probe.ipynb #dc9fc8b6
 def _rank(order):
     """Sort listed names first, in their order; others after them by name."""
     return lambda name: (order.index(name) if name in order else len(order), name)
@@ -84,6 +85,23 @@ def _rank(order):
 
 def _method_rank(method):
     return *_rank(METHOD_ORDER)(split_method(method)[0]), split_method(method)[1]
+
+
+def _natural(name):
+    """Sort enemy_2 before enemy_10."""
+    head, _, tail = name.rpartition('_')
+    return (head, int(tail)) if tail.isdigit() else (name, -1)
+
+
+# %% ../../nbs/07_figures/02_probe.ipynb #ad4ee64f
+def _one_game(scores: pd.DataFrame) -> str:
+    """Find the game that a table is about: the only one of ours, or of the paper where there is nothing of ours."""
+    ours = scores[scores['source'] != 'paper']
+    games = list((ours if len(ours) else scores)['task'].unique())
+    if len(games) != 1:
+        some = f"{', '.join(map(str, games[:6]))}{'...' if len(games) > 6 else ''}"
+        raise ValueError(f"the table holds {len(games)} games ({some}): say which, game=...")
+    return games[0]
 
 
 def probe_grid(
@@ -107,39 +125,21 @@ def probe_grid(
     if lost:
         raise ValueError(f"not a score table, missing columns: {', '.join(sorted(lost))}")
     scores = with_labels(scores)
-    ours = scores[scores['source'] != 'paper']
-    if game is None:
-        games = list((ours if len(ours) else scores)['task'].unique())
-        if len(games) != 1:
-            raise ValueError(
-                f"the table holds {len(games)} games ({', '.join(map(str, games[:6]))}{'...' if len(games) > 6 else ''}): say which, game=..."
-            )
-        game = games[0]
+    game = _one_game(scores) if game is None else game
     rows = scores[(scores['task'] == game) & (scores['metric'] == metric)]
     rows = rows[(rows['source'] != 'paper') | rows['label'].isin(PAPER_METHODS if paper is None else paper)]
     if not len(rows):
-        raise ValueError(
-            f"no {metric} of {game} in the table; it holds games {sorted(map(str, scores['task'].unique()))[:8]} and metrics {sorted(map(str, scores['metric'].unique()))}"
-        )
+        games, metrics = (sorted(map(str, scores[c].unique())) for c in ('task', 'metric'))
+        raise ValueError(f"no {metric} of {game} in the table; it holds games {games[:8]} and metrics {metrics}")
     by = rows.groupby(['group', 'target', 'source', 'label'], observed=True)['value']
     variables = rows[(rows['target'] != 'mean')].groupby('group', observed=True)['target'].unique()
     groups = sorted(set(rows['group']) - {'all'}, key=_rank(CATEGORY_ORDER))
     index = [('all', 'mean')] + [(g, v) for g in groups for v in ['mean', *sorted(variables.get(g, []), key=_natural)]]
     columns = sorted(set(zip(rows['source'], rows['label'])), key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
-    index, columns = (
-        pd.MultiIndex.from_tuples(index, names=['group', 'target']),
-        pd.MultiIndex.from_tuples(columns, names=['source', 'method']),
-    )
-    return tuple(
-        table.unstack(['source', 'label']).reindex(index=index, columns=columns)
-        for table in (by.mean(), by.std(), by.size())
-    )
-
-
-def _natural(name):
-    """Sort enemy_2 before enemy_10."""
-    head, _, tail = name.rpartition('_')
-    return (head, int(tail)) if tail.isdigit() else (name, -1)
+    index = pd.MultiIndex.from_tuples(index, names=['group', 'target'])
+    columns = pd.MultiIndex.from_tuples(columns, names=['source', 'method'])
+    tables = (t.unstack(['source', 'label']) for t in (by.mean(), by.std(), by.size()))
+    return tuple(t.reindex(index=index, columns=columns) for t in tables)
 
 
 # %% ../../nbs/07_figures/02_probe.ipynb #393bad0b
@@ -182,11 +182,28 @@ def _on(value):
 
 
 def _cell_width(n, room=850):
-    """Choose how wide cells are, in pixels, so that n of them fit a notebook, and whether that is so narrow that words must shrink."""
+    """Choose how wide cells are, in pixels, so that n of them fit a notebook, and say whether words must shrink."""
     wide = int(np.clip(room / n, 29, 66))
     return wide, wide < 39
 
 
+def _spaced(items, gap_before, gap):
+    """Give items the size 1, and put a gap (None) before those that ask for one: a list of (item or None, size)."""
+    spaced = []
+    for k, item in enumerate(items):
+        if gap_before(item, items[k - 1] if k else None):
+            spaced.append((None, gap))
+        spaced.append((item, 1))
+    return spaced
+
+
+def _colorbar(words, size=13, **place):
+    """Describe the bar beside a heat map of scores or shares, all of which go from 0 to 1."""
+    ticks = dict(thickness=11, outlinewidth=0, len=1, y=0.5, ticklen=3, tickvals=[0, 0.25, 0.5, 0.75, 1])
+    return dict(title=dict(text=words, side='right', font_size=size), **ticks, **place)
+
+
+# %% ../../nbs/07_figures/02_probe.ipynb #dc92a2e2
 _BROKEN = {
     'majority': 'Major-<br>ity',
     'random_cnn': 'Random<br>CNN',
@@ -205,174 +222,93 @@ _CONDITION, _CONDITION_SMALL = (
 )
 
 
+def _twins(kinds, columns):
+    """List, for each column, those of the same source that differ from it in conditioning at most."""
+    same = lambda c, d: d and d[0] == c[0] and kinds[d]._replace(conditioning='') == kinds[c]._replace(conditioning='')
+    return {c: [k for k, d in enumerate(columns) if same(c, d)] for c in kinds}
+
+
+def _heading(kind, has_twin, size):
+    """Say what stands over one column: its conditioning, if its name stands over it and a twin."""
+    small = size <= 9
+    broken = _BROKEN | ({'random_cnn': 'Rand.<br>CNN'} if small else {})
+    how = f'<i>{(_CONDITION_SMALL if small else _CONDITION)[kind.conditioning]}</i>'
+    name = broken.get(kind.name, pretty(kind.name)) + (f'<br>{how}' if kind.conditioning == 'standardized' else '')
+    return '<br>'.join([how if has_twin else name, *kind.rest])
+
+
+# %% ../../nbs/07_figures/02_probe.ipynb #b604d796
 def _headings(fig, columns, edges, centres, size):
     """Write the names of the columns: an encoder's own, or its name over the ways its codes were conditioned."""
     kinds = {c: read_method(c[1]) for c in columns if c}
-    twins = {
-        c: [
-            k
-            for k, d in enumerate(columns)
-            if d and d[0] == c[0] and kinds[d]._replace(conditioning='') == kinds[c]._replace(conditioning='')
-        ]
-        for c in kinds
-    }
-    condition, broken = (
-        (_CONDITION, _BROKEN) if size > 9 else (_CONDITION_SMALL, _BROKEN | {'random_cnn': 'Rand.<br>CNN'})
-    )
-    label = lambda c: (
-        f'<i>{condition[kinds[c].conditioning]}</i>'
-        if len(twins[c]) > 1
-        else broken.get(kinds[c].name, pretty(kinds[c].name))
-        + (f'<br><i>{condition["standardized"]}</i>' if kinds[c].conditioning == 'standardized' else '')
-    )
-    words = {c: '<br>'.join([label(c), *kinds[c].rest]) for c in kinds}
+    twins = _twins(kinds, columns)
+    words = {c: _heading(kinds[c], len(twins[c]) > 1, size) for c in kinds}
     fig.update_xaxes(
         tickvals=[x for x, c in zip(centres, columns) if c],
         ticktext=[words[c] for c in columns if c],
-        side='top',
-        tickangle=0,
         tickfont_size=size,
-        showgrid=False,
-        showline=False,
-        ticks='',
         range=[-0.04, edges[-1] + 0.04],
+        **dict(side='top', tickangle=0, showgrid=False, showline=False, ticks=''),
     )
     above = (size + 3) * max(w.count('<br>') + 1 for w in words.values()) + 8
+    look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False)
     for c, at in twins.items():
-        if len(at) < 2 or columns.index(c) != at[0]:
-            continue
-        fig.add_annotation(
-            x=(edges[at[0]] + edges[at[-1] + 1]) / 2,
-            y=1,
-            yref='y domain',
-            yshift=2 * (size + 3) + 8,
-            yanchor='bottom',
-            text=pretty(kinds[c].name),
-            showarrow=False,
-            font_size=size,
-        )
-        above = max(above, 3 * (size + 3) + 12)
-    for source, words_ in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
-        at = [k for k, c in enumerate(columns) if c and c[0] == source]
-        if not at:
-            continue
-        fig.add_annotation(
-            x=edges[at[0]],
-            y=1,
-            yref='y domain',
-            yshift=above,
-            text=words_,
-            showarrow=False,
-            xanchor='left',
-            yanchor='bottom',
-            font=dict(size=12, color=MUTED),
-        )
-        fig.add_shape(
-            type='line',
-            x0=edges[at[0]] + 0.03,
-            x1=edges[at[-1] + 1] - 0.03,
-            y0=1,
-            y1=1,
-            yref='y domain',
-            line=dict(color=MUTED, width=1),
-        )
+        if len(at) > 1 and columns.index(c) == at[0]:
+            middle = (edges[at[0]] + edges[at[-1] + 1]) / 2
+            fig.add_annotation(x=middle, yshift=2 * (size + 3) + 8, text=pretty(kinds[c].name), font_size=size, **look)
+            above = max(above, 3 * (size + 3) + 12)
+    for source, said in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
+        if at := [k for k, c in enumerate(columns) if c and c[0] == source]:
+            left, right = edges[at[0]], edges[at[-1] + 1]
+            font = dict(size=12, color=MUTED)
+            fig.add_annotation(x=left, yshift=above, text=said, xanchor='left', font=font, **look)
+            line = dict(type='line', yref='y domain', line=dict(color=MUTED, width=1))
+            fig.add_shape(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, **line)
     return above + 20
 
 
+# %% ../../nbs/07_figures/02_probe.ipynb #b5231f67
 def _hover(row, column, mean, spread, count, metric):
+    """Say in full what a cell shows."""
     group, target = row
-    what = (
-        'mean over categories'
-        if group == 'all'
-        else f'mean of {pretty(group).lower()}'
-        if target == 'mean'
-        else f'<b>{target}</b> ({pretty(group).lower()})'
-    )
-    who = f'{pretty(column[1])}' + (' (paper)' if column[0] == 'paper' else '')
+    category, printed = pretty(group).lower(), column[0] == 'paper'
+    what = f'mean of {category}' if target == 'mean' else f'<b>{target}</b> ({category})'
+    what = 'mean over categories' if group == 'all' else what
+    who = f'{pretty(column[1])}' + (' (paper)' if printed else '')
     if np.isnan(mean):
-        return f"{what}<br>{who}<br>{'the paper gives no value per variable' if column[0] == 'paper' and target != 'mean' else 'no value'}"
+        lacks = 'the paper gives no value per variable' if printed and target != 'mean' else 'no value'
+        return f"{what}<br>{who}<br>{lacks}"
     seeds = f' ± {spread:.3f} over {count:.0f} seeds' if count > 1 else ''
     return f'{what}<br>{who}<br>{pretty(metric)} <b>{mean:.3f}</b>{seeds}'
 
 
-def plot_probe_heatmap(
-    scores: pd.DataFrame,
-    *,
-    metric: str = 'f1',
-    game: str | None = None,
-    paper: list[str] | None = None,
-    selected: tuple[str, str] | None = None,
-    title: str | None = None,
-    dark: bool | None = None,
-) -> go.Figure:
-    """Draw probe scores, variables grouped by category x methods, the paper's beside ours.
-
-    Parameters
-    ----------
-    scores : a score table; rows with source 'paper' become columns of their own
-    metric, game, paper : as in `probe_grid`
-    selected : (variable, method) of ours to frame; None frames nothing
-
-    Each cell carries `customdata` (group, target, source, method).
-    """
-    scores = with_labels(scores)
-    mean, spread, count = probe_grid(scores, metric=metric, game=game, paper=paper)
-    game = (
-        game or (scores[scores['source'] != 'paper'] if (scores['source'] != 'paper').any() else scores)['task'].iloc[0]
-    )
-    rows, columns = [], []  # names and gaps (None), with their sizes
-    for row in mean.index:
-        if row[1] == 'mean' and row[0] != 'all':
-            rows.append((None, 0.28))
-        rows.append((row, 1))
-    for column in mean.columns:
-        if columns and column[0] == 'paper' and columns[-1][0][0] != 'paper':
-            columns.append((None, 0.35))
-        columns.append((column, 1))
-    (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
+def _probe_cells(rows, columns, grid, metric):
+    """Fill the cells of the heat map: z, text, hover and customdata, each (rows, columns), gaps empty."""
+    mean, spread, count = grid
+    row_at, column_at = ({key: k for k, key in enumerate(keys)} for keys in (mean.index, mean.columns))
+    tables = [t.to_numpy() for t in grid]  # `.loc` for each cell takes a third of a second
     z, text, hover, data = ([[None] * len(columns) for _ in rows] for _ in range(4))
-    cells, row_at, column_at = (
-        [t.to_numpy() for t in (mean, spread, count)],
-        *({key: k for k, key in enumerate(keys)} for keys in (mean.index, mean.columns)),
-    )  # `.loc` for each cell takes a third of a second
     for i, (row, _) in enumerate(rows):
         for j, (column, _) in enumerate(columns):
             data[i][j], hover[i][j], text[i][j] = ['', '', '', ''], '', ''
             if row is None or column is None:
                 continue
-            value, sd, n = (t[row_at[row], column_at[column]] for t in cells)
+            value, sd, n = (t[row_at[row], column_at[column]] for t in tables)
             data[i][j], hover[i][j] = [*row, *column], _hover(row, column, value, sd, n, metric)
             if not np.isnan(value):
                 z[i][j], text[i][j] = float(value), f'<b>{value:.2f}</b>' if row[1] == 'mean' else f'{value:.2f}'
-    fig = go.Figure(
-        go.Heatmap(
-            z=z,
-            x=x_edges,
-            y=y_edges,
-            text=text,
-            hovertext=hover,
-            hovertemplate='%{hovertext}<extra></extra>',
-            customdata=data,
-            zmin=0,
-            zmax=1,
-            colorscale=SEQUENTIAL,
-            xgap=1.5,
-            ygap=1.5,
-            hoverongaps=False,
-            colorbar=dict(
-                title=dict(text=pretty(metric), side='right', font_size=13),
-                thickness=11,
-                outlinewidth=0,
-                len=1,
-                y=0.5,
-                ticklen=3,
-                tickvals=[0, 0.25, 0.5, 0.75, 1],
-                x=1.01,
-            ),
-        )
-    )
-    wide, small = _cell_width(x_edges[-1])
-    at = [(i, j) for i in range(len(rows)) for j in range(len(columns)) if text[i][j]]
+    return z, text, hover, data
+
+
+# %% ../../nbs/07_figures/02_probe.ipynb #598bca56
+def _probe_map(cells, x_edges, y_edges, x, y, metric, size):
+    """Draw the colours, and the numbers on them."""
+    z, text, hover, data = cells
+    what = dict(x=x_edges, y=y_edges, text=text, hovertext=hover, customdata=data)
+    look = dict(zmin=0, zmax=1, colorscale=SEQUENTIAL, xgap=1.5, ygap=1.5, hoverongaps=False)
+    hovered = '%{hovertext}<extra></extra>'
+    fig = go.Figure(go.Heatmap(z=z, hovertemplate=hovered, colorbar=_colorbar(pretty(metric), x=1.01), **what, **look))
+    at = [(i, j) for i, row in enumerate(text) for j, words in enumerate(row) if words]
     fig.add_scatter(
         x=[x[j] for _, j in at],
         y=[y[i] for i, _ in at],
@@ -380,48 +316,16 @@ def plot_probe_heatmap(
         mode='text',
         hoverinfo='skip',
         showlegend=False,
-        textfont=dict(size=10.5 if small else 12.5, color=[_on(z[i][j]) for i, j in at]),
+        textfont=dict(size=size, color=[_on(z[i][j]) for i, j in at]),
     )
-    labels = [
-        f'<b>{game_title(game)}, all categories</b>'
-        if r[0] == 'all'
-        else f'<b>{pretty(r[0])}</b>'
-        if r[1] == 'mean'
-        else f'{r[1]}'
-        for r, _ in rows
-        if r
-    ]
-    fig.update_yaxes(
-        tickvals=[c for c, (r, _) in zip(y, rows) if r],
-        ticktext=labels,
-        range=[y_edges[-1] + 0.06, -0.06],
-        showgrid=False,
-        showline=False,
-        ticks='',
-    )
-    fig.update_layout(dragmode=False).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
-    above = _headings(
-        fig, [c for c, _ in columns], x_edges, x, 12 if wide > 60 else 11 if wide > 46 else 9 if small else 10
-    )
-    if theirs := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
-        _note_empty(
-            fig,
-            rows,
-            y,
-            (x_edges[theirs[0]] + x_edges[theirs[-1] + 1]) / 2,
-            [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows],
-        )
-    if selected:
-        _frame_cell(fig, selected, rows, columns, x_edges, y_edges)
-    top = above + 16 + (34 if title != '' else 0)
-    height, width = 27 * y_edges[-1] + top + 12, 205 + wide * x_edges[-1] + 84
-    fig.update_layout(
-        title=f'{game_title(game)}: {pretty(metric)} of linear probes' if title is None else title,
-        height=int(height),
-        width=int(width),
-        margin=dict(l=205, r=76, t=int(top), b=12),
-    )
-    return style(fig, dark=dark)
+    return fig
+
+
+def _row_name(row, game):
+    """Name a row: bold, if it is a mean."""
+    if row[0] == 'all':
+        return f'<b>{game_title(game)}, all categories</b>'
+    return f'<b>{pretty(row[0])}</b>' if row[1] == 'mean' else f'{row[1]}'
 
 
 def _note_empty(fig, rows, y, x, empty):
@@ -431,17 +335,12 @@ def _note_empty(fig, rows, y, x, empty):
         run = [*run, k] if empty[k] or (row is None and run) else []
         runs.append(run)
     best = max(runs, key=len)
-    words = (
-        'not in the paper'
-        if len(best) < 3
-        else 'the paper prints<br>no score of a<br>single variable'
-        if any(rows[k][0] and rows[k][0][1] != 'mean' for k in best)
-        else 'not in the paper'
-    )
+    of_variables = any(rows[k][0] and rows[k][0][1] != 'mean' for k in best)
+    words = 'the paper prints<br>no score of a<br>single variable'
+    words = words if len(best) > 2 and of_variables else 'not in the paper'
     if best:
-        fig.add_annotation(
-            x=x, y=y[best].mean(), text=f'<i>{words}</i>', showarrow=False, font=dict(size=12, color=MUTED)
-        )
+        font = dict(size=12, color=MUTED)
+        fig.add_annotation(x=x, y=y[best].mean(), text=f'<i>{words}</i>', showarrow=False, font=font)
 
 
 def _frame_cell(fig, selected, rows, columns, x_edges, y_edges):
@@ -459,6 +358,60 @@ def _frame_cell(fig, selected, rows, columns, x_edges, y_edges):
         )
 
 
+# %% ../../nbs/07_figures/02_probe.ipynb #bd72dc4c
+def plot_probe_heatmap(
+    scores: pd.DataFrame,
+    *,
+    metric: str = 'f1',
+    game: str | None = None,
+    paper: list[str] | None = None,
+    selected: tuple[str, str] | None = None,
+    title: str | None = None,
+    dark: bool | None = None,
+) -> go.Figure:
+    """Draw probe scores, variables grouped by category x methods, the paper's beside ours.
+
+    Parameters
+    ----------
+    scores : a score table; rows with source 'paper' become columns of their own
+    metric, game, paper : as in `probe_grid`
+    selected : (variable, method) of ours to frame, the method as labelled; None frames nothing
+
+    Each cell carries `customdata` (group, target, source, method).
+    """
+    scores = with_labels(scores)
+    grid = probe_grid(scores, metric=metric, game=game, paper=paper)
+    mean, game = grid[0], game or _one_game(scores)
+    rows = _spaced(list(mean.index), lambda row, _: row[1] == 'mean' and row[0] != 'all', 0.28)
+    columns = _spaced(list(mean.columns), lambda c, before: before and c[0] == 'paper' != before[0], 0.35)
+    (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
+    wide, small = _cell_width(x_edges[-1])
+    cells = _probe_cells(rows, columns, grid, metric)
+    fig = _probe_map(cells, x_edges, y_edges, x, y, metric, 10.5 if small else 12.5)
+    fig.update_yaxes(
+        tickvals=[c for c, (r, _) in zip(y, rows) if r],
+        ticktext=[_row_name(r, game) for r, _ in rows if r],
+        range=[y_edges[-1] + 0.06, -0.06],
+        **dict(showgrid=False, showline=False, ticks=''),
+    )
+    fig.update_layout(dragmode=False).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
+    size = 12 if wide > 60 else 11 if wide > 46 else 9 if small else 10
+    above = _headings(fig, [c for c, _ in columns], x_edges, x, size)
+    if theirs := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
+        middle = (x_edges[theirs[0]] + x_edges[theirs[-1] + 1]) / 2
+        _note_empty(fig, rows, y, middle, [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows])
+    if selected:
+        _frame_cell(fig, selected, rows, columns, x_edges, y_edges)
+    top = above + 16 + (34 if title != '' else 0)
+    fig.update_layout(
+        title=f'{game_title(game)}: {pretty(metric)} of linear probes' if title is None else title,
+        height=int(27 * y_edges[-1] + top + 12),
+        width=int(205 + wide * x_edges[-1] + 84),
+        margin=dict(l=205, r=76, t=int(top), b=12),
+    )
+    return style(fig, dark=dark)
+
+
 # %% ../../nbs/07_figures/02_probe.ipynb #8d67338f
 def thin(truth, predicted, n: int = 2000) -> np.ndarray:
     """Pick at most n steps: the extremes of the truth, and the worst errors of each piece of time."""
@@ -470,6 +423,48 @@ def median_miss(truth, predicted) -> float:
     """Measure the error that half of the wrong answers do not exceed; 0 if none is wrong."""
     error = np.abs(np.asarray(predicted, float) - np.asarray(truth, float))
     return float(np.quantile(error[error > 0], 0.5, method='inverted_cdf')) if (error > 0).any() else 0.0
+
+
+# %% ../../nbs/07_figures/02_probe.ipynb #3264a768
+def _answers_over_time(t, truth, predicted):
+    """Draw ties from wrong answers to the truth, right answers, wrong answers, and the truth."""
+    bad = truth != predicted
+    error, spread = np.abs(predicted - truth)[bad], max(np.ptp(np.r_[truth, predicted]), 1e-12) if bad.any() else 1
+    weight = np.clip(4 * error / spread, 0, 1)  # 1 from a quarter of the range on
+    # three numbers a tie: with more than 666 the trace would exceed 2,000 points
+    far = np.flatnonzero(bad)[np.sort(np.argsort(-error, kind='stable')[:666])]
+    ties = lambda a, b: np.c_[a, b, np.full(len(a), np.nan)].ravel()
+    line = dict(mode='lines', line=dict(color=WRONG, width=1), opacity=0.45, showlegend=False, hoverinfo='skip')
+    cross = dict(color=WRONG, size=3 + 5 * weight, opacity=0.45 + 0.55 * weight, symbol='x-thin')
+    return [
+        go.Scatter(x=ties(t[far], t[far]), y=ties(truth[far], predicted[far]), **line),
+        go.Scatter(
+            x=t[~bad],
+            y=predicted[~bad],
+            mode='markers',
+            name='predicted, right',
+            marker=dict(color=LINE, size=5),
+            hovertemplate='predicted %{y}, right<extra></extra>',
+        ),
+        go.Scatter(
+            x=t[bad],
+            y=predicted[bad],
+            mode='markers',
+            name='predicted, wrong',
+            marker=cross | dict(line=dict(color=WRONG, width=1.5)),
+            customdata=np.c_[truth[bad], error],
+            hovertemplate='predicted %{y} for %{customdata[0]}, off by %{customdata[1]}<extra></extra>',
+        ),
+        go.Scatter(
+            x=t,
+            y=truth,
+            mode='lines',
+            name='true',
+            legendrank=1,
+            line=dict(color=INK, width=1.5, shape='hv'),
+            hovertemplate='true %{y}<extra></extra>',
+        ),
+    ]
 
 
 def plot_probe_trace(
@@ -500,60 +495,7 @@ def plot_probe_trace(
     miss = median_miss(truth, predicted)
     keep = thin(truth, predicted) if len(truth) else np.arange(0)
     truth, predicted, t = truth[keep], predicted[keep], t[keep]
-    bad = truth != predicted
-    error = np.abs(predicted - truth)[bad]
-    weight = (
-        np.clip(4 * error / max(np.ptp(np.r_[truth, predicted]), 1e-12), 0, 1) if bad.any() else error
-    )  # 1 from a quarter of the range on
-    far = np.flatnonzero(bad)[
-        np.sort(np.argsort(-error, kind='stable')[:666])
-    ]  # three numbers a tie: with more, the trace would exceed 2,000 points
-    ties = lambda a, b: np.c_[a, b, np.full(len(a), np.nan)].ravel()
-    fig = go.Figure(
-        [
-            go.Scatter(
-                x=ties(t[far], t[far]),
-                y=ties(truth[far], predicted[far]),
-                mode='lines',
-                line=dict(color=WRONG, width=1),
-                opacity=0.45,
-                showlegend=False,
-                hoverinfo='skip',
-            ),
-            go.Scatter(
-                x=t[~bad],
-                y=predicted[~bad],
-                mode='markers',
-                name='predicted, right',
-                marker=dict(color=LINE, size=5),
-                hovertemplate='predicted %{y}, right<extra></extra>',
-            ),
-            go.Scatter(
-                x=t[bad],
-                y=predicted[bad],
-                mode='markers',
-                name='predicted, wrong',
-                marker=dict(
-                    color=WRONG,
-                    size=3 + 5 * weight,
-                    opacity=0.45 + 0.55 * weight,
-                    symbol='x-thin',
-                    line=dict(color=WRONG, width=1.5),
-                ),
-                customdata=np.c_[truth[bad], error],
-                hovertemplate='predicted %{y} for %{customdata[0]}, off by %{customdata[1]}<extra></extra>',
-            ),
-            go.Scatter(
-                x=t,
-                y=truth,
-                mode='lines',
-                name='true',
-                legendrank=1,
-                line=dict(color=INK, width=1.5, shape='hv'),
-                hovertemplate='true %{y}<extra></extra>',
-            ),
-        ]
-    )
+    fig = go.Figure(_answers_over_time(t, truth, predicted))
     if at is not None:
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''

@@ -58,13 +58,13 @@ def variable_counts(version: str = 'paper', kept: Mapping[str, Sequence[str]] | 
 # %% ../../nbs/09_studies/04_tables.ipynb #23767641
 @dataclass(frozen=True)
 class PaperTable:
-    """What a table of the paper holds: rows are 'game', 'category' or 'variable', methods in its order, on frames of a random agent or of PPO."""
+    """What a table of the paper holds."""
 
     title: str
-    rows: str
-    methods: tuple[str, ...]
+    rows: str  # 'game', 'category' or 'variable'
+    methods: tuple[str, ...]  # in its order
     metric: str = 'f1'
-    data: str = 'random'
+    data: str = 'random'  # who played: 'random' or 'ppo'
 
 
 _ALL, _ABLATIONS = (
@@ -93,42 +93,8 @@ TABLES = {
 COLUMNS = ('paper', 'ours', 'ours std.')
 
 
-def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None = None) -> pd.DataFrame:
-    """Lay out a table of the Atari paper with ours beside it.
-
-    Parameters
-    ----------
-    number : 2, 3, 4, or 6 to 12 (for 1 see `variable_counts`; 5 lists hyper-parameters)
-    scores : score table with rows of ours; those of the paper are added if they are not there
-    games : rows of a table of games, and the games that ours are averaged over in one of categories; default: those of which ours has a score of any method in the table
-
-    Returns
-    -------
-    DataFrame: rows by name, columns (method, 'paper' | 'ours' | 'ours std.') where there is anything; NaN where there is nothing
-
-    Raises
-    ------
-    ValueError : no such table, or a game that is none
-    """
-    if number not in TABLES:
-        raise unknown('table', number, TABLES)
-    t, scores = TABLES[number], check_scores(scores)
-    if not (scores['source'] == 'paper').any():
-        scores = merge_scores(scores, paper_scores('atari'))
-    rows = scores[(scores['study'] == 'atari') & (scores['metric'] == t.metric)]
-    rows = rows[(rows['data'] == 'ppo') == (t.data == 'ppo')]
-    found = {(m, c): part[m] for m in t.methods for c, part in zip(COLUMNS, _columns(rows, number))}
-    games = (
-        [game_name(g) for g in games]
-        if games is not None
-        else [g for g in GAMES if any((g, 'mean', 'all') in v for (_, c), v in found.items() if c != 'paper')]
-    )
-    lay = dict(game=_by_game, category=_by_category, variable=_by_variable)[t.rows]
-    table = pd.DataFrame({k: lay(v, games, k[1] == 'paper') for k, v in found.items()})
-    table = table.loc[:, [k for k in table if k[1] == 'paper' or any((g, 'mean', 'all') in found[k] for g in games)]]
-    if number == 6:
-        table = _returns(scores, table)
-    return table.rename_axis(t.rows).rename_axis(columns=['method', 'source'])
+def _values(rows) -> dict:
+    return rows.groupby(['task', 'target', 'group'])['value'].mean().to_dict()
 
 
 def _columns(rows, number) -> list[dict]:
@@ -141,23 +107,7 @@ def _columns(rows, number) -> list[dict]:
     return [defaultdict(dict, {m: _values(of) for m, of in part.groupby('method')}) for part in parts]
 
 
-def _values(rows) -> dict:
-    return rows.groupby(['task', 'target', 'group'])['value'].mean().to_dict()
-
-
-def _returns(scores, table):
-    "Put in front what the agents earned"
-    for source in ('srlviz', 'paper'):
-        earned = (
-            scores[(scores['source'] == source) & (scores['metric'] == 'mean_reward')].groupby('task')['value'].mean()
-        )
-        if len(earned):
-            table.insert(
-                0, ('return of the agent', dict(paper='paper', srlviz='ours')[source]), earned.reindex(table.index)
-            )
-    return table
-
-
+# %% ../../nbs/09_studies/04_tables.ipynb #cd6f2d0f
 def _by_game(values, games, paper):
     column = pd.Series({g: values.get((g, 'mean', 'all')) for g in games}, dtype=float)
     printed = values.get(('all', 'mean', 'all')) if paper and set(games) == set(GAMES) else None
@@ -187,6 +137,60 @@ def _by_variable(values, games, paper):
         | {'mean of categories': values.get(('boxing', 'mean', 'all'))},
         dtype=float,
     )
+
+
+# %% ../../nbs/09_studies/04_tables.ipynb #d6bf9a87
+def _returns(scores, table):
+    "Put in front what the agents earned"
+    for source in ('srlviz', 'paper'):
+        earned = (
+            scores[(scores['source'] == source) & (scores['metric'] == 'mean_reward')].groupby('task')['value'].mean()
+        )
+        if len(earned):
+            table.insert(
+                0, ('return of the agent', dict(paper='paper', srlviz='ours')[source]), earned.reindex(table.index)
+            )
+    return table
+
+
+def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None = None) -> pd.DataFrame:
+    """Lay out a table of the Atari paper with ours beside it.
+
+    Parameters
+    ----------
+    number : 2, 3, 4, or 6 to 12 (for 1 see `variable_counts`; 5 lists hyper-parameters)
+    scores : score table with rows of ours; those of the paper are added if they are not there
+    games : rows of a table of games, and the games that ours are averaged over in one of categories; default: those of
+        which ours has a score of any method in the table
+
+    Returns
+    -------
+    DataFrame: rows by name, columns (method, 'paper' | 'ours' | 'ours std.') where there is anything; NaN where there
+    is nothing
+
+    Raises
+    ------
+    ValueError : no such table, or a game that is none
+    """
+    if number not in TABLES:
+        raise unknown('table', number, TABLES)
+    t, scores = TABLES[number], check_scores(scores)
+    if not (scores['source'] == 'paper').any():
+        scores = merge_scores(scores, paper_scores('atari'))
+    rows = scores[(scores['study'] == 'atari') & (scores['metric'] == t.metric)]
+    rows = rows[(rows['data'] == 'ppo') == (t.data == 'ppo')]
+    found = {(m, c): part[m] for m in t.methods for c, part in zip(COLUMNS, _columns(rows, number))}
+    games = (
+        [game_name(g) for g in games]
+        if games is not None
+        else [g for g in GAMES if any((g, 'mean', 'all') in v for (_, c), v in found.items() if c != 'paper')]
+    )
+    lay = dict(game=_by_game, category=_by_category, variable=_by_variable)[t.rows]
+    table = pd.DataFrame({k: lay(v, games, k[1] == 'paper') for k, v in found.items()})
+    table = table.loc[:, [k for k in table if k[1] == 'paper' or any((g, 'mean', 'all') in found[k] for g in games)]]
+    if number == 6:
+        table = _returns(scores, table)
+    return table.rename_axis(t.rows).rename_axis(columns=['method', 'source'])
 
 
 # %% ../../nbs/09_studies/04_tables.ipynb #251283f8
