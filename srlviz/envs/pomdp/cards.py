@@ -44,7 +44,7 @@ from gymnasium import spaces
 from .drawing import RANKS, card_height
 from ...core.names import unknown
 from ..kernels import random_int
-from .base import POMDP, FactorNote, named, whole
+from .base import POMDP, FactorNote, whole
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #c4bd96f3
 SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
@@ -181,7 +181,7 @@ class _Suits(POMDP):
 
     action_names, keys, tags = SUITS, dict(s=0, d=1, c=2, h=3), ('diagnostic',)
     factor_notes = dict(
-        asked=FactorNote('suit to say now', values=named(*SUITS, none='none yet')),
+        asked=FactorNote('suit to say now', names=SUITS),
         remaining=FactorNote('still in the deck', 'cards', columns=SUITS),
     )
 
@@ -309,7 +309,7 @@ class RepeatPrevious(_Suits):
 
     difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
     reset1, step1 = staticmethod(suits_reset), staticmethod(repeat_previous_step)
-    _ago = FactorNote('suits of the last cards, the newest first', values=named(*SUITS, none='no card'))
+    _ago = FactorNote('suits of the last cards, the newest first', names=SUITS)
     factor_notes = _Suits.factor_notes | dict(ago=_ago)
 
     def build(self, decks, k):
@@ -397,7 +397,7 @@ class Autoencode(_Suits):
     reset1, step1 = staticmethod(autoencode_reset), staticmethod(autoencode_step)
     factor_notes = dict(
         asked=_Suits.factor_notes['asked'],
-        watching=FactorNote('watching', values=named('playing', 'watching')),
+        watching=FactorNote('watching', names=('playing', 'watching')),
         pile=FactorNote('pile', 'cards'),
         on_pile=FactorNote('on the pile', 'cards', columns=SUITS),
     )
@@ -817,9 +817,9 @@ class Concentration(POMDP):
         self.grid = Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
         self.factor_notes = dict(
-            card=FactorNote('card at each place', values=named(*SIDES[kind])),
-            found=FactorNote('pair found', values=named('face down', 'open')),
-            first=FactorNote('card that waits for its second', values=named(*SIDES[kind], none='none')),
+            card=FactorNote('card at each place', names=SIDES[kind]),
+            found=FactorNote('pair found', names=('face down', 'open')),
+            first=FactorNote('card that waits for its second', names=SIDES[kind]),
             pairs=FactorNote('found', 'pairs'),
         )
         fields = dict(deck=deck, up=np.zeros(n, np.int8), down=kinds, cards=np.zeros(2, np.int32))
