@@ -106,7 +106,7 @@ def _words(note, column: int | None, kind: str) -> dict:
     "What an environment says of a factor, or of one of its columns: label, unit, names of the values 0, 1, 2, ..."
     if note is None:
         return {}
-    which = '' if column is None else f' {note.columns[column] if note.columns else column}'
+    which = '' if column is None else f': {note.columns[column]}' if note.columns else f' [{column}]'
     names = [note.values[i] for i in takewhile(note.values.__contains__, count())] if kind == 'categorical' else []
     return dict(label=note.label + which, unit=note.unit, names=names)
 
