@@ -2,6 +2,7 @@
 
 import pytest
 
+from srlviz.core.scores import with_labels
 from srlviz.studies.probing import probe_games
 
 pytestmark = pytest.mark.slow
@@ -20,7 +21,7 @@ def test_stdim_beats_the_majority(game, epochs, tmp_path):
         probing=dict(epochs=100),
         progress=False,
     )
-    scores = found.scores.query("metric == 'f1' and group == 'all'").set_index('method')['value']
+    scores = with_labels(found.scores).query("metric == 'f1' and group == 'all'").set_index('label')['value']
     print(game, scores.round(3).to_dict(), {m: a['cpu_seconds'] for m, a in found.about[game]['methods'].items()})
     assert scores['st_dim'] >= scores['majority'] + 0.25
     assert scores['random_cnn'] >= scores['majority'] - 0.02

@@ -876,6 +876,7 @@ def _ablation_bar(name, values, ticks, names, words, metric):
     )
 
 
+# %% ../../nbs/07_figures/03_games.ipynb #50d42c6d
 def plot_ablations(
     scores: pd.DataFrame,
     *,
