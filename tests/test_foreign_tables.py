@@ -341,7 +341,7 @@ def test_a_forged_checkpoint_of_an_agent_is_named(tmp_path):
 
     path = tmp_path / 'pole.pt'
     learn()
-    stamp = learn(stop=True)._stamp()
+    stamp = learn(stop=True).checkpoint.stamp
     saved = load_weights(path, stamp)
     for change, says in [
         (dict(history=saved['history'][:3]), 'it has 3 updates'),
