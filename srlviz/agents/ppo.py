@@ -501,7 +501,7 @@ class PPO:
 
     Parameters
     ----------
-    envs : batched environments (`gymnasium.vector.VectorEnv`) with discrete actions, `config.num_envs` of them
+    envs : batched environments with discrete actions, `config.num_envs` of them
     network : module, observations (B, ...) -> (scores (B, n_actions), values (B,)), such as `ActorCritic`; trained in
         place
     config : `PPOConfig`
@@ -511,7 +511,7 @@ class PPO:
 
     Raises
     ------
-    ValueError : environments or network that do not fit each other or the configuration; a checkpoint of another run
+    ValueError : environments, network or configuration that do not fit each other; a checkpoint of another run
     """
 
     def __init__(
@@ -532,9 +532,9 @@ class PPO:
         self.checkpoint = _Checkpoint(checkpoint, config, self.about)
 
     def learn(self, progress: bool = True) -> 'PPO':
-        """Learn for `config.total_steps`, or what is left of them; `history_` has one row an update.
+        """Learn for `config.total_steps`, or what is left of them.
 
-        Its columns: update, steps, games (finished), mean_return (of the last 100 games; NaN before the first), entropy
+        `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before the first), entropy
         (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss, learning_rate, seconds.
         """
         c, (history, recent) = self.config, self.checkpoint.load(self.network, self.optimizer, self.device)
