@@ -1,4 +1,4 @@
-"""What an agent does across rooms: training that is killed, policies in recordings, games and agents that do not fit."""
+"""What an agent does across rooms: training that is killed, policies in recordings, agents that do not fit a game."""
 
 import subprocess, sys, time
 
@@ -22,13 +22,9 @@ def equal(a, b):
 
 
 def test_training_that_is_killed_goes_on_to_the_same_weights(tmp_path):
-    run = subprocess.Popen(
-        [
-            sys.executable,
-            '-c',
-            f"from srlviz.studies.agents import train_agent; train_agent('boxing', out={str(tmp_path / 'killed')!r}, **{TINY!r})",
-        ]
-    )
+    how = TINY | dict(out=str(tmp_path / 'killed'))
+    train = f"from srlviz.studies.agents import train_agent; train_agent('boxing', **{how!r})"
+    run = subprocess.Popen([sys.executable, '-c', train])
     while not (tmp_path / 'killed' / 'checkpoint.pt').exists():
         time.sleep(0.01)
         assert run.poll() is None

@@ -1,4 +1,5 @@
-"""The second tutorial in a real JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames; what a reader presses and drags, what the page shows, what the kernel then holds."""
+"""The second tutorial in a real JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames; what a reader
+presses and drags, what the page shows, what the kernel then holds."""
 
 import pytest
 from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
@@ -34,7 +35,8 @@ def plot(page, where, k=0):
 def point(view, x, y):
     "Where on the page a place of a plot's first axes is"
     return view.evaluate(
-        "(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }",
+        """(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout;
+            return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }""",
         [x, y],
     )
 
@@ -42,9 +44,13 @@ def point(view, x, y):
 def cell(heat, *wanted):
     "Where on the page the cell of a heat map is whose customdata are these, None being any"
     return heat.evaluate(
-        """(g, wanted) => { const r = g.getBoundingClientRect(), l = g._fullLayout, { customdata, x, y } = { ...g._fullData[0], customdata: g.data[0].customdata }, middle = (e, k) => (e[k] + e[k + 1])/2;
+        """(g, wanted) => { const r = g.getBoundingClientRect(), l = g._fullLayout,
+            { customdata, x, y } = { ...g._fullData[0], customdata: g.data[0].customdata },
+            middle = (e, k) => (e[k] + e[k + 1])/2;
         for (const [i, row] of customdata.entries()) for (const [j, c] of row.entries())
-            if (wanted.every((w, k) => w === null || c[k] === w)) return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)), r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""",
+            if (wanted.every((w, k) => w === null || c[k] === w))
+                return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)),
+                        r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""",
         wanted,
     )
 
@@ -136,7 +142,9 @@ def test_raw_against_standardized(page, lab):
     )
     in_step(page)
     x, y = heat.evaluate(
-        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong'); return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }"
+        """g => { const r = g.getBoundingClientRect(), l = g._fullLayout,
+            t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong');
+            return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }"""
     )
     page.mouse.click(x, y)
     wait_for(
@@ -209,7 +217,8 @@ def test_a_region(page, lab):
     wait_for(lambda: str(best[0]) in plot(page, '.srlviz-ram-explorer', 2).inner_text(), say='the bars show it')
     page.screenshot(path=SHOTS / 'ram_region.png')
     x, y = plot(page, '.srlviz-ram-explorer', 2).evaluate(
-        "g => { const r = g.querySelectorAll('.bars path')[0].getBoundingClientRect(); return [r.left + r.width/2, r.top + r.height/2] }"
+        """g => { const r = g.querySelectorAll('.bars path')[0].getBoundingClientRect();
+            return [r.left + r.width/2, r.top + r.height/2] }"""
     )
     page.mouse.click(x, y)
     wait_for(lambda: lab.ask('explorer.address') == best[0], say='a press on a bar chooses the byte')
@@ -250,7 +259,8 @@ def test_nearest(page, lab):
     )
     in_step(page)
     page.screenshot(path=SHOTS / 'nearest.png')
-    keys = "() => [document.activeElement.closest('.srlviz-picker') !== null, [...document.activeElement.parentElement.children].indexOf(document.activeElement)]"
+    keys = """() => { const e = document.activeElement;
+        return [e.closest('.srlviz-picker') !== null, [...e.parentElement.children].indexOf(e)] }"""
     assert page.evaluate(keys) == [True, 2], 'the keys stay with the frames, though these are others'
     page.get_by_role('button', name='back', exact=True).click()
     wait_for(lambda: lab.ask('list(nearest.query)') == [0, 100] and player.get_attribute('data-frame') == '100')

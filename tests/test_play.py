@@ -1,4 +1,5 @@
-"""The third tutorial in a real JupyterLab: PlayWidget by key presses and clicks, EnvironmentExplorer by its menus and its strips; what the page shows, and what the kernel then holds."""
+"""The third tutorial in a real JupyterLab: PlayWidget by key presses and clicks, EnvironmentExplorer by its menus and
+its strips; what the page shows, and what the kernel then holds."""
 
 import pytest
 from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
@@ -43,7 +44,7 @@ class Board:
         )
 
     def begin(self, button):
-        "Another game, by a button. Nothing may be pressed before the page has it: a key that was meant for the game before is not played"
+        "Another game, by a button; until the page has it nothing may be pressed: a key meant for the old one is lost"
         game = self.ask('board.game')
         self.whole.get_by_role('button', name=button).click()
         wait_for(lambda: self.ask('board.game') > game and self.steps() == 0, say=button)
@@ -185,7 +186,9 @@ def test_a_whole_game(cards):
 
 def test_a_game_is_a_recording(cards, lab):
     "Saved and loaded, it is the same"
-    keep = "(lambda a, b: [a.meta == b.meta, a[0].actions.tolist() == b[0].actions.tolist(), bool((a[0].obs['frame'][:] == b[0].obs['frame'][:]).all())])"
+    actions = "a[0].actions.tolist() == b[0].actions.tolist()"
+    frames = "bool((a[0].obs['frame'][:] == b[0].obs['frame'][:]).all())"
+    keep = f"(lambda a, b: [a.meta == b.meta, {actions}, {frames}])"
     load = "__import__('srlviz.core.recordings', fromlist=['x']).load_recording"
     assert lab.ask(
         f"{keep}(cards.recording(), {load}(cards.recording().save(__import__('tempfile').mkdtemp() + '/mine.npz')))"
@@ -201,7 +204,8 @@ def test_another_task(cards):
         assert cards.ask("recorder.last(1)[0]['action'].tolist()") == action
     before = cards.steps()
     cards.root.evaluate(
-        "r => { for (let i = 0; i < 30; i++) r.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', repeat: i > 0, bubbles: true })) }"
+        """r => { for (let i = 0; i < 30; i++)
+            r.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', repeat: i > 0, bubbles: true })) }"""
     )
     wait_for(lambda: cards.steps() > before)
     cards.settled()
@@ -242,7 +246,8 @@ def test_a_board(mines):
     mines.whole.screenshot(path=SHOTS / 'play_mines.png')
 
 
-PLAYED = '(explorer.task, explorer.policy, explorer.seed) in explorer.played'  # JupyterLab plays in a thread beside what is asked here
+# JupyterLab plays in a thread beside what is asked here
+PLAYED = '(explorer.task, explorer.policy, explorer.seed) in explorer.played'
 
 
 def menu(page, name):
@@ -288,7 +293,8 @@ def test_linked(page, lab):
     strips.scroll_into_view_if_needed()
     in_step(page)
     x, y = graph.evaluate(
-        "g => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(30), r.top + l.yaxis3._offset + 12] }"
+        """g => { const r = g.getBoundingClientRect(), l = g._fullLayout;
+            return [r.left + l.xaxis._offset + l.xaxis.c2p(30), r.top + l.yaxis3._offset + 12] }"""
     )
     page.mouse.click(x, y)
     wait_for(

@@ -352,7 +352,8 @@ def play_episode(
     Parameters
     ----------
     env : any Gymnasium environment, or a `Recorder` of one, whose settings are then taken
-    policy : whatever `srlviz.core.policies.as_policy` takes: a policy, 'random', 'oracle', a function, a model of others
+    policy : whatever `srlviz.core.policies.as_policy` takes: a policy, 'random', 'oracle', a function, a model of
+        others
     seed : of the environment, and of the policy
     max_steps : stop there, 'truncated'; None plays to the end
     frames, reveal : see `Recorder`
@@ -389,8 +390,8 @@ def gather_episodes(
 
     Returns
     -------
-    Recording; `meta` has the task, its parameters, the policy, the seeds and the versions of packages, `hz` is the speed
-    at which Gymnasium would show it
+    Recording; `meta` has the task, its parameters, the policy, the seeds and the versions of packages, `hz` is the
+    speed at which Gymnasium would show it
     """
     world = env.unwrapped
     spec = env.spec.id if env.spec else type(world).__name__

@@ -346,7 +346,8 @@ def as_policy(thing, where: gymnasium.Env | spaces.Space | None = None, *, greed
     Parameters
     ----------
     thing : a policy, taken as it is; 'random', 'oracle' or 'module:Name'; a class that is made without arguments;
-        a function of (obs) or (obs, rng); `space.sample`; a model of stable-baselines3, CleanRL or RLlib; a torch module
+        a function of (obs) or (obs, rng); `space.sample`; a model of stable-baselines3, CleanRL or RLlib; a torch
+        module
     where : the environment in which it will act, or its action space
     greedy : models are asked for their most likely action
 
@@ -371,8 +372,9 @@ def as_policy(thing, where: gymnasium.Env | spaces.Space | None = None, *, greed
     if callable(thing):
         return FunctionPolicy(thing)
     raise ValueError(
-        f"a policy chooses actions; got {thing!r:.80} ({type(thing).__name__}). Give 'random', 'oracle', 'module:Name', "
-        f"a function of (obs) or (obs, rng), an object with reset(seed) and __call__(obs), or a model with one of {', '.join(ASKED)}"
+        f"a policy chooses actions; got {thing!r:.80} ({type(thing).__name__}). Give 'random', 'oracle', "
+        "'module:Name', a function of (obs) or (obs, rng), an object with reset(seed) and __call__(obs), or a model "
+        f"with one of {', '.join(ASKED)}"
     )
 
 
@@ -430,7 +432,7 @@ def _named(name: str, where, greedy: bool):
 
 
 def _oracle(env: gymnasium.Env):
-    "The script of an environment; under wrappers, which may change what the agent sees, it reads the environment itself"
+    "The script of an environment; under wrappers, which may change what is seen, it reads the environment itself"
     world = env.unwrapped
     if not hasattr(world, 'oracle'):
         raise ValueError(f"{env} has no oracle(); give a function of the observation")
@@ -492,7 +494,7 @@ class PolicyRows:
         self.policies = list(policies)
 
     def reset(self, seeds: Sequence[int | None], starts: np.ndarray | None = None):
-        """Begin episodes in the rows that `starts` (N,) marks, in all by default; `seeds` (N,) are those of all rows."""
+        """Begin episodes in the rows that `starts` (N,) marks, in all by default; `seeds` (N,) are for all rows."""
         for i, policy in enumerate(self.policies):
             if starts is None or starts[i]:
                 policy.reset(None if seeds[i] is None else int(seeds[i]))

@@ -25,7 +25,8 @@ from ..envs.atari import SCREEN, action_names, game_name, rom_name, rom_path
 
 # %% ../../nbs/09_studies/03_agents.ipynb #b67801d1
 def atari_envs(game: str, num_envs: int = 8, num_threads: int = 1):
-    """Make batched environments of a game: (B, 1, 210, 160) uint8, an action held for 4 frames, whole games, rewards unclipped."""
+    """Make batched environments of a game: screens (B, 1, 210, 160) uint8, an action held for 4 frames, whole games,
+    rewards unclipped."""
     from ale_py.vector_env import AtariVectorEnv
 
     rom_path(game)  # says what to install, if it is not there
@@ -51,10 +52,10 @@ class ScreenCNN(FrameCNN):
 
 # %% ../../nbs/09_studies/03_agents.ipynb #bb1ab39b
 class AtariAgent:
-    """An agent of one game, trained or loaded: `policy()` plays, `save(path)` keeps it for `load_agent` and `PPOFeatures`.
+    """An agent of one game, trained or loaded: `policy()` plays, `save(path)` is for `load_agent` and `PPOFeatures`.
 
-    about : game, n_actions, size, n_codes, shrink, steps, seed, ppo (arguments), games and mean_return (of the last 100;
-        None before the first) in training and, once measured, `played`
+    about : game, n_actions, size, n_codes, shrink, steps, seed, ppo (arguments), games and mean_return (of the last
+        100; None before the first) in training and, once measured, `played`
     """
 
     def __init__(self, network: ActorCritic, about: dict, history: pd.DataFrame | None = None):
@@ -64,8 +65,8 @@ class AtariAgent:
         return f"AtariAgent({', '.join(f'{k}={v!r}' for k, v in self.about.items() if not isinstance(v, dict))})"
 
     def policy(self, greedy: bool = False) -> NetworkPolicy:
-        """Give its policy, of frames (210, 160), for `record_atari`, `epsilon_greedy` and `play_games`; its `encode` gives
-        what its base makes of recorded frames. In float32 on the CPU."""
+        """Give its policy, of frames (210, 160), in float32 on the CPU: for `record_atari`, `epsilon_greedy` and
+        `play_games`. Its `encode` gives what its base makes of recorded frames."""
         game, n_actions, shape = self.about['game'], self.about['n_actions'], tuple(self.about['size'])
         policy = NetworkPolicy(self.network, n_actions, greedy, game, game=game, obs_shape=shape)
         policy.network.base.bfloat16 = False
@@ -76,8 +77,8 @@ class AtariAgent:
 
         Returns
         -------
-        DataFrame, a row for the agent and one for chance: games, mean_return, std (over games), least, most; it is kept in
-        `about['played']`
+        DataFrame, a row for the agent and one for chance: games, mean_return, std (over games), least, most; it is kept
+        in `about['played']`
         """
 
         def row(policy):
@@ -137,7 +138,8 @@ def train_agent(
     ----------
     game : one of `srlviz.envs.atari.GAMES`, in any spelling
     steps : to learn from, of 4 emulator frames each; about 300 a second on one core with shrink=2
-    out : folder for `agent.pt`, `history.csv` and the checkpoint, from which a run that was killed goes on; a finished one is loaded
+    out : folder for `agent.pt`, `history.csv` and the checkpoint, from which a run that was killed goes on; a finished
+        one is loaded
     seed : of weights, games, actions and batches
     shrink : average squares of so many pixels a side first; 1 is the paper's network, at some five times the work
     n_codes : features of the base
