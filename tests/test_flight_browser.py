@@ -1,4 +1,7 @@
-"""FlightBrowser and FleetBrowser: their traits without a browser, and the fifth tutorial in a real JupyterLab: what a reader presses and drags, what the page shows, what the kernel then holds."""
+"""FlightBrowser and FleetBrowser: their traits without a browser, and the fifth tutorial in a real JupyterLab.
+
+What a reader presses and drags, what the page shows, what the kernel then holds.
+"""
 
 import io, json
 
@@ -369,7 +372,8 @@ def go(whole, lab, t, name='browser'):
 
 def at(plot, x):
     return plot.evaluate(
-        '(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }',
+        '(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; '
+        'return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }',
         x,
     )
 
@@ -528,9 +532,11 @@ def test_another_flight(page, lab):
 
 def dot_off(plot):
     "How far (pixels) the dot of a plot stands from the last of its path that is drawn there"
-    return plot.evaluate("""p => { const g = p.querySelector('.js-plotly-plot'), l = g._fullLayout, d = p.querySelector('.srlviz-dot'), path = g._fullData.find(c => c.name === 'path'), t = +p.dataset.step;
+    return plot.evaluate("""p => { const g = p.querySelector('.js-plotly-plot'), l = g._fullLayout, d = p.querySelector('.srlviz-dot'),
+            path = g._fullData.find(c => c.name === 'path'), t = +p.dataset.step;
         const k = [...path.customdata].findIndex(c => c[0] === t);
-        return Math.hypot(parseFloat(d.style.left) - l.xaxis._offset - l.xaxis.c2p(path.x[k]), parseFloat(d.style.top) - l.yaxis._offset - l.yaxis.c2p(path.y[k])) }""")
+        return Math.hypot(parseFloat(d.style.left) - l.xaxis._offset - l.xaxis.c2p(path.x[k]),
+            parseFloat(d.style.top) - l.yaxis._offset - l.yaxis.c2p(path.y[k])) }""")
 
 
 @pytest.mark.browser
@@ -610,7 +616,9 @@ def test_what_happened_fits(page, lab):
     fleet = page.locator('.srlviz-fleet')
     fleet.scroll_into_view_if_needed()
     events, rows = lab.ask('[r[-1] for r in flights.list.rows]'), fleet.locator('.srlviz-rows').first
-    look = "list => [...list.querySelectorAll('.srlviz-row .tags')].map(c => ({ row: +c.closest('.srlviz-row').dataset.row, title: c.title, tags: [...c.children].map(t => t.textContent), out: [...c.children].some(t => t.getBoundingClientRect().right > list.getBoundingClientRect().right) }))"
+    look = """list => [...list.querySelectorAll('.srlviz-row .tags')].map(c => ({
+        row: +c.closest('.srlviz-row').dataset.row, title: c.title, tags: [...c.children].map(t => t.textContent),
+        out: [...c.children].some(t => t.getBoundingClientRect().right > list.getBoundingClientRect().right) }))"""
 
     def fits():
         seen = rows.evaluate(look)  # in one look: rows come and go

@@ -194,7 +194,8 @@ def sparks(values: np.ndarray, n: int = 48) -> np.ndarray:
 
     Returns
     -------
-    (k, n, 2) uint8 : lowest and highest in each piece, 0 to 254 by the range of the column; 127 where nothing changes, 255 where nothing is known
+    (k, n, 2) uint8 : lowest and highest in each piece, 0 to 254 by the range of the column; 127 where nothing changes,
+        255 where nothing is known
     """
     v = np.asarray(values, np.float32)
     v = np.where(np.isfinite(v), v, np.nan)
