@@ -251,9 +251,9 @@ class RAMLab:
         Returns
         -------
         DataFrame, one row for each of the 128 bytes
-            address, variable ('' if unlabelled), n_pixels that change;
-            x0, y0, x1, y1 : their box, ends excluded (-1 if nothing changes);
-            dx, dy : how far the sprite went, in pixels; NaN if no single sprite was seen before and after
+            address, variable ('' if unlabelled);
+            n_pixels that change, their box x0, y0, x1, y1, ends excluded (-1 if nothing changes);
+            dx, dy, how far the sprite went in pixels; NaN if no single sprite was seen before and after
         """
         delta = _between('delta', delta, -255, 255, 'added to the byte')
         frames = tuple(sorted(_between('frames', f, 1, 60, 'emulator frames') for f in frames))

@@ -315,8 +315,8 @@ def blank_record(obs: Layout, act: Layout, task_id: int, fields: Mapping) -> np.
 class FactorNote(NamedTuple):
     """What people call a hidden number.
 
-    `label` and `unit`; the `names` of its values 0, 1, 2, ..., if it is a category; of its `columns`, if it has several,
-    each with a meaning of its own.
+    `label` and `unit`; the `names` of its values 0, 1, 2, ..., if it is a category; the names of its `columns`, if it
+    has several, each with a meaning of its own.
     """
 
     label: str

@@ -36,6 +36,7 @@ __all__ = [
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #952d0473
 import abc
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -476,6 +477,14 @@ def _questions(R) -> np.ndarray:
     return np.stack([((R['queries'] == kind) & past).sum(1) for kind in range(R['counts'].shape[1])], 1)
 
 
+def _count_notes(kinds: Sequence[str]) -> dict[str, FactorNote]:
+    return dict(
+        answer=FactorNote('count to say now', 'cards'),
+        counts=FactorNote('dealt so far', 'cards', columns=kinds),
+        asked_before=FactorNote('asked for so far', 'times', columns=kinds),
+    )
+
+
 def _draw_question(p, kind: str, card: int, asked: int):
     "Lay the card dealt beside the card asked for."
     for x, title, value in (56, 'dealt now', card), (192, 'how many so far?', asked):
@@ -531,11 +540,7 @@ class CountRecall(POMDP):
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
         self.action_names = tuple(map(str, range(self.most + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.most}
-        self.factor_notes = dict(
-            answer=FactorNote('count to say now', 'cards'),
-            counts=FactorNote('dealt so far', 'cards', columns=SIDES[kind]),
-            asked_before=FactorNote('asked for so far', 'times', columns=SIDES[kind]),
-        )
+        self.factor_notes = _count_notes(SIDES[kind])
         return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
 
     def factors_of(self, R):
@@ -741,6 +746,15 @@ class Grid(NamedTuple):
         return i // self.columns + 1, i % self.columns + 1
 
 
+def _pair_notes(kinds: Sequence[str]) -> dict[str, FactorNote]:
+    return dict(
+        card=FactorNote('card at each place', names=kinds),
+        found=FactorNote('pair found', names=('face down', 'open')),
+        first=FactorNote('card that waits for its second', names=kinds),
+        pairs=FactorNote('found', 'pairs'),
+    )
+
+
 def draw_pairs(p, e, kind: str, grid: Grid, reveal: bool):
     """Lay the cards out, to be clicked; or, to `reveal`, all of them face up, pale if they are not.
 
@@ -816,12 +830,7 @@ class Concentration(POMDP):
         self.max_steps, self.return_range = 2 * n, (-1.0, 1.0)
         self.grid = Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
-        self.factor_notes = dict(
-            card=FactorNote('card at each place', names=SIDES[kind]),
-            found=FactorNote('pair found', names=('face down', 'open')),
-            first=FactorNote('card that waits for its second', names=SIDES[kind]),
-            pairs=FactorNote('found', 'pairs'),
-        )
+        self.factor_notes = _pair_notes(SIDES[kind])
         fields = dict(deck=deck, up=np.zeros(n, np.int8), down=kinds, cards=np.zeros(2, np.int32))
         return fields | dict(turned=0, waiting=False, found=0)
 
