@@ -532,7 +532,8 @@ def test_another_flight(page, lab):
 
 def dot_off(plot):
     "How far (pixels) the dot of a plot stands from the last of its path that is drawn there"
-    return plot.evaluate("""p => { const g = p.querySelector('.js-plotly-plot'), l = g._fullLayout, d = p.querySelector('.srlviz-dot'),
+    return plot.evaluate("""p => { const g = p.querySelector('.js-plotly-plot'), l = g._fullLayout,
+            d = p.querySelector('.srlviz-dot'),
             path = g._fullData.find(c => c.name === 'path'), t = +p.dataset.step;
         const k = [...path.customdata].findIndex(c => c[0] === t);
         return Math.hypot(parseFloat(d.style.left) - l.xaxis._offset - l.xaxis.c2p(path.x[k]),
