@@ -1,4 +1,7 @@
-"""What holds for every POMDP in the catalogue: the contract, the same episodes however they are played, and no harm from bad input."""
+"""What holds for every POMDP in the catalogue.
+
+The contract, the same episodes however they are played, names for all that is hidden, and no harm from bad input.
+"""
 
 import os, shutil, subprocess, sys, types
 from pathlib import Path
@@ -60,7 +63,10 @@ def same(a, b) -> bool:
 @pytest.mark.parametrize('flat', [False, True], ids=['plain', 'flat'])
 @pytest.mark.parametrize('task', [t for t in OWN if t.endswith('easy')])
 def test_batch_size_changes_nothing(task, flat):
-    "At N = 1, 7 and 64, and in a second run, environment i plays the same episodes; final observations are compared where an episode of those compared ended."
+    """At N = 1, 7 and 64, and in a second run, environment i plays the same episodes.
+
+    Final observations are compared where an episode of those compared ended.
+    """
     runs = [play(make_tasks(task, n, flat=flat), 130) for n in (1, 7, 64, 64)]
     assert all(map(same, runs[2], runs[3]))
     for n, run in zip((1, 7), runs):
@@ -107,6 +113,23 @@ def test_bad_actions_move_nothing(task):
         make_tasks(task, 2).step(good[:2])
 
 
+@pytest.mark.parametrize('task', OWN)
+def test_hidden_numbers_have_names(task):
+    "Every factor has a note; names of values cover all that a category takes, names of columns all columns."
+    envs = make_tasks(task, 16)
+    envs.reset(seed=0)
+    envs.action_space.seed(0)
+    notes, seen = envs.task.factor_notes, {name: set() for name in envs.factors()}
+    assert set(notes) == set(seen)
+    for _ in range(60):
+        for name, values in envs.factors().items():
+            assert values[0].size == len(notes[name].columns) or not notes[name].columns
+            seen[name] |= set(np.unique(values).tolist()) if notes[name].names else set()
+        envs.step(envs.action_space.sample())
+    assert all(values <= set(range(-1, len(notes[name].names))) for name, values in seen.items())
+    assert all(note.label for note in notes.values()) and envs.task.tags
+
+
 def test_unknown_names_say_the_nearest():
     with pytest.raises(ValueError, match='RepeatPrevious-hard'):
         make_task('RepeatPrevius-hard')
@@ -144,7 +167,10 @@ def plain(template, names: dict):
 
 @pytest.mark.parametrize('task', [t for t in OWN if t.endswith('easy')])
 def test_kernels_stay_in_bounds(task):
-    "Run by Python, the kernels do what they do when compiled, and NumPy, which refuses an index out of bounds, has nothing to refuse."
+    """Run by Python, the kernels do what they do when compiled.
+
+    And NumPy, which refuses an index out of bounds, has nothing to refuse.
+    """
     envs = make_tasks(task, 3, flat=True)
     envs.reset(seed=0)
     envs.action_space.seed(0)
@@ -170,7 +196,7 @@ def test_kernels_stay_in_bounds(task):
 READ_ONLY = """
 import errno, tempfile
 def refuse(*args, **kwargs): raise OSError(errno.EROFS, 'Read-only file system')
-tempfile.TemporaryFile = refuse                                  # how numba finds out whether it may write to a folder; root may write to any
+tempfile.TemporaryFile = refuse  # how numba finds out whether it may write to a folder; root may write to any
 import srlviz.envs, gymnasium
 env = gymnasium.make('srlviz/RepeatPrevious-easy-v0')
 env.reset(seed=0)

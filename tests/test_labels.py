@@ -1,4 +1,7 @@
-"""The labels of Atari, proven on the machine: set a byte of RAM, see the right sprite move; and the wrapper where Gymnasium makes many environments."""
+"""The labels of Atari, proven on the machine: set a byte of RAM, see the right sprite move.
+
+And the wrapper where Gymnasium makes many environments.
+"""
 
 import ale_py, gymnasium, numpy as np, pandas as pd, pytest
 
@@ -25,7 +28,10 @@ def rows(lab, address, change):
 
 
 def centre(lab, address, value, frames=2):
-    "Column and row of the middle of the sprite that a byte of `value` shows and that it does not show with most other values; None if there is none"
+    """Column and row of the middle of a sprite; None if there is none.
+
+    It is what the byte shows with `value` and does not show with most other values.
+    """
     shown, elsewhere = lab.poke(address, value, frames), [lab.poke(address, (value + s) % 256, frames) for s in OTHERS]
     y, x = np.nonzero(np.mean([(shown != e).any(-1) for e in elsewhere], 0) > 0.7)
     if not 2 <= len(x) <= 2500:
@@ -35,7 +41,10 @@ def centre(lab, address, value, frames=2):
 
 
 def moved(lab, address, delta):
-    "How far the sprite of a byte goes when `delta` is added, at the first emulator frame at which it is drawn; None if it is not seen"
+    """How far the sprite of a byte goes when `delta` is added, at the first emulator frame at which it is drawn.
+
+    None if it is not seen
+    """
     for frames in (1, 2, 3):
         before, after = (centre(lab, address, (int(lab.ram[address]) + d) % 256, frames) for d in (0, delta))
         if None not in (before, after):
@@ -53,7 +62,10 @@ def test_demonattack_cannon():
 
 
 def test_spaceinvaders_rows():
-    "One more in byte 16 and the invaders stand lower; byte 24 (the paper's) moves none of them, byte 9 (the paper's missiles_y) nothing"
+    """One more in byte 16 and the invaders stand lower.
+
+    Byte 24 (the paper's) moves none of them, byte 9 (the paper's missiles_y) nothing
+    """
     lab = lab_at('spaceinvaders', 60)
     moved = rows(lab, 16, 1)
     assert min(moved) >= 31 and max(moved) < 150 and len(effect(lab, 16, 1)[0]) > 500
@@ -88,7 +100,10 @@ def test_spaceinvaders_lives():
 
 
 def test_montezuma_inventory():
-    "Each bit of byte 65 draws an object in the inventory, in the rows below the score; byte 61 (the paper's) flips the skull"
+    """Each bit of byte 65 draws an object in the inventory, in the rows below the score.
+
+    Byte 61 (the paper's) flips the skull
+    """
     lab, inventory, skull = lab_at('montezumarevenge', 30), set(range(28, 43)), set(range(166, 180))
     for bit in range(8):
         changed = rows(lab, 65, lambda v: v ^ 1 << bit)
@@ -98,7 +113,10 @@ def test_montezuma_inventory():
 
 
 def test_montezuma_clock():
-    "Byte 62 counts to 15 and around, one in 8 emulator frames, though nothing is done: a clock, and no state of the room"
+    """Byte 62 counts to 15 and around, one in 8 emulator frames, though nothing is done.
+
+    A clock, and no state of the room
+    """
     raw = RawAtari('montezumarevenge')
     raw.reset()
     seen = []
@@ -230,11 +248,13 @@ def test_lives():
 
 # ---- pixels
 def test_overlays():
-    "Wherever a byte puts its sprite, the mark of the table is on it: at least one state of every variable with a mapping that can be seen, and nearly all states"
+    """Wherever a byte puts its sprite, the mark of the table is on it.
+
+    At least one state of every variable with a mapping that can be seen, and nearly all states
+    """
     table, found = annotations(), []
-    table = table[
-        table['scale'].notna() & (table['object'] != 'enemies') & ~table['object'].str.endswith('iceflow')
-    ]  # several of a kind, see below
+    several = (table['object'] == 'enemies') | table['object'].str.endswith('iceflow')  # of a kind, see below
+    table = table[table['scale'].notna() & ~several]
     for game, of in table.groupby('game'):
         for steps, seed in ((40, 0), (150, 1), (400, 2), (700, 3)):
             lab = lab_at(game, steps, seed)

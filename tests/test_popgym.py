@@ -1,4 +1,7 @@
-"""Held against popgym 1.0.7 itself: its hidden state is put into an environment of ours, the same actions are played, and everything must be equal."""
+"""Held against popgym 1.0.7 itself.
+
+Its hidden state is put into an environment of ours, the same actions are played, and everything must be equal.
+"""
 
 import warnings
 
@@ -9,20 +12,15 @@ import pytest
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.files import sample_path
-from srlviz.envs.pomdp.base import TASKS, make_task, make_tasks
+from srlviz.envs.pomdp.base import TAGS, TASKS, make_task, make_tasks, task_table
 
 with warnings.catch_warnings():
     warnings.simplefilter('ignore')
     import popgym.envs
     import popgym.wrappers
 
-import popgym_cards, popgym_control, popgym_games, popgym_mazes
+from popgym_moments import INJECT, LEGACY
 
-PARTS = popgym_cards, popgym_control, popgym_games, popgym_mazes
-INJECT = {
-    name: put for part in PARTS for name, put in part.INJECT.items()
-}  # (their environment, our record): the same moment
-LEGACY = {name for part in PARTS for name in part.LEGACY}  # compared with its defects as they were
 pytestmark = pytest.mark.filterwarnings('ignore:Maze environments have been shown')
 OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]  # without aliases
 EPISODES = 20
@@ -42,13 +40,13 @@ def equal(a, b) -> bool:
 
 @pytest.mark.parametrize('task', OWN)
 def test_same_as_popgym(task):
-    "Observation, reward, both ends and the Markov state of every step, and the paper's observation, of 20 episodes under random actions."
+    """Twenty episodes under random actions.
+
+    Equal are observation, reward, both ends and the Markov state of every step, and the paper's observation.
+    """
     name = task.split('-')[0]
-    theirs, ours, flat = (
-        theirs_of(task),
-        make_task(task, legacy=name in LEGACY),
-        make_task(task, legacy=name in LEGACY, flat=True),
-    )
+    legacy = name in LEGACY
+    theirs, ours, flat = theirs_of(task), make_task(task, legacy=legacy), make_task(task, legacy=legacy, flat=True)
     paper = popgym.wrappers.Antialias(popgym.wrappers.PreviousAction(theirs))
     for seed in range(EPISODES):
         seen, _ = paper.reset(seed=seed)
@@ -58,14 +56,13 @@ def test_same_as_popgym(task):
         theirs.action_space.seed(seed)
         step = 0
         while True:
+            when = f'seed {seed}, step {step}'
             obs = seen[:-2] if isinstance(theirs.observation_space, gymnasium.spaces.Tuple) else seen[0]
-            assert equal(obs, last[0]), f"seed {seed}, step {step}: popgym shows {obs}, ours {last[0]}"
-            assert equal(gymnasium.spaces.flatten(paper.observation_space, seen).astype(np.float32), row), (
-                f"seed {seed}, step {step}: one-hot"
-            )
-            assert equal(theirs.get_state(), ours.get_state()), (
-                f"seed {seed}, step {step}: state {theirs.get_state()}, ours {ours.get_state()}"
-            )
+            assert equal(obs, last[0]), f'{when}: popgym shows {obs}, ours {last[0]}'
+            one_hot = gymnasium.spaces.flatten(paper.observation_space, seen).astype(np.float32)
+            assert equal(one_hot, row), f'{when}: one-hot'
+            state, mine = theirs.get_state(), ours.get_state()
+            assert equal(state, mine), f'{when}: state {state}, ours {mine}'
             if last[2] or last[3]:
                 break
             action = theirs.action_space.sample()
@@ -73,7 +70,15 @@ def test_same_as_popgym(task):
             *last, _ = ours.step(action)
             row = flat.step(action)[0]
             step += 1
-            assert tuple(end) == tuple(last[1:]), f"seed {seed}, step {step}: popgym gives {end}, ours {last[1:]}"
+            assert tuple(end) == tuple(last[1:]), f'seed {seed}, step {step}: popgym gives {end}, ours {last[1:]}'
+
+
+def test_tags_are_popgyms():
+    "The lists of popgym, DIAGNOSTIC and so on, hold the environments that have the tag."
+    table = task_table()
+    for tag in TAGS:
+        theirs = {cls.__name__ for cls in getattr(popgym.envs, tag.upper())}
+        assert set(table[table['tags'].str.split().map(lambda tags: tag in tags)]['environment']) == theirs
 
 
 REFERENCE = pd.read_csv(sample_path('pomdp_tasks.csv')).set_index('task')
@@ -81,7 +86,10 @@ REFERENCE = pd.read_csv(sample_path('pomdp_tasks.csv')).set_index('task')
 
 @pytest.mark.parametrize('task', OWN)
 def test_random_return_is_popgyms(task):
-    "The mean return of uniformly random actions, within three standard errors of popgym's (data_samples/pomdp_tasks.csv)."
+    """The mean return of uniformly random actions is within three standard errors of popgym's.
+
+    Its numbers stand in data_samples/pomdp_tasks.csv.
+    """
     envs = make_tasks(task, 256)
     envs.reset(seed=0)
     envs.action_space.seed(0)
@@ -93,10 +101,8 @@ def test_random_return_is_popgyms(task):
     assert begun.all()
     row, n = REFERENCE.loc[task], len(total)
     m = row.random_episodes
-    pooled = np.sqrt(
-        ((n - 1) * total.var(ddof=1) + (m - 1) * row.random_return_std**2) / (n + m - 2)
-    )  # one spread for both: a dozen of popgym's mazes may hold none of the rare escapes
+    # one spread for both: a dozen of popgym's mazes may hold none of the rare escapes
+    pooled = np.sqrt(((n - 1) * total.var(ddof=1) + (m - 1) * row.random_return_std**2) / (n + m - 2))
     error = pooled * np.sqrt(1 / n + 1 / m)
-    assert abs(total.mean() - row.random_return) <= 3 * error + 5e-5, (
-        f"{total.mean():.4f}, popgym {row.random_return:.4f} +- {error:.4f}"
-    )
+    said = f'{total.mean():.4f}, popgym {row.random_return:.4f} +- {error:.4f}'
+    assert abs(total.mean() - row.random_return) <= 3 * error + 5e-5, said

@@ -33,11 +33,10 @@ STACKS = {
 
 
 def markovian(w, env, mode):
-    return (
-        w.Markovian(env, mode)
-        if w is ours
-        else w.Markovian(env, Observability[{'full_in_info': 'full_in_info_dict'}.get(mode, mode).upper()])
-    )
+    "The wrapper that shows the hidden state, of `w`, which has names of its own for the modes."
+    if w is ours:
+        return w.Markovian(env, mode)
+    return w.Markovian(env, Observability[{'full_in_info': 'full_in_info_dict'}.get(mode, mode).upper()])
 
 
 def same(a, b):
@@ -81,23 +80,21 @@ def test_popgym_made_by_gymnasium_and_in_a_batch():
 
     with pytest.raises(AssertionError):
         theirs.PreviousAction(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
-    single = ours.Antialias(
-        ours.PreviousAction(ours.Markovian(gymnasium.make('popgym-RepeatPreviousEasy-v0'), 'full_and_partial'))
-    )
-    many = gymnasium.make_vec('popgym-RepeatPreviousEasy-v0', num_envs=2)
-    many = ours.Antialias(ours.PreviousAction(ours.Markovian(many, 'full_and_partial')))
+    stack = lambda env: ours.Antialias(ours.PreviousAction(ours.Markovian(env, 'full_and_partial')))
+    single = stack(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
+    many = stack(gymnasium.make_vec('popgym-RepeatPreviousEasy-v0', num_envs=2))
     assert single.observation_space == many.single_observation_space
     x, y = single.reset(seed=3)[0], many.reset(seed=3)[0]
     for t in range(51):
-        assert same(x['obs'], tuple(part[0] for part in y['obs'])) and same(
-            x['state'], tuple(part[0] for part in y['state'])
-        ), t
+        for part in 'obs', 'state':
+            assert same(x[part], tuple(v[0] for v in y[part])), (t, part)
         x, y = single.step(t % 4)[0], many.step(np.array([t % 4, 0]))[0]
 
 
-@pytest.mark.parametrize(
-    'task', [task for task, (cls, _) in TASKS.items() if task.split('-')[0] == cls.__name__]
-)  # no aliases
+OWN = [task for task, (cls, _) in TASKS.items() if task.split('-')[0] == cls.__name__]  # no aliases
+
+
+@pytest.mark.parametrize('task', OWN)
 def test_the_stack_is_what_the_kernel_writes(task):
     name = f'srlviz/{task}-v0'
     stack = lambda env: ours.Flatten(ours.Antialias(ours.PreviousAction(env)))
@@ -106,9 +103,8 @@ def test_the_stack_is_what_the_kernel_writes(task):
     assert a.observation_space == b.observation_space and many.observation_space == wrapped.observation_space
     for env in a, many:
         env.action_space.seed(0)
-    assert np.array_equal(a.reset(seed=1)[0], b.reset(seed=1)[0]) and np.array_equal(
-        many.reset(seed=1)[0], wrapped.reset(seed=1)[0]
-    )
+    assert np.array_equal(a.reset(seed=1)[0], b.reset(seed=1)[0])
+    assert np.array_equal(many.reset(seed=1)[0], wrapped.reset(seed=1)[0])
     for _ in range(250):
         action = a.action_space.sample()
         x, y = a.step(action), b.step(action)

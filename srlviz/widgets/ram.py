@@ -36,11 +36,15 @@ _SIGNS = (
 _ASKS = Markup(
     '<b>Which byte tells what a region shows?</b> Drag a rectangle over a picture, or give its columns and rows.'
 )
-SHIFT = 8  # added to a byte when it is chosen, so that its effect is seen at once; no sprite's own picture is so few values away
+# added to a byte when it is chosen, so that its effect is seen at once; no sprite's own picture is so few values away
+SHIFT = 8
 
 
 def pixel_box(box, size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Round a rectangle in pixels to a box (x0, y0, x1, y1) of whole ones within (height, width), x1 and y1 just outside; at least one pixel."""
+    """Round a rectangle in pixels to a box (x0, y0, x1, y1) of whole ones within (height, width), at least one pixel.
+
+    x1 and y1 lie just outside.
+    """
     if len(box) != 4:
         raise ValueError(f"a box is (x0, y0, x1, y1) in pixels, got {tuple(box)}")
     (x0, y0, x1, y1), (height, width) = (round(float(v)) for v in box), size
@@ -55,13 +59,16 @@ class RAMExplorer(StaticForm, W.VBox):
     Parameters
     ----------
     lab : a `srlviz.envs.ram.RAMLab`, or an object like it
-    recording, predict : a recording of the game and a function (recording, box) -> table of address, variable, r2, such as `srlviz.envs.ram.predict_region`; without both, no region can be asked about
+    recording, predict : a recording of the game and a function (recording, box) -> table of address, variable, r2, such
+        as `srlviz.envs.ram.predict_region`; without both, no region can be asked about
     address : the byte to begin with; the first one with a name if None
     frames : emulator frames between setting a byte and looking
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: address, value (what the byte is set to), frames, colours ('values' or 'effects'), box ((x0, y0, x1, y1) in pixels, x1 and y1 just outside; or None).
-    `effects` and `predictors` are the tables that `find_effects()` and `find_predictors()` leave, None before; `step` and `restart` choose another moment.
+    Traits: address, value (what the byte is set to), frames, colours ('values' or 'effects'), box ((x0, y0, x1, y1) in
+    pixels, x1 and y1 just outside; or None).
+    `effects` and `predictors` are the tables that `find_effects()` and `find_predictors()` leave, None before; `step`
+    and `restart` choose another moment.
     """
 
     address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)
@@ -82,11 +89,13 @@ class RAMExplorer(StaticForm, W.VBox):
     ):
         if (recording is None) != (predict is None):
             raise ValueError(
-                "to ask which byte tells a region, give both a recording and predict (see srlviz.envs.ram.predict_region)"
+                "to ask which byte tells a region, give both a recording and predict"
+                " (see srlviz.envs.ram.predict_region)"
             )
         if recording is not None and (not len(recording) or not {'frame', 'ram'} <= set(recording[0].obs)):
             raise ValueError(
-                f"the recording needs obs 'frame' and 'ram'; it has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}"
+                "the recording needs obs 'frame' and 'ram'; "
+                f"it has {', '.join(recording[0].obs) if len(recording) else 'no episodes'}"
             )
         super().__init__()
         self.lab, self.recording, self.predict, self.interactive = lab, recording, predict, is_interactive(interactive)
@@ -146,7 +155,8 @@ class RAMExplorer(StaticForm, W.VBox):
             'find what each byte moves', 'Set every byte once and compare pictures', self.find_effects, 220
         )
         self.picture = PlotView(
-            label='the picture as it would be, with the byte set, and what differs; drag a rectangle to choose a region',
+            label='the picture as it would be, with the byte set, and what differs; '
+            'drag a rectangle to choose a region',
             config=dict(displayModeBar=False),
         )
         self.grid = PlotView(
@@ -191,7 +201,8 @@ class RAMExplorer(StaticForm, W.VBox):
         return button
 
     def __repr__(self):
-        return f"RAMExplorer({self.lab.game}, address={self.address}, value={self.value}, colours={self.colours!r}, box={self.box})"
+        what = f'address={self.address}, value={self.value}, colours={self.colours!r}, box={self.box}'
+        return f'RAMExplorer({self.lab.game}, {what})'
 
     @traitlets.validate('address')
     def _is_byte(self, proposal):
@@ -271,7 +282,10 @@ class RAMExplorer(StaticForm, W.VBox):
         return self.effects
 
     def find_predictors(self) -> pd.DataFrame:
-        """Find which bytes tell what the region shows (the whole screen if none was chosen), draw them, and return the table."""
+        """Find which bytes tell what the region shows, draw them, and return the table.
+
+        The region is the whole screen if none was chosen.
+        """
         if self.predict is None:
             raise ValueError("no recording and no predict were given; see the arguments of RAMExplorer")
         box = self.box or (0, 0, *self.size[::-1])

@@ -11,7 +11,6 @@ __all__ = [
     'flat_space',
     'blank_record',
     'FactorNote',
-    'named',
     'whole',
     'check_options',
     'Task',
@@ -31,6 +30,7 @@ __all__ = [
     'batch_seeds',
     'buffers',
     'formed',
+    'ended_info',
     'POMDPVector',
     'check_running',
     'register',
@@ -315,19 +315,14 @@ def blank_record(obs: Layout, act: Layout, task_id: int, fields: Mapping) -> np.
 class FactorNote(NamedTuple):
     """What people call a hidden number.
 
-    `label` and `unit`; the names of its `values`, if it is a category; of its `columns`, if it has several, each with a
-    meaning of its own.
+    `label` and `unit`; the `names` of its values 0, 1, 2, ..., if it is a category; the names of its `columns`, if it
+    has several, each with a meaning of its own.
     """
 
     label: str
     unit: str = ''
-    values: Mapping[int, str] = {}
+    names: Sequence[str] = ()
     columns: Sequence[str] = ()
-
-
-def named(*names: str, none: str = '') -> dict[int, str]:
-    "Names of the values 0, 1, 2, ...; `none` names -1."
-    return {**({-1: none} if none else {}), **dict(enumerate(names))}
 
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #b0ca0ee8
@@ -771,6 +766,11 @@ def formed(task: Task, rows: np.ndarray):
     return tuple(rows.T) if isinstance(task.plain_space, spaces.Tuple) else rows
 
 
+def ended_info(task: Task, final: np.ndarray, over: np.ndarray) -> dict:
+    "What a batch says of episodes that ended: their last observations, of rows (N, k), where `over` (N,)."
+    return {'final_obs': formed(task, final.copy()), '_final_obs': over, 'final_info': {}, '_final_info': over}
+
+
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #95f6723d
 class POMDPVector(VectorEnv):
     """N environments of one task, stepped by compiled code, restarted in the step that ends them.
@@ -834,10 +834,9 @@ class POMDPVector(VectorEnv):
                 super().reset(seed=seed)
             first = self.np_random_seed
             for i, s in enumerate(batch_seeds(seed, first, self.num_envs)):
-                if s is None and self._seeded:
-                    continue
-                self.records[i] = self.task.blank[0]
-                self.records['rng'][i] = stream(first + i if s is None else s)
+                if s is not None or not self._seeded:
+                    self.records[i] = self.task.blank[0]
+                    self.records['rng'][i] = stream(first + i if s is None else s)
             self._seeded = True
         self._restart(self.records)
         self._ready = True
@@ -863,12 +862,7 @@ class POMDPVector(VectorEnv):
                 obs = obs.copy()
         else:
             ended = self._stepper(self.records, a, obs, *rest, self._final)
-        info = {}
-        if ended:
-            over = rest[1] | rest[2]
-            last = formed(t, self._final.copy())
-            info = {'final_obs': last, '_final_obs': over, 'final_info': {}, '_final_info': over}
-        return formed(t, obs), *rest, info
+        return formed(t, obs), *rest, ended_info(t, self._final, rest[1] | rest[2]) if ended else {}
 
     def factors(self) -> dict[str, np.ndarray]:
         "The hidden states by name, (N, ...) each, copied."

@@ -39,7 +39,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..kernels import random_float, random_int
-from .base import POMDP, FactorNote, named, whole
+from .base import POMDP, FactorNote, whole
 
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
@@ -144,8 +144,8 @@ class MultiarmedBandit(POMDP):
         self.max_steps, self.return_range = length, (-1.0, 1.0)
         self.action_names = [f'arm {i + 1}' for i in range(arms)]
         self.keys = dict(zip('1234567890qwertyuiopasdfghjkl;', range(arms)))
-        best = named(*self.action_names)
-        self.factor_notes = self.factor_notes | dict(best=self.factor_notes['best']._replace(values=best))
+        best = self.factor_notes['best']._replace(names=self.action_names)
+        self.factor_notes = self.factor_notes | dict(best=best)
         counts = np.zeros(arms, np.int32)
         return dict(odds=np.zeros(arms, np.float32), pulls=counts, wins=counts, length=length)
 
@@ -305,8 +305,8 @@ class Battleship(POMDP):
     difficulties = {d: dict(size=n, ships=(2, 3, 3, 4)) for d, n in dict(easy=8, medium=10, hard=12).items()}
     reset1, step1, tags = staticmethod(battleship_reset), staticmethod(battleship_step), ('game',)
     factor_notes = dict(
-        ships=FactorNote('ships', values=named('water', 'ship')),
-        shots=FactorNote('shots', values=named('not shot at', 'shot at')),
+        ships=FactorNote('ships', names=('water', 'ship')),
+        shots=FactorNote('shots', names=('not shot at', 'shot at')),
         left=FactorNote('ships left', 'tiles'),
     )
 
@@ -483,8 +483,8 @@ class MineSweeper(POMDP):
     difficulties = dict(easy=dict(size=4, mines=2), medium=dict(size=6, mines=6), hard=dict(size=8, mines=10))
     reset1, step1, tags = staticmethod(minesweeper_reset), staticmethod(minesweeper_step), ('game',)
     factor_notes = dict(
-        mines=FactorNote('mines', values=named('clear', 'mine')),
-        opened=FactorNote('opened', values=named('shut', 'open')),
+        mines=FactorNote('mines', names=('clear', 'mine')),
+        opened=FactorNote('opened', names=('shut', 'open')),
         left=FactorNote('still to be opened', 'tiles'),
     )
 

@@ -36,6 +36,7 @@ __all__ = [
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #952d0473
 import abc
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ from gymnasium import spaces
 from .drawing import RANKS, card_height
 from ...core.names import unknown
 from ..kernels import random_int
-from .base import POMDP, FactorNote, named, whole
+from .base import POMDP, FactorNote, whole
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #c4bd96f3
 SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
@@ -181,7 +182,7 @@ class _Suits(POMDP):
 
     action_names, keys, tags = SUITS, dict(s=0, d=1, c=2, h=3), ('diagnostic',)
     factor_notes = dict(
-        asked=FactorNote('suit to say now', values=named(*SUITS, none='none yet')),
+        asked=FactorNote('suit to say now', names=SUITS),
         remaining=FactorNote('still in the deck', 'cards', columns=SUITS),
     )
 
@@ -309,7 +310,7 @@ class RepeatPrevious(_Suits):
 
     difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
     reset1, step1 = staticmethod(suits_reset), staticmethod(repeat_previous_step)
-    _ago = FactorNote('suits of the last cards, the newest first', values=named(*SUITS, none='no card'))
+    _ago = FactorNote('suits of the last cards, the newest first', names=SUITS)
     factor_notes = _Suits.factor_notes | dict(ago=_ago)
 
     def build(self, decks, k):
@@ -397,7 +398,7 @@ class Autoencode(_Suits):
     reset1, step1 = staticmethod(autoencode_reset), staticmethod(autoencode_step)
     factor_notes = dict(
         asked=_Suits.factor_notes['asked'],
-        watching=FactorNote('watching', values=named('playing', 'watching')),
+        watching=FactorNote('watching', names=('playing', 'watching')),
         pile=FactorNote('pile', 'cards'),
         on_pile=FactorNote('on the pile', 'cards', columns=SUITS),
     )
@@ -476,6 +477,14 @@ def _questions(R) -> np.ndarray:
     return np.stack([((R['queries'] == kind) & past).sum(1) for kind in range(R['counts'].shape[1])], 1)
 
 
+def _count_notes(kinds: Sequence[str]) -> dict[str, FactorNote]:
+    return dict(
+        answer=FactorNote('count to say now', 'cards'),
+        counts=FactorNote('dealt so far', 'cards', columns=kinds),
+        asked_before=FactorNote('asked for so far', 'times', columns=kinds),
+    )
+
+
 def _draw_question(p, kind: str, card: int, asked: int):
     "Lay the card dealt beside the card asked for."
     for x, title, value in (56, 'dealt now', card), (192, 'how many so far?', asked):
@@ -531,11 +540,7 @@ class CountRecall(POMDP):
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
         self.action_names = tuple(map(str, range(self.most + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.most}
-        self.factor_notes = dict(
-            answer=FactorNote('count to say now', 'cards'),
-            counts=FactorNote('dealt so far', 'cards', columns=SIDES[kind]),
-            asked_before=FactorNote('asked for so far', 'times', columns=SIDES[kind]),
-        )
+        self.factor_notes = _count_notes(SIDES[kind])
         return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
 
     def factors_of(self, R):
@@ -741,6 +746,15 @@ class Grid(NamedTuple):
         return i // self.columns + 1, i % self.columns + 1
 
 
+def _pair_notes(kinds: Sequence[str]) -> dict[str, FactorNote]:
+    return dict(
+        card=FactorNote('card at each place', names=kinds),
+        found=FactorNote('pair found', names=('face down', 'open')),
+        first=FactorNote('card that waits for its second', names=kinds),
+        pairs=FactorNote('found', 'pairs'),
+    )
+
+
 def draw_pairs(p, e, kind: str, grid: Grid, reveal: bool):
     """Lay the cards out, to be clicked; or, to `reveal`, all of them face up, pale if they are not.
 
@@ -816,12 +830,7 @@ class Concentration(POMDP):
         self.max_steps, self.return_range = 2 * n, (-1.0, 1.0)
         self.grid = Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
-        self.factor_notes = dict(
-            card=FactorNote('card at each place', values=named(*SIDES[kind])),
-            found=FactorNote('pair found', values=named('face down', 'open')),
-            first=FactorNote('card that waits for its second', values=named(*SIDES[kind], none='none')),
-            pairs=FactorNote('found', 'pairs'),
-        )
+        self.factor_notes = _pair_notes(SIDES[kind])
         fields = dict(deck=deck, up=np.zeros(n, np.int8), down=kinds, cards=np.zeros(2, np.int32))
         return fields | dict(turned=0, waiting=False, found=0)
 

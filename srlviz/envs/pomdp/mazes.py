@@ -46,7 +46,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..kernels import random_int
-from .base import POMDP, FactorNote, named, whole
+from .base import POMDP, FactorNote, whole
 
 FREE, WALL, START, GOAL, HIDDEN = range(5)
 NONE = 4  # no action yet
@@ -229,7 +229,7 @@ MAZE_NOTES = dict(
     explored=FactorNote('share of open cells entered'),
     start_row=FactorNote('row of the start'),
     start_column=FactorNote('column of the start'),
-) | {f'been_{name}': FactorNote(f'has been: {name}', values=named('no', 'yes')) for name in MOVES}
+) | {f'been_{name}': FactorNote(f'has been: {name}', names=('no', 'yes')) for name in MOVES}
 
 
 class Labyrinth(POMDP):
