@@ -1,12 +1,13 @@
 """The landing world, every measured bar: speed, memory, outcomes, the size of the paper's set, and reading.
 
-    python benchmarks/landing.py                            the bars, with a set of 12 flights, in about 5 minutes on two idle cores
-    python benchmarks/landing.py --set-flights 50           the projection to 8011 flights from 50
-    python benchmarks/landing.py --only outcomes            one part: speed, memory, outcomes, reading
+    python benchmarks/landing.py                        the bars, with a set of 12 flights: 5 minutes on two idle cores
+    python benchmarks/landing.py --set-flights 50       the projection to 8011 flights from 50
+    python benchmarks/landing.py --only outcomes        one part: speed, memory, outcomes, reading
 
-Real time is the seconds flown per second of CPU on one core, so that others on the machine do not count; frames are read per second of CPU too. What two workers gain is wall time, in pairs of
-sets made one after the other by warm workers. Memory is the largest that a worker of `generate_flights` ever held. Scenery is cached in each process, and
-a set of 114 runways meets each often: flights of a small set pay more for it than those of a large one.
+Real time is the seconds flown per second of CPU on one core, so that others on the machine do not count; frames are
+read per second of CPU too. What two workers gain is wall time, in pairs of sets made one after the other by warm
+workers. Memory is the largest that a worker of `generate_flights` ever held. Scenery is cached in each process, and a
+set of 114 runways meets each often: flights of a small set pay more for it than those of a large one.
 """
 
 import argparse, multiprocessing, os, subprocess, sys, tempfile, time
@@ -64,29 +65,26 @@ def speed(folder: Path, n: int, size: int, rounds: int) -> dict:
         flown, cpu, wall = made(folder / f'one{k}', n, 10 + k, 1, size)
         alone.append(flown / cpu)
         pairs.append(wall / made(folder / f'two{k}', n, 10 + k, 2, size)[2])
-        same &= (folder / f'two{k}' / 'meta' / 'info.json').read_bytes() == (
-            folder / f'one{k}' / 'meta' / 'info.json'
-        ).read_bytes()  # it holds the checksums of all files
+        one, two = ((folder / f'{name}{k}' / 'meta' / 'info.json').read_bytes() for name in ('one', 'two'))
+        same &= one == two  # it holds the checksums of all files
         print(f"round {k}: {n} flights, {alone[-1]:.1f}x real time, two workers {pairs[-1]:.2f}x one", flush=True)
     return dict(camera=np.median(alone), two=np.median(pairs), same=same)
 
 
 def memory(folder: Path, n: int) -> tuple[float, float]:
     "GB: the largest worker, and the process that leads."
-    out = subprocess.run(
-        [sys.executable, '-c', MEMORY, str(folder / 'memory'), str(n)], capture_output=True, text=True, check=True
-    ).stdout.split()
-    return tuple(int(k) / (1e9 if sys.platform == 'darwin' else 1e6) for k in out)
+    command = [sys.executable, '-c', MEMORY, str(folder / 'memory'), str(n)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    unit = 1e9 if sys.platform == 'darwin' else 1e6  # bytes there, kilobytes elsewhere
+    return tuple(int(k) / unit for k in out.split())
 
 
 def outcomes(n: int, jobs: int) -> pd.DataFrame:
     "The same seeds with the paper's failure frequencies and without failures."
+    rows = []
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context('spawn')) as pool:
-        rows = [
-            (kind, *r)
-            for kind, how in (('failures', flown), ('clean', partial(flown, events=())))
-            for r in pool.map(how, range(n), chunksize=5)
-        ]
+        for kind, how in (('failures', flown), ('clean', partial(flown, events=()))):
+            rows += [(kind, *r) for r in pool.map(how, range(n), chunksize=5)]
     return pd.DataFrame(rows, columns=['kind', 'outcome', 'reason', 'seconds', 'g'])
 
 
@@ -155,30 +153,26 @@ def main(args) -> pd.DataFrame:
             t = outcomes(args.outcomes, args.jobs)
             land = t.assign(landed=t['outcome'] == 'landed').groupby('kind')['landed'].mean() * 100
             failing = t[t['kind'] == 'failures']
-            say(
-                f"{args.outcomes} flights with the paper's failures: 70 to 90% land",
-                land['failures'],
-                70 <= land['failures'] <= 90,
-                '%',
-            )
+            bar, x = f"{args.outcomes} flights with the paper's failures: 70 to 90% land", land['failures']
+            say(bar, x, 70 <= x <= 90, '%')
             say('without failures: at least 95% land', land['clean'], land['clean'] >= 95, '%')
             say('mean duration: 100 to 130 s', failing['seconds'].mean(), 100 <= failing['seconds'].mean() <= 130, ' s')
             g = failing.loc[failing['outcome'] == 'landed', 'g'].median()
             say('touchdown, vertical acceleration, median of those that landed: 1.2 to 2.2 g', g, 1.2 <= g <= 2.2, ' g')
-            print(
-                failing['outcome'].value_counts().to_dict(),
-                failing.loc[failing['outcome'] == 'crashed', 'reason'].value_counts().to_dict(),
-            )
+            crashed = failing[failing['outcome'] == 'crashed']
+            print(failing['outcome'].value_counts().to_dict(), crashed['reason'].value_counts().to_dict())
         if wants('reading'):
             wall, cpu, gb = projected(folder, args.set_flights, args.size)
             print(
-                f'{PAPER_FLIGHTS} flights from {args.set_flights}: {wall:.1f} hours with two workers as busy as this machine is, {cpu:.1f} hours on two cores of their own, {gb:.1f} GB',
+                f'{PAPER_FLIGHTS} flights from {args.set_flights}: {wall:.1f} hours with two workers as busy as this '
+                f'machine is, {cpu:.1f} hours on two cores of their own, {gb:.1f} GB',
                 flush=True,
             )
             outcome = flight_table(read_flights(folder / 'set'))['outcome'].value_counts().to_dict()
             r = reading(folder / 'set', args.windows)
             print(
-                f"the set: {outcome}; its cache is built in {r['build']:.2f} s; the slowest window in a hundred {r['slow']:.3f} ms, the slowest film {r['least']:.0f} frames/s"
+                f"the set: {outcome}; its cache is built in {r['build']:.2f} s; the slowest window in a hundred "
+                f"{r['slow']:.3f} ms, the slowest film {r['least']:.0f} frames/s"
             )
             say('a random window of 25 to 75 rows from the cache: under 1 ms', r['window'], r['window'] < 1, ' ms')
             say('windows of 50 frames: at least 500 frames/s', r['frames'], r['frames'] >= 500, ' frames/s')

@@ -1468,6 +1468,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'srlviz/envs/landing/light.py')},
             'srlviz.envs.landing.radios': { 'srlviz.envs.landing.radios.Beacon': ( '01_envs/landing/radios.html#beacon',
                                                                                    'srlviz/envs/landing/radios.py'),
+                                            'srlviz.envs.landing.radios.Fact': ( '01_envs/landing/radios.html#fact',
+                                                                                 'srlviz/envs/landing/radios.py'),
                                             'srlviz.envs.landing.radios._family': ( '01_envs/landing/radios.html#_family',
                                                                                     'srlviz/envs/landing/radios.py'),
                                             'srlviz.envs.landing.radios._held': ( '01_envs/landing/radios.html#_held',

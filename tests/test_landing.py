@@ -1,4 +1,4 @@
-"""The landing world from the conditions to the sensors: the same bits everywhere, outcomes that are believable, and failures that show where they should."""
+"""The landing world from conditions to sensors: the same bits everywhere, believable outcomes, failures that show."""
 
 import functools, hashlib, multiprocessing, subprocess, sys
 from pathlib import Path
@@ -20,7 +20,7 @@ from srlviz.envs.landing.approach import (
     draw_conditions,
     fly_approach,
 )
-from srlviz.envs.landing import fly
+from srlviz.envs.landing import fly, world_files
 from srlviz.envs.landing.sensors import sensor_table, sensors
 
 CALM = dict(
@@ -58,44 +58,30 @@ def test_outcomes():
     assert 14 <= land(fleet()) <= 23 and land(fleet(clean=True)) >= 23 and {f.outcome for f in fleet()} <= {*OUTCOMES}
     assert 90 < np.mean([len(f) / HZ for f in fleet()]) < 140
     for f in fleet():
-        assert (
-            (f.reason in REASONS and f.reason != '') == (f.outcome == 'crashed')
-            and len(f) <= 160 * HZ
-            and len(f.conditions.events) <= MOST_EVENTS
-        )
+        assert (f.reason in REASONS and f.reason != '') == (f.outcome == 'crashed') and len(f) <= 160 * HZ
+        assert len(f.conditions.events) <= MOST_EVENTS
         assert all(v.shape == (len(f),) and np.isfinite(v).all() for v in f.log.values())
-        assert (
-            f.outcome != 'landed'
-            or f.touchdown
-            and f.log['airspeed'][-1] < 35
-            and abs(f.log['y'][-1]) < f.conditions.runway.width / 2 + 25
-        )
+        if f.outcome == 'landed':
+            assert f.touchdown and f.log['airspeed'][-1] < 35
+            assert abs(f.log['y'][-1]) < f.conditions.runway.width / 2 + 25
 
 
 def test_an_approach_is_one():
-    "On the glide slope at the reference speed; by hand from the flare on; brakes and reversers on the ground; a touchdown that one feels"
+    """On the glide slope at the reference speed; by hand from the flare on; brakes on the ground; a touchdown."""
     touchdowns = [f.touchdown['g_nrml'] for f in fleet(clean=True) if f.outcome == 'landed']
     assert 1.1 < np.median(touchdowns) < 2.3 and min(touchdowns) > 1
     for f in fleet(clean=True):
         log, low = f.log, f.log['height'] < 150
         approach = (log['phase'] == 0) & low
-        assert (
-            np.abs(log['height'] - (AIM - log['x']) * SLOPE)[approach].max() < 12
-            and np.abs(log['airspeed'] - log['speed_cmd'])[approach].max() < 10
-        )
-        assert (
-            (np.diff(log['phase']) >= 0).all()
-            and not log['ap_on'][log['phase'] > 0].any()
-            and log['ap_on'][log['phase'] == 0].all()
-        )
+        assert np.abs(log['height'] - (AIM - log['x']) * SLOPE)[approach].max() < 12
+        assert np.abs(log['airspeed'] - log['speed_cmd'])[approach].max() < 10
+        assert (np.diff(log['phase']) >= 0).all() and not log['ap_on'][log['phase'] > 0].any()
+        assert log['ap_on'][log['phase'] == 0].all()
         ground = log['phase'] == 2
         assert not log['reverser_0'][~ground].any() and not log['brake_left'][~ground].any()
-        assert (
-            f.outcome != 'landed'
-            or log['reverser_0'][ground].any()
-            and log['brake_left'][ground].any()
-            and log['spoiler'][ground].max() > 0.9
-        )
+        if f.outcome == 'landed':
+            assert log['reverser_0'][ground].any() and log['brake_left'][ground].any()
+            assert log['spoiler'][ground].max() > 0.9
 
 
 def test_frequencies():
@@ -106,16 +92,23 @@ def test_frequencies():
         assert abs(share - paper) < 4 * np.sqrt(paper * (1 - paper) / 1000), name
 
 
+def test_a_world_is_all_its_files():
+    "What makes a flight is listed for those who sign it, and no module of it is forgotten"
+    files = world_files()
+    names = [p.stem for p in files]
+    assert {m.rpartition('.')[2] for m in sys.modules if m.startswith('srlviz.envs.landing.')} <= {*names}
+    notebooks = Path(__file__).parents[1] / 'nbs' / '01_envs' / 'landing'
+    assert sorted(p.stem[3:] for p in notebooks.glob('[0-9]*.ipynb')) == names
+    assert all(p.is_file() for p in files) and '__init__' not in names
+
+
 # what shows
 
 COLUMN = {n: i for i, n in enumerate(sensor_table()['name'])}
 A, A2, E2 = 'sim/cockpit/warnings/annunciators/', 'sim/cockpit2/annunciators/', 'sim/cockpit2/engine/indicators/'
 AP, R2, G2 = 'sim/cockpit2/autopilot/', 'sim/cockpit2/radios/indicators/', 'sim/cockpit2/gauges/indicators/'
-up, down, moved = (
-    (lambda a, b: a.mean() > b.mean()),
-    (lambda a, b: a.mean() < b.mean()),
-    (lambda a, b: np.abs(a - b).mean() > 0.05 * max(b.std(), 1e-3)),
-)
+up, down = (lambda a, b: a.mean() > b.mean()), (lambda a, b: a.mean() < b.mean())
+moved = lambda a, b: np.abs(a - b).mean() > 0.05 * max(b.std(), 1e-3)
 rough = lambda a, b: np.abs(np.diff(a)).mean() > 2 * np.abs(np.diff(b)).mean()
 SHOWS = dict(
     rel_engfir0={
@@ -227,23 +220,11 @@ def test_the_study_beside_the_paper(tmp_path):
         k: p.n_flights for k, p in PERTURBATIONS.items()
     }
     chosen = dict(flights=3, camera=False, workers=1, clean=2)
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).with_name('srlviz')),
-            'run',
-            'landing_dataset',
-            '--out',
-            str(tmp_path),
-            *(w for k, v in chosen.items() for w in ('-p', k, str(v))),
-        ],
-        capture_output=True,
-        text=True,
-    )
+    command = [str(Path(sys.executable).with_name('srlviz')), 'run', 'landing_dataset', '--out', str(tmp_path)]
+    command += [word for name, value in chosen.items() for word in ('-p', name, str(value))]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (
-        'Table 1: 21 of 21 groups' in done.stdout
-        and (tmp_path / 'landing_dataset.html').read_text().count('<div class="plot"') >= 4
-    )
-    assert (
-        len(pd.read_csv(tmp_path / 'flights.csv')) == 3 and pd.read_csv(tmp_path / 'table2.csv')['paper'].sum() == 17372
-    )
+    assert 'Table 1: 21 of 21 groups' in done.stdout
+    assert (tmp_path / 'landing_dataset.html').read_text().count('<div class="plot"') >= 4
+    assert len(pd.read_csv(tmp_path / 'flights.csv')) == 3
+    assert pd.read_csv(tmp_path / 'table2.csv')['paper'].sum() == 17372

@@ -31,8 +31,10 @@ def sensor_table() -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with column (0 to 1089), group, dataref, index (the element of an array, else missing), units, name (`dataref` or `dataref[i]`),
-    kind ('physics', 'avionics' or 'constant'), about (what it is here), evidence (how sure the name is) and role ('time', 'action' or 'state')
+    DataFrame with
+        column : 0 to 1089;  group, dataref, units;  index : the element of an array, else missing
+        name : `dataref` or `dataref[i]`;  kind : 'physics', 'avionics' or 'constant';  about : what it is here
+        evidence : how sure the name is;  role : 'time', 'action' or 'state'
 
     Source: landing paper, Table 1; the order follows from the list of action columns in the authors' code.
     """
@@ -41,12 +43,8 @@ def sensor_table() -> pd.DataFrame:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #57d0eca0
 LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
-KNOTS, FEET, PSI, IN_HG = (
-    1 / KNOT,
-    1 / FOOT,
-    0.01450377,
-    1 / INHG,
-)  # knots in m/s, feet in m, psi and inches of mercury in hPa
+KNOTS, FEET = 1 / KNOT, 1 / FOOT  # knots in m/s, feet in m
+PSI, IN_HG = 0.01450377, 1 / INHG  # pounds on a square inch and inches of mercury in hPa
 
 
 def after(on: np.ndarray, seconds: float) -> np.ndarray:
@@ -74,7 +72,7 @@ def _named(prefix: str, values: Mapping) -> dict:
 
 
 def _noise(rng, T: int, size, k: int = 1) -> np.ndarray:
-    "(T, k) noise of standard deviation `size`, drawn for the longest flight, so that how long a flight takes changes nothing before"
+    "(T, k) noise of standard deviation `size`; drawn for the longest flight, so that its length changes nothing before"
     return rng.normal(0, size, (LONGEST, k))[:T]
 
 
@@ -105,7 +103,12 @@ _SUITES = dict(
 
 
 def gyroscopes(flight: Flight) -> SimpleNamespace:
-    """Pitch, roll and magnetic heading (deg) of the six gyro suites: (T, 6) each, vacuum pilot and copilot, electric both, AHRS both; and their drift (T, 6)."""
+    """Work out what the six gyro suites show: vacuum pilot and copilot, electric both, AHRS both.
+
+    Returns
+    -------
+    namespace of (T, 6), deg : pitch, roll, heading (magnetic), drift
+    """
     L, rng, k = flight.log, _rng(flight, 'gyroscopes'), {n: np.repeat(v, 2) for n, v in _SUITES.items()}
     T = len(L['t'])
     follow = lambda x: np.repeat(np.stack([lag(x, s) for s in _SUITES['lag']], 1), 2, axis=1)  # (T, 6)
@@ -249,7 +252,16 @@ def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) 
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
-    """What hangs on the engines: generators on line (T, 2), APU speed (%) and amps, volts and loads of six buses (T, 6), amps of generators (T, 2), suction, hydraulic pressure (psi) and bleed air (T, 2)."""
+    """Work out what hangs on the engines.
+
+    Returns
+    -------
+    namespace, left and right where there are two
+        online, generator : (T, 2), whether generators are on line, and their amps;  apu, apu_amps : (T,), its speed (%)
+        volts, amps : (T, 6), of the buses;  fed : (T, 2), whether the main buses are;  battery : (T,), whether it feeds
+        hours : (T,), that it has fed;  suction, pump, bleed : (T, 2), shares 0 to 1, and whether there is bleed air
+        heat : as `crew_ice`;  moving : (T,), how fast flaps, gear and speedbrakes move, 1/s
+    """
     L, c, rng = flight.log, flight.conditions, _rng(flight, 'power')
     T, n2, early = len(L['t']), _pair(flight, 'n2'), rng.random() < 0.25
     online = n2 > 50
@@ -340,7 +352,10 @@ def crew_ice(flight: Flight) -> SimpleNamespace:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #3552a168
 def struck(flight: Flight) -> np.ndarray:
-    """(T, 2) severity of a bird strike for the engine that met the bird: the one that stopped in the ten seconds after it, else the one that the seed says."""
+    """(T, 2) severity of a bird strike for the engine that met the bird.
+
+    It is the one that stopped in the ten seconds after it, else the one that the seed says.
+    """
     hit, running = flight.log['rel_bird_strike'], _pair(flight, 'running') > 0
     if not hit.any():
         return np.zeros(running.shape)
@@ -356,7 +371,7 @@ def burning(flight: Flight) -> np.ndarray:
 
 
 def igniters(flight: Flight) -> np.ndarray:
-    """(T, 2) whether the igniters burn: in precipitation, ice or rough air, and when an engine that is not burning has run down."""
+    """(T, 2) whether the igniters burn: in precipitation, ice, rough air, and when an engine without fire ran down."""
     c, L = flight.conditions, flight.log
     always = crew_ice(flight).engine | (c.precipitation != 'none') | (L['turbulence'] >= 5)
     return always[:, None] | ((_pair(flight, 'running') == 0) & (_pair(flight, 'fire') == 0))
@@ -502,7 +517,7 @@ def ground_proximity(flight: Flight) -> np.ndarray:
 
 
 def stall_ratio(flight: Flight) -> np.ndarray:
-    """(T,) angle of attack in parts of the one at which the stick shakes: 15 degrees, 3 less with full ice; 0 on the ground."""
+    """(T,) angle of attack in parts of that of the stick shaker: 15 degrees, 3 less with full ice; 0 on the ground."""
     L = flight.log
     return np.clip(L['alpha'] / (15 - 3 * np.maximum(L['frm_ice'], L['frm_ice2'])), 0, 1) * (
         L['wow_1'] + L['wow_2'] == 0
@@ -596,7 +611,12 @@ def lamps(flight: Flight) -> dict:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #9c417132
 def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Light a master lamp at the onset of any cause until the crew presses it 2 to 5 s later: (T,) lamp, (T,) the half second of pressing."""
+    """Light a master lamp at the onset of any cause until the crew presses it 2 to 5 s later.
+
+    Returns
+    -------
+    lit, pressed : (T,) bool, the lamp, and the half second of pressing
+    """
     causes = np.stack(causes, 1).astype(bool)  # (T, causes)
     lit, pressed = np.zeros((2, len(causes)), bool)
     for t in np.flatnonzero((causes[1:] & ~causes[:-1]).any(1)) + 1:
@@ -644,7 +664,7 @@ def warnings(flight: Flight) -> dict:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #0c7b1ca0
 def fuel(flight: Flight) -> dict:
-    """Fuel of nine tanks (left, right, centre and six that the 737 has not), and the totalizer: what there was, what has been burnt."""
+    """Fuel of nine tanks (left, right, centre, six that the 737 lacks); totalizer: what was there, what is burnt."""
     L = flight.log
     tanks = np.stack([L['fuel_0'], L['fuel_1'], L['fuel_2']], 1)
     total = tanks.sum(1)
@@ -873,7 +893,7 @@ def assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
 
     Raises
     ------
-    ValueError : if a dataref of the table is missing, is not in the table, has the wrong number of columns or rows, or is not finite
+    ValueError : if a dataref is missing, is not in the table, has the wrong number of columns or rows, or is not finite
     """
     places = _places()
     for problem, names in (
@@ -890,9 +910,10 @@ def assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
             raise ValueError(f"{name} has {k} column{'s' * (k > 1)} and {T} rows in the table; got shape {x.shape}")
         X[place] = x.T if x.ndim == 2 else x[:, None] if k > 1 else x
     if not (good := np.isfinite(X).all(1)).all():
-        raise ValueError(
-            f"{_table()['name'][int(np.argmin(good))]} is not finite in row {int(np.argmin(np.isfinite(X[np.argmin(good)])))} (and {(~good).sum() - 1} more columns)"
-        )
+        first = int(np.argmin(good))
+        row = int(np.argmin(np.isfinite(X[first])))
+        more = (~good).sum() - 1
+        raise ValueError(f"{_table()['name'][first]} is not finite in row {row} (and {more} more columns)")
     return np.ascontiguousarray(X.T)
 
 
@@ -918,7 +939,7 @@ def sensors(flight: Flight) -> np.ndarray:
 
     Parameters
     ----------
-    flight : from `srlviz.envs.landing.approach.fly_approach`; the noise of instruments is drawn from `flight.conditions.seed`
+    flight : from `srlviz.envs.landing.approach.fly_approach`; instruments' noise is drawn from `flight.conditions.seed`
 
     Returns
     -------
