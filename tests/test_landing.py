@@ -20,7 +20,7 @@ from srlviz.envs.landing.approach import (
     draw_conditions,
     fly_approach,
 )
-from srlviz.envs.landing import fly, world_files
+from srlviz.envs.landing import fly
 from srlviz.envs.landing.sensors import sensor_table, sensors
 
 CALM = dict(
@@ -90,16 +90,6 @@ def test_frequencies():
     for name, p in PERTURBATIONS.items():
         share, paper = np.mean([name in {e.name for e in events} for events in drawn]), p.n_flights / PAPER_FLIGHTS
         assert abs(share - paper) < 4 * np.sqrt(paper * (1 - paper) / 1000), name
-
-
-def test_a_world_is_all_its_files():
-    "What makes a flight is listed for those who sign it, and no module of it is forgotten"
-    files = world_files()
-    names = [p.stem for p in files]
-    assert {m.rpartition('.')[2] for m in sys.modules if m.startswith('srlviz.envs.landing.')} <= {*names}
-    notebooks = Path(__file__).parents[1] / 'nbs' / '01_envs' / 'landing'
-    assert sorted(p.stem[3:] for p in notebooks.glob('[0-9]*.ipynb')) == names
-    assert all(p.is_file() for p in files) and '__init__' not in names
 
 
 # what shows
