@@ -36,7 +36,7 @@ N_TOKENS, RECALL_TASKS, DELAYS = 8, ('first', 'copy', 'selective', 'count'), (1,
 
 
 class Questions(NamedTuple):
-    """A batch of episodes: tokens (B, T), marks (B, T) bool, and answers (B, T, n_questions), -1 where there is none."""
+    """A batch of episodes: tokens (B, T), marks (B, T) bool, answers (B, T, n_questions), -1 where there is none."""
 
     tokens: Tensor
     marks: Tensor
@@ -261,7 +261,8 @@ def recall_reach(table: pd.DataFrame, above: float = 0.5) -> pd.DataFrame:
 
 # %% ../../nbs/06_evaluate/03_recall.ipynb #81cad576
 def recall_scores(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Turn tables of `recall` (stacked) into rows of the score table: task `recall-copy`, target `delay 4`, metric accuracy; the method `chance` beside the models."""
+    """Turn tables of `recall` (stacked) into rows of the score table:
+    task `recall-copy`, target `delay 4`, metric accuracy; the method `chance` beside the models."""
     from srlviz.core.scores import check_scores
 
     row = lambda r, method, seed, value: dict(
@@ -292,8 +293,10 @@ def saliency(memory: nn.Module, x, starts=None, of=None, *, rows: int = 512) -> 
     memory : any Memory
     x : (T, n_in) or (1, T, n_in), one sequence
     starts : (T,) or (1, T) bool; None has none
-    of : which outputs: (n_out,) weights of one combination of them, or (k, n_out) for k; None for all outputs, T*n_out derivatives.
-        `torch.randn(k, n_out)/k**.5` estimates the norm over all of them from k random combinations, n_out/k times quicker
+    of : which outputs: (n_out,) weights of one combination of them, or (k, n_out) for k; None for all outputs, T*n_out
+        derivatives.
+        `torch.randn(k, n_out)/k**.5` estimates the norm over all of them from k random combinations, n_out/k times
+        quicker
     rows : at most so many derivatives in one batch
 
     Returns
