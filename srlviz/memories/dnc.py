@@ -87,7 +87,7 @@ def write(
 
 
 def control(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Step an LSTM: the sums in its gates (B, 4 n) and its cells (B, n) to its output and its new cells, (B, n) each."""
+    """Step an LSTM: sums in its gates (B, 4 n) and its cells (B, n) to its output and its new cells, (B, n) each."""
     take, keep, new, show = gates.chunk(4, 1)
     c = torch.addcmul(keep.sigmoid() * c, take.sigmoid(), new.tanh())
     return show.sigmoid() * c.tanh(), c
