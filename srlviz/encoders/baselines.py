@@ -57,8 +57,10 @@ class RandomCNN(FrameEncoder):
     Parameters
     ----------
     n_codes : size of the code
-    seed : of the weights;  shrink : average squares of so many pixels a side first
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    seed : of the weights
+    shrink : average squares of so many pixels a side first
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
 
     Source: Anand et al. (2019), the Random-CNN rows.
     """

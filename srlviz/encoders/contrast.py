@@ -148,7 +148,8 @@ class STDIM(FrameEncoder):
     model_ : the same with its score heads
     history_ : DataFrame of epoch, loss, valid, lr, seconds
 
-    Source: Anand et al. (2019), section 3 and the authors' code (https://github.com/mila-iqia/atari-representation-learning,
+    Source: Anand et al. (2019), section 3 and the authors' code
+    (https://github.com/mila-iqia/atari-representation-learning,
     MIT). Different here: pairs are drawn uniformly over frames (theirs: over episodes) and never wrap from the first
     frame of an episode to its last; the best weights are kept (theirs: the last); the negatives of 'jsd' are all other
     frames of the batch, as the paper says (theirs: another frame of the same episode).

@@ -87,11 +87,14 @@ class CPC(FrameEncoder):
     n_codes : size of the code;  n_hidden : size of the context, two layers of a GRU
     sequence_length : frames in a row that are read; shorter episodes are left out, with a warning
     offsets : how many frames ahead to predict; None: every fourth (1, 5, 9, ...) that the sequence has room for
-    epochs, batch_size, lr, patience : training; a batch is of `batch_size` sequences, an epoch one pass over the frames of the split 'fit', cut into sequences anew each time.
-        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best weights.
+    epochs, batch_size, lr, patience : training; a batch is of `batch_size` sequences, an epoch one pass over the frames
+        of the split 'fit', cut into sequences anew each time.
+        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best
+        weights.
     seed : of weights and batches
     shrink : average squares of so many pixels a side first
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
     checkpoint : file written after each epoch, from which a killed `fit` goes on
     progress : show a progress bar while fitting
 
@@ -101,9 +104,11 @@ class CPC(FrameEncoder):
     offsets_ : how many frames ahead it predicts;  history_ : DataFrame of epoch, loss, valid, lr, seconds
     CPC.quick : arguments for a CPU, `CPC(**CPC.quick, epochs=10)`
 
-    Source: van den Oord et al. (2018), section 2; Anand et al. (2019), section 5 and the authors' code (2 layers of 256, sequences of 100, 25 offsets 1, 5, ..., 97,
-    64 sequences a batch). Different here: an epoch sees each frame once (theirs: 100 sequences an episode, drawn with replacement,
-    ten passes over episodes of 1,000 frames), and the best weights by validation loss are kept (theirs: the last, stopped by accuracy).
+    Source: van den Oord et al. (2018), section 2; Anand et al. (2019), section 5 and the authors' code (2 layers of
+    256, sequences of 100, 25 offsets 1, 5, ..., 97,
+    64 sequences a batch). Different here: an epoch sees each frame once (theirs: 100 sequences an episode, drawn with
+    replacement, ten passes over episodes of 1,000 frames), and the best weights by validation loss are kept (theirs:
+    the last, stopped by accuracy).
     """
 
     quick = dict(sequence_length=16, offsets=(1, 2, 4, 8), batch_size=8)
@@ -126,24 +131,11 @@ class CPC(FrameEncoder):
         checkpoint: str | Path | None = None,
         progress: bool = True,
     ):
-        (
-            self.n_codes,
-            self.n_hidden,
-            self.sequence_length,
-            self.offsets,
-            self.epochs,
-            self.batch_size,
-            self.lr,
-            self.patience,
-            self.seed,
-        ) = n_codes, n_hidden, sequence_length, offsets, epochs, batch_size, lr, patience, seed
-        self.shrink, self.device, self.precision, self.checkpoint, self.progress = (
-            shrink,
-            device,
-            precision,
-            checkpoint,
-            progress,
-        )
+        self.n_codes, self.n_hidden = n_codes, n_hidden
+        self.sequence_length, self.offsets = sequence_length, offsets
+        self.epochs, self.batch_size, self.lr, self.patience, self.seed = epochs, batch_size, lr, patience, seed
+        self.shrink, self.device, self.precision = shrink, device, precision
+        self.checkpoint, self.progress = checkpoint, progress
 
     def fit(self, recording: Recording):
         """Learn from sequences of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
@@ -185,11 +177,14 @@ class _Sequences:
         kept = recording.lengths[recording.lengths >= length]
         if not len(kept):
             raise ValueError(
-                f"no episode of recording {recording.name!r} has sequence_length={length} frames; the longest has {recording.lengths.max()}. Lower sequence_length, such as CPC(**CPC.quick)"
+                f"no episode of recording {recording.name!r} has sequence_length={length} frames; the longest has "
+                f"{recording.lengths.max()}. Lower sequence_length, such as CPC(**CPC.quick)"
             )
         if len(kept) < len(recording):
             warnings.warn(
-                f"{len(recording) - len(kept)} of {len(recording)} episodes ({1 - kept.sum() / recording.n_steps:.0%} of the frames) are shorter than sequence_length={length} and are left out",
+                f"{len(recording) - len(kept)} of {len(recording)} episodes "
+                f"({1 - kept.sum() / recording.n_steps:.0%} of the frames) are shorter than "
+                f"sequence_length={length} and are left out",
                 stacklevel=3,
             )
 
@@ -199,7 +194,8 @@ class _Sequences:
 
 
 def _tiles(lengths, width, seed, epoch):
-    "Rows at which windows begin that lie end to end in each episode, from a random first row; no frame is in two of them"
+    """Rows at which windows begin that lie end to end in each episode, from a random first row;
+    no frame is in two of them"""
     rng, ends = np.random.default_rng([seed, epoch, 1]), np.cumsum(lengths)
     return np.concatenate(
         [

@@ -31,8 +31,42 @@ from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
 from ..core.training import epoch_batches, native_bfloat16, pick_device, seeded, threads, train, window_starts
 
-
 # %% ../../nbs/03_encoders/00_frames.ipynb #bf7c551d
+_CONVS = ((8, 4), (4, 2), (4, 2), (3, 1))  # kernel and stride of the four convolutions
+
+
+def _sizes(size, shrink=1):
+    "Height and width of the (smaller) frame and of what each convolution gives"
+    out = [tuple(n // shrink for n in size)]
+    for kernel, stride in _CONVS:
+        out.append(tuple((n - kernel) // stride + 1 for n in out[-1]))
+    return out
+
+
+def _checked_sizes(size, shrink):
+    "The same; a ValueError for frames that the last convolution has nothing left of"
+    if isinstance(shrink, bool) or not isinstance(shrink, int) or shrink < 1:
+        raise ValueError(f"shrink must be a whole number of at least 1; got {shrink!r}")
+    sizes, least = _sizes(size, shrink), 76 * shrink
+    if min(sizes[-1]) < 1:
+        frames = f"frames of {size[0]}x{size[1]} pixels are too small for this network"
+        raise ValueError(
+            f"{frames}; it needs at least {least}x{least}" + (f" with shrink={shrink}" if shrink > 1 else '')
+        )
+    return sizes
+
+
+def _block_means(x, size, side):
+    """(B, C, H, W) uint8 -> (B, C, *size) float32, 0 to 1:
+    means of squares; their sum takes a quarter of the time of pooling"""
+    height, width = size
+    views = (
+        x[:, :, i : height * side : side, j : width * side : side].float() for i in range(side) for j in range(side)
+    )
+    return sum(views) / (255 * side * side)
+
+
+# %% ../../nbs/03_encoders/00_frames.ipynb #d6f685f7
 class FrameCNN(nn.Module):
     """The convolutional network of the Atari paper: uint8 frames -> local features and codes.
 
@@ -56,8 +90,7 @@ class FrameCNN(nn.Module):
         shrink: int = 1,
     ):
         super().__init__()
-        if isinstance(shrink, bool) or not isinstance(shrink, int) or shrink < 1:
-            raise ValueError(f"shrink must be a whole number of at least 1; got {shrink!r}")
+        self.sizes = _checked_sizes(size, shrink)
         self.size, self.n_channels, self.bfloat16, self.shrink = tuple(size), n_channels, bfloat16, shrink
         self.local = nn.Sequential(
             nn.Conv2d(n_channels, 32, 8, 4),
@@ -68,13 +101,7 @@ class FrameCNN(nn.Module):
             nn.ReLU(),
         )
         self.top = nn.Sequential(nn.Conv2d(128, 64, 3), nn.ReLU())
-        self.sizes = _sizes(size, shrink)
         self.map_size, (height, width) = self.sizes[-2:]  # (11, 8), (9, 6)
-        if height < 1 or width < 1:
-            raise ValueError(
-                f"frames of {size[0]}x{size[1]} pixels are too small for this network; it needs at least {76 * shrink}x{76 * shrink}"
-                + (f" with shrink={shrink}" if shrink > 1 else '')
-            )
         self.linear = nn.Linear(64 * height * width, n_codes)
         for m in self.modules():
             if isinstance(m, (nn.Conv2d, nn.Linear)):
@@ -87,22 +114,17 @@ class FrameCNN(nn.Module):
 
     def features(self, frames: torch.Tensor) -> torch.Tensor:
         """(B, H, W, C) uint8 -> local features (B, 128, 11, 8)"""
-        if frames.shape[1:] != (*self.size, self.n_channels):
-            raise ValueError(
-                f"frames of shape {tuple(frames.shape[1:])} for a network of {(*self.size, self.n_channels)}"
-            )
+        if frames.shape[1:] != (own := (*self.size, self.n_channels)):
+            raise ValueError(f"frames of shape {tuple(frames.shape[1:])} for a network of {own}")
         with self._in_bfloat16(frames):
             return self.local(self.pixels(frames, torch.bfloat16 if self.bfloat16 else torch.float32))
 
     def pixels(self, frames: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """(B, H, W, C) uint8 -> what the first convolution reads (B, C, H, W), 0 to 1; smaller with `shrink`"""
-        x, s, (height, width) = frames.permute(0, 3, 1, 2), self.shrink, self.sizes[0]  # channels last in memory
-        if s == 1:
+        x = frames.permute(0, 3, 1, 2)  # channels last in memory
+        if self.shrink == 1:
             return x.to(dtype) / 255
-        views = (
-            x[:, :, i : height * s : s, j : width * s : s].float() for i in range(s) for j in range(s)
-        )  # their sum takes a quarter of the time of pooling
-        return (sum(views) / (255 * s * s)).to(dtype)
+        return _block_means(x, self.sizes[0], self.shrink).to(dtype)
 
     def flat(self, local: torch.Tensor) -> torch.Tensor:
         """Local features (B, 128, 11, 8) -> what the last layer reads (B, 3456), float32"""
@@ -117,29 +139,14 @@ class FrameCNN(nn.Module):
         return self.codes(self.features(frames))
 
 
-_CONVS = ((8, 4), (4, 2), (4, 2), (3, 1))  # kernel and stride of the four convolutions
-
-
-def _sizes(size, shrink=1):
-    "Height and width of the (smaller) frame and of what each convolution gives"
-    out = [tuple(n // shrink for n in size)]
-    for kernel, stride in _CONVS:
-        out.append(tuple((n - kernel) // stride + 1 for n in out[-1]))
-    return out
-
-
 # %% ../../nbs/03_encoders/00_frames.ipynb #786dc8da
 class _Upsample(nn.ConvTranspose2d):
     "A transposed convolution with a kernel of twice its stride, computed as a convolution and a pixel shuffle"
 
     def forward(self, x):
         s, (n_in, n_out) = self.stride[0], self.weight.shape[:2]
-        blocks = (
-            self.weight.view(n_in, n_out, 2, s, 2, s)
-            .flip(2, 4)
-            .permute(1, 3, 5, 0, 2, 4)
-            .reshape(n_out * s * s, n_in, 2, 2)
-        )
+        blocks = self.weight.view(n_in, n_out, 2, s, 2, s).flip(2, 4)
+        blocks = blocks.permute(1, 3, 5, 0, 2, 4).reshape(n_out * s * s, n_in, 2, 2)
         x = F.pixel_shuffle(F.conv2d(x, blocks, padding=1), s)
         rows, columns = self.output_padding  # beyond the reach of every kernel: the bias alone
         return F.pad(x, (0, columns, 0, rows)) + self.bias.view(-1, 1, 1).to(x.dtype)
@@ -151,7 +158,8 @@ class FrameDecoder(nn.Module):
 
     Parameters
     ----------
-    net : the FrameCNN to mirror; codes (B, n_codes) become pictures (B, C, H, W) in [0, 1], of the size that its first convolution sees
+    net : the FrameCNN to mirror; codes (B, n_codes) become pictures (B, C, H, W) in [0, 1], of the size that its first
+        convolution sees
 
     Source: Anand et al. (2019), appendix A 4; the authors' code (output paddings, sigmoid;
     https://github.com/mila-iqia/atari-representation-learning, MIT).
@@ -163,15 +171,9 @@ class FrameDecoder(nn.Module):
         self.linear, layers = nn.Linear(net.linear.out_features, net.linear.in_features), []
         for i, (kernel, stride) in enumerate(reversed(_CONVS)):
             small, large = net.sizes[-1 - i], net.sizes[-2 - i]
-            missing = tuple(
-                b - (a - 1) * stride - kernel for a, b in zip(small, large)
-            )  # rows and columns that the stride left over
-            layers += [
-                nn.ReLU(),
-                (_Upsample if kernel == 2 * stride else nn.ConvTranspose2d)(
-                    channels[i], channels[i + 1], kernel, stride, output_padding=missing
-                ),
-            ]
+            missing = tuple(b - (a - 1) * stride - kernel for a, b in zip(small, large))  # what the stride left over
+            transpose = _Upsample if kernel == 2 * stride else nn.ConvTranspose2d
+            layers += [nn.ReLU(), transpose(channels[i], channels[i + 1], kernel, stride, output_padding=missing)]
         self.convs = nn.Sequential(*layers)
         self.to(memory_format=torch.channels_last)
 
@@ -186,19 +188,18 @@ class FrameDecoder(nn.Module):
 def frame_shape(recording: Recording, reader: str = 'this encoder') -> tuple[int, int, int]:
     """Height, width and channels of the frames of a recording, or a ValueError that says why it has none."""
     if not len(recording) or 'frame' not in recording[0].obs:
-        raise ValueError(
-            f"{reader} reads frames; recording {recording.name!r} has obs {', '.join(recording[0].obs) if len(recording) else '(no episodes)'}"
-        )
+        have = ', '.join(recording[0].obs) if len(recording) else '(no episodes)'
+        raise ValueError(f"{reader} reads frames; recording {recording.name!r} has obs {have}")
     frames = recording[0].obs['frame']
     if len(frames.shape) != 4 or frames.dtype != np.uint8:
-        raise ValueError(
-            f"frames are uint8 (T, H, W, C); those of recording {recording.name!r} are {frames.dtype} {tuple(frames.shape)}"
-        )
+        found = f"{frames.dtype} {tuple(frames.shape)}"
+        raise ValueError(f"frames are uint8 (T, H, W, C); those of recording {recording.name!r} are {found}")
     return tuple(frames.shape[1:])
 
 
 class FrameRows:
-    """All frames of a recording as one sequence of rows, for drawing batches at random: `rows[[3, 17]]` -> (2, H, W, C) uint8."""
+    """All frames of a recording as one sequence of rows, to draw batches from:
+    `rows[[3, 17]]` -> (2, H, W, C) uint8."""
 
     def __init__(self, recording: Recording):
         self.shape, recording = frame_shape(recording), recording.cached()  # (H, W, C)
@@ -215,7 +216,10 @@ class FrameRows:
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #9d97b2eb
 class FrameWindows:
-    """Runs of `width` frames of a recording: `windows[starts]` -> (width, B, H, W, C) uint8; `starts` are all rows at which one fits."""
+    """Runs of `width` frames of a recording: `windows[starts]` -> (width, B, H, W, C) uint8.
+
+    starts : all rows at which one fits
+    """
 
     def __init__(self, recording: Recording, width: int):
         self.rows, self.width, self.starts = FrameRows(recording), width, window_starts(recording.lengths, width)
@@ -257,10 +261,12 @@ def encode_frames(
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #38f77048
 def fit_splits(recording: Recording) -> tuple[Recording, Recording | None]:
-    """What an encoder learns from: the split 'fit' (all episodes, where there is no split at all); and what it is validated on: the split 'valid', if there is one."""
-    return recording['fit'] if (recording.split != '').any() else recording, recording[
-        'valid'
-    ] if 'valid' in recording.split else None
+    """Give what an encoder learns from, and what it is validated on.
+
+    The first is the split 'fit' (all episodes, where there is no split at all), the second 'valid' (or None).
+    """
+    fit = recording['fit'] if (recording.split != '').any() else recording
+    return fit, recording['valid'] if 'valid' in recording.split else None
 
 
 def model_loss(model: nn.Module, *tensors: torch.Tensor) -> torch.Tensor:
@@ -280,8 +286,31 @@ def mean_loss(rows, batches: Sequence[np.ndarray]) -> Callable[[nn.Module], floa
 
 
 # %% ../../nbs/03_encoders/00_frames.ipynb #aabde769
+def _in_half(precision: str, device: torch.device) -> bool:
+    "Do the convolutions run in bfloat16?"
+    if precision not in ('auto', 'float32', 'bfloat16'):
+        raise ValueError(f"precision is 'auto', 'float32' or 'bfloat16'; got {precision!r}")
+    return precision == 'bfloat16' or precision == 'auto' and native_bfloat16(device)
+
+
+def _decides(encoder) -> dict:
+    "The arguments that decide what is learned, epoch by epoch"
+    others = 'device', 'checkpoint', 'progress', 'epochs'
+    return {k: v for k, v in vars(encoder).items() if not k.endswith('_') and k not in others}
+
+
+def _on_windows(recording: Recording, width: int, batch_size: int) -> Callable[[nn.Module], float]:
+    "A validation on windows of frames, always the same batches"
+    shown = FrameWindows(recording, width)
+    return mean_loss(shown, epoch_batches(shown.starts, min(batch_size, max(1, len(shown.starts))), 0, 0))
+
+
+# %% ../../nbs/03_encoders/00_frames.ipynb #2ce8d2ba
 class FrameEncoder:
-    """What all frame encoders share: `network` builds the seeded FrameCNN for a recording, `learn` (or, below it, `train_on`) trains it, `encode` runs it.
+    """What all frame encoders share.
+
+    `network` builds the seeded FrameCNN for a recording, `learn` (or, below it, `train_on`) trains it, `encode` runs
+    it.
 
     A subclass stores its keyword arguments unchanged (`n_codes`, `seed`, `shrink`, `device`, `precision`; to learn:
     `epochs`, `batch_size`, `lr`, `patience`, `checkpoint`, `progress`) and sets `net_` in `fit`. One that keeps other
@@ -301,11 +330,9 @@ class FrameEncoder:
             return self.blank_network().to(pick_device(self.device))
 
     def blank_network(self, n_codes: int | None = None) -> FrameCNN:
-        """Build the network for frames of `shape_` (of fewer codes, where several share them), with whatever weights come."""
-        if self.precision not in ('auto', 'float32', 'bfloat16'):
-            raise ValueError(f"precision is 'auto', 'float32' or 'bfloat16'; got {self.precision!r}")
+        """Build the network for frames of `shape_` (of fewer codes, where several share them), with any weights."""
         height, width, channels = self.shape_
-        half = self.precision == 'bfloat16' or self.precision == 'auto' and native_bfloat16(pick_device(self.device))
+        half = _in_half(self.precision, pick_device(self.device))
         return FrameCNN(n_codes or self.n_codes, channels, (height, width), bfloat16=half, shrink=self.shrink)
 
     def rebuild(self) -> None:
@@ -313,18 +340,14 @@ class FrameEncoder:
         self.net_ = self.blank_network()
 
     def learn(self, recording: Recording, make: Callable[[FrameCNN], nn.Module], width: int) -> nn.Module:
-        """Train `make(net)`, whose forward gives the loss of windows (width, B, H, W, C) uint8; return it, with its network as `net_` and the course as `history_`.
+        """Train `make(net)`, whose forward gives the loss of windows (width, B, H, W, C) uint8, and return it.
 
-        Learns from the split 'fit' (from all episodes, where there is no split at all); with a split 'valid', training stops after `patience` epochs
-        without a better validation loss, and the best weights are kept.
+        Learns from the split 'fit' (from all episodes, where there is no split at all); with a split 'valid', training
+        stops after `patience` epochs without a better validation loss, and the best weights are kept.
         """
         fit, held_out = fit_splits(recording)
-        net, windows, validate = self.network(fit), FrameWindows(fit, width), None
-        if held_out:
-            shown = FrameWindows(held_out, width)
-            validate = mean_loss(
-                shown, epoch_batches(shown.starts, min(self.batch_size, max(1, len(shown.starts))), 0, 0)
-            )
+        net, windows = self.network(fit), FrameWindows(fit, width)
+        validate = _on_windows(held_out, width, self.batch_size) if held_out else None
         return self.train_on(
             recording,
             lambda: make(net),
@@ -342,14 +365,14 @@ class FrameEncoder:
         validate: Callable | None = None,
         eps: float = 1e-5,
     ) -> nn.Module:
-        """Train `make()`, which has the network to keep as `net`; `loss`, `batches`, `validate` and `eps` are those of `train`. A checkpoint goes with the arguments and the recording."""
+        """Train `make()`, which has the network to keep as `net`, and return it.
+
+        `loss`, `batches`, `validate` and `eps` are those of `train`, the course becomes `history_`. A checkpoint goes
+        with the arguments and the recording.
+        """
         with seeded(self.seed, 1):
             model = make().to(pick_device(self.device))
-        config = {
-            k: v
-            for k, v in vars(self).items()
-            if not k.endswith('_') and k not in ('device', 'checkpoint', 'progress', 'epochs')
-        } | {'recording': recording.fingerprint()}
+        config = _decides(self) | {'recording': recording.fingerprint()}
         self.history_ = train(
             model,
             loss,

@@ -21,20 +21,27 @@ class PixelPred(FrameEncoder):
     Parameters
     ----------
     n_codes : size of the code
-    epochs, batch_size, lr, patience : training; an epoch is one pass over all neighbouring pairs of the split 'fit', in whole batches.
-        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best weights.
+    epochs, batch_size, lr, patience : training; an epoch is one pass over all neighbouring pairs of the split 'fit', in
+        whole batches.
+        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best
+        weights.
     seed : of weights and batches
     shrink : average squares of so many pixels a side first; the smaller frame is then what is drawn
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
     checkpoint : file written after each epoch, from which a killed `fit` goes on
     progress : show a progress bar while fitting
 
     Attributes
     ----------
-    net_ : the trained FrameCNN;  step_, decoder_ : what draws the next frame;  history_ : DataFrame of epoch, loss, valid, lr, seconds
+    net_ : the trained FrameCNN
+    step_, decoder_ : what draws the next frame
+    history_ : DataFrame of epoch, loss, valid, lr, seconds
 
-    Source: Anand et al. (2019), section 5.2, appendix A 4 and the authors' code. Different here: pairs are drawn uniformly over frames (theirs: over episodes)
-    and never wrap from the last frame of an episode; the best weights are kept (theirs: the last).
+    Source: Anand et al. (2019), section 5.2, appendix A 4 and the authors' code
+    (https://github.com/mila-iqia/atari-representation-learning, MIT). Different here: pairs are drawn uniformly over
+    frames (theirs: over episodes) and never wrap from the last frame of an episode; the best weights are kept (theirs:
+    the last).
     """
 
     def __init__(
@@ -52,19 +59,14 @@ class PixelPred(FrameEncoder):
         checkpoint: str | Path | None = None,
         progress: bool = True,
     ):
-        self.n_codes, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = (
-            n_codes,
-            epochs,
-            batch_size,
-            lr,
-            patience,
-            seed,
-            shrink,
-        )
-        self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
+        self.n_codes = n_codes
+        self.epochs, self.batch_size, self.lr, self.patience, self.seed = epochs, batch_size, lr, patience, seed
+        self.shrink, self.device, self.precision = shrink, device, precision
+        self.checkpoint, self.progress = checkpoint, progress
 
     def fit(self, recording: Recording):
-        """Learn from the neighbouring frames of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
+        """Learn from the neighbouring frames of the splits 'fit' and 'valid' (of all episodes, where there is no split
+        at all)."""
         model = self.learn(recording, _PixelPred, width=2)
         self.step_, self.decoder_ = model.step, model.decoder
         return self
@@ -75,7 +77,8 @@ class PixelPred(FrameEncoder):
 
 
 class _PixelPred(nn.Module):
-    "Frame network and what draws the next frame; forward gives the loss of pairs (2, B, H, W, C): frames at t, then at t+1"
+    """Frame network and what draws the next frame;
+    forward gives the loss of pairs (2, B, H, W, C): frames at t, then at t+1"""
 
     def __init__(self, net):
         super().__init__()

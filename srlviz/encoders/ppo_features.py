@@ -106,16 +106,19 @@ class PPOFeatures(FrameEncoder):
     Parameters
     ----------
     n_codes : features of that network; it has to be what the file says
-    weights : file of an agent (`srlviz.studies.agents.train_agent`); by default the small Freeway agent that comes with the package. `fit` warns if the recording is of another game
+    weights : file of an agent (`srlviz.studies.agents.train_agent`); by default the small Freeway agent that comes with
+        the package. `fit` warns if the recording is of another game
     seed : not used; the weights are in the file
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
 
     Attributes
     ----------
     net_ : the agent's base, a FrameCNN;  about_ : what the weights are: game, steps, seed, what the agent earned
     files : argument -> file that the codes depend on, by which a study knows its results again
 
-    Source: Anand et al. (2019), appendix A, 8, and E. Their agents learned for 50 million steps, from weights that are no longer to be had.
+    Source: Anand et al. (2019), appendix A, 8, and E. Their agents learned for 50 million steps, from weights that are
+    no longer to be had.
     """
 
     def __init__(

@@ -23,20 +23,26 @@ class VAE(FrameEncoder):
     ----------
     n_codes : size of the code
     beta : weight of the cost of the code
-    epochs, batch_size, lr, patience : training; an epoch is one pass over all frames of the split 'fit', in whole batches.
-        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best weights.
+    epochs, batch_size, lr, patience : training; an epoch is one pass over all frames of the split 'fit', in whole
+        batches.
+        With a split 'valid', training stops after `patience` epochs without a better validation loss and keeps the best
+        weights.
     seed : of weights, batches and noise
     shrink : average squares of so many pixels a side first; the smaller frame is then what is drawn
-    device : 'auto', 'cpu' or 'cuda';  precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
+    device : 'auto', 'cpu' or 'cuda'
+    precision : of the convolutions: 'auto' (bfloat16 where native), 'float32' or 'bfloat16'
     checkpoint : file written after each epoch, from which a killed `fit` goes on
     progress : show a progress bar while fitting
 
     Attributes
     ----------
-    net_ : the trained FrameCNN, whose codes are the means;  decoder_ : FrameDecoder;  history_ : DataFrame of epoch, loss, valid, lr, seconds
+    net_ : the trained FrameCNN, whose codes are the means
+    decoder_ : FrameDecoder
+    history_ : DataFrame of epoch, loss, valid, lr, seconds
 
-    Source: Kingma & Welling (2014); Anand et al. (2019), appendix A 4 and the authors' code. Different here: frames are drawn uniformly (theirs: over episodes);
-    the best weights are kept (theirs: the last).
+    Source: Kingma & Welling (2014); Anand et al. (2019), appendix A 4 and the authors' code
+    (https://github.com/mila-iqia/atari-representation-learning, MIT). Different here: frames are drawn uniformly
+    (theirs: over episodes); the best weights are kept (theirs: the last).
     """
 
     def __init__(
@@ -55,17 +61,10 @@ class VAE(FrameEncoder):
         checkpoint: str | Path | None = None,
         progress: bool = True,
     ):
-        self.n_codes, self.beta, self.epochs, self.batch_size, self.lr, self.patience, self.seed, self.shrink = (
-            n_codes,
-            beta,
-            epochs,
-            batch_size,
-            lr,
-            patience,
-            seed,
-            shrink,
-        )
-        self.device, self.precision, self.checkpoint, self.progress = device, precision, checkpoint, progress
+        self.n_codes, self.beta = n_codes, beta
+        self.epochs, self.batch_size, self.lr, self.patience, self.seed = epochs, batch_size, lr, patience, seed
+        self.shrink, self.device, self.precision = shrink, device, precision
+        self.checkpoint, self.progress = checkpoint, progress
 
     def fit(self, recording: Recording):
         """Learn from the frames of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""

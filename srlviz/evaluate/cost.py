@@ -21,7 +21,8 @@ from ..core.training import pick_device, seeded
 
 # %% ../../nbs/06_evaluate/04_cost.ipynb #3e5e5620
 def mean_interval(values) -> tuple[float, float, float]:
-    """Give the mean of measurements and its 95% interval by Student's t: (mean, low, high); for one value all three are the same."""
+    """Give the mean of measurements and its 95% interval by Student's t:
+    (mean, low, high); for one value all three are the same."""
     from scipy.stats import t
 
     values = np.asarray(values, float)
@@ -54,7 +55,8 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt in glibc
 
 
 def peak_memory(action: Callable, device: torch.device) -> float:
-    """Measure how many bytes an action needs at its peak, above what was held before; NaN where this cannot be known."""
+    """Measure how many bytes an action needs at its peak, above what was held before;
+    NaN where this cannot be known."""
     if device.type == 'cuda':
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)

@@ -36,7 +36,7 @@ N_TOKENS, RECALL_TASKS, DELAYS = 8, ('first', 'copy', 'selective', 'count'), (1,
 
 
 class Questions(NamedTuple):
-    """A batch of episodes: tokens (B, T), marks (B, T) bool, and answers (B, T, n_questions), -1 where there is none."""
+    """A batch of episodes: tokens (B, T), marks (B, T) bool, answers (B, T, n_questions), -1 where there is none."""
 
     tokens: Tensor
     marks: Tensor
@@ -287,8 +287,10 @@ def saliency(memory: nn.Module, x, starts=None, of=None, *, rows: int = 512) -> 
     memory : any Memory
     x : (T, n_in) or (1, T, n_in), one sequence
     starts : (T,) or (1, T) bool; None has none
-    of : which outputs: (n_out,) weights of one combination of them, or (k, n_out) for k; None for all outputs, T*n_out derivatives.
-        `torch.randn(k, n_out)/k**.5` estimates the norm over all of them from k random combinations, n_out/k times quicker
+    of : which outputs: (n_out,) weights of one combination of them, or (k, n_out) for k; None for all outputs, T*n_out
+        derivatives.
+        `torch.randn(k, n_out)/k**.5` estimates the norm over all of them from k random combinations, n_out/k times
+        quicker
     rows : at most so many derivatives in one batch
 
     Returns

@@ -30,7 +30,7 @@ ENCODER_RULES = dict(
     neighbours="an episode's codes do not depend on its neighbours",
     blind="encode does not read the factors, not even of a supervised encoder",
     leak="replacing the factors by noise changes nothing, unless supervised=True",
-    saved="save(path) writes and load(path) reads the same encoder: its arguments (but `checkpoint`), its codes to the bit",
+    saved="save and load give the same encoder: its arguments (but `checkpoint`), and its codes to the bit",
     randomness="the global random states are left alone; randomness comes from seed",
 )
 
