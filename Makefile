@@ -38,7 +38,7 @@ check: setup ## clean, export, in sync, lint, notebook tests, pytest without bro
 	@echo "srlviz: are modules, README and notebooks in sync?"
 	@$(BIN)/python .ci/sync.py
 	@echo "srlviz: ruff"
-	@$(BIN)/ruff check --quiet --output-format concise srlviz tests .ci benchmarks
+	@$(BIN)/ruff check --quiet --output-format concise srlviz nbs tests .ci benchmarks
 	@echo "srlviz: notebooks and tests, $(JOBS) at a time"
 	@$(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not slow' tests
 

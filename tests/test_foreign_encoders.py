@@ -1,4 +1,5 @@
-"""Saved encoders that somebody forged: every fault is a ValueError that names the file, and nothing runs or is allocated."""
+"""Saved encoders that somebody forged:
+every fault is a ValueError that names the file, and nothing runs or is allocated."""
 
 import json, math, os, struct, time, tracemalloc
 

@@ -534,8 +534,9 @@ class PPO:
     def learn(self, progress: bool = True) -> 'PPO':
         """Learn for `config.total_steps`, or what is left of them.
 
-        `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before the first), entropy
-        (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss, learning_rate, seconds.
+        `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before
+        the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss,
+        learning_rate, seconds.
         """
         c, (history, recent) = self.config, self.checkpoint.load(self.network, self.optimizer, self.device)
         at_once, words = c.num_threads if self.device.type == 'cpu' else 1, self.about.get('game', 'PPO')

@@ -78,7 +78,8 @@ def check_marks(marks, *columns) -> pd.DataFrame:
 
 # %% ../../nbs/07_figures/01_frames.ipynb #ed2dec46
 def mark_pieces(x, y, width: int, height: int, x0=0, y0=0) -> tuple[np.ndarray, np.ndarray]:
-    """Give what marks draw as coordinates of plotly, NaN between pieces: points, and lines along an axis that is unknown.
+    """Give what marks draw as coordinates of plotly, NaN between pieces: points, and lines along an axis that is
+    unknown.
 
     Parameters
     ----------

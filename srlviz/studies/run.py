@@ -39,9 +39,9 @@ import numpy as np
 
 from ..core.files import file_size, make_folder, only_writer, read_json, reading
 from ..core.names import unknown
-from .notebooks import list_studies, notebook_parameters, quiet_papermill, read_notebook
-from .notebooks import studies_folder, study_parameters, study_path, study_title, visible
-from .page import is_own_page, plot_html, to_html
+from .notebooks import list_studies, notebook_parameters, quiet_papermill, read_notebook  # noqa: F401
+from .notebooks import studies_folder, study_parameters, study_path, study_title, visible  # noqa: F401
+from .page import is_own_page, plot_html, to_html  # noqa: F401
 
 _all_ = ['list_studies', 'studies_folder', 'study_parameters', 'study_path', 'study_title', 'plot_html', 'to_html']
 
