@@ -785,6 +785,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'srlviz/data/landing/flights.py'),
                                              'srlviz.data.landing.flights._check_files': ( '02_data/landing/flights.html#_check_files',
                                                                                            'srlviz/data/landing/flights.py'),
+                                             'srlviz.data.landing.flights._factor': ( '02_data/landing/flights.html#_factor',
+                                                                                      'srlviz/data/landing/flights.py'),
                                              'srlviz.data.landing.flights._sound_flights': ( '02_data/landing/flights.html#_sound_flights',
                                                                                              'srlviz/data/landing/flights.py'),
                                              'srlviz.data.landing.flights.flight_columns': ( '02_data/landing/flights.html#flight_columns',

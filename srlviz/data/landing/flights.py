@@ -36,6 +36,7 @@ from srlviz.data.landing.folder import (
 from .rows import RowCache, read_only
 from .video import FilmFile
 from ..parquet import check_group
+from ...envs.landing import FACTORS
 
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #8eb111f0
@@ -190,6 +191,17 @@ def _sound_flights(root: Path, info: dict) -> pd.DataFrame:
 
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #1031dc71
+_WORLD = {f.name: f for f in FACTORS}
+
+
+def _factor(told: Mapping) -> Factor:
+    "A factor of a set; sets that were made before factors had words get those of the world"
+    factor, known = Factor(**{k: told[k] for k in FACTOR_FIELDS if k in told}), _WORLD.get(told['name'])
+    same = known is not None and (known.kind, known.unit) == (factor.kind, factor.unit)
+    return known if same and not {'label', 'names'} & told.keys() else factor
+
+
+# %% ../../../nbs/02_data/landing/03_flights.ipynb #a5552ed9
 class _Flights(FolderEpisodes):
     """The episodes of a set.
 
@@ -234,7 +246,7 @@ def read_flights(path: str | Path) -> Recording:
     """
     folder = FlightFolder(path)
     info = folder.info
-    factors = [Factor(**{k: f[k] for k in FACTOR_FIELDS if k in f}) for f in info['factors']]
+    factors = [_factor(f) for f in info['factors']]
     told = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
     meta = info['request'] | told | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)
