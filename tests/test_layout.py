@@ -294,8 +294,8 @@ def markup(root):
 # Weight is counted in characters of formatted code, which no layout can cheat. What was reached is held: a page that
 # becomes heavier than this should be cut into ideas that each have an example, see CONTRIBUTING.md.
 LARGE, LARGEST = 4000, 6000  # characters of an export cell: where a reader drowns; the most
-LARGE_SHARE = 0.1  # of what is exported stands in large cells, at most
-ASSERTING = 0.5  # cells that assert for each cell that exports, at least
+LARGE_SHARE = 0.05  # of what is exported stands in large cells, at most
+ASSERTING = 0.9  # cells that assert for each cell that exports, at least
 WIDGETS = 'widgets'  # their weight is not held yet
 
 
