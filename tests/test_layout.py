@@ -418,7 +418,7 @@ def house(tmp_path):
         tmp_path / 'nbs/00_core/01_recordings.ipynb',
         '#| default_exp core.recordings',
         '#| export\nclass Episode: pass',
-        'Episode()',
+        'assert Episode()',
     )
     notebook(
         tmp_path / 'nbs/03_encoders/03_contrast.ipynb',
@@ -476,7 +476,7 @@ FAULTS = {
     'example looks ahead': (
         examples,
         lambda r: edit(
-            r, 'nbs/00_core/01_recordings.ipynb', '"Episode()"', '"from srlviz.envs.atari import AtariFactors"'
+            r, 'nbs/00_core/01_recordings.ipynb', '"assert Episode()"', '"from srlviz.envs.atari import AtariFactors"'
         ),
     ),
     'path does not mirror': (
