@@ -89,6 +89,7 @@ class Episode:
     factors : mapping from name to (T,) for what changes within the episode, or () for what does not
     ended : 'terminated' by the world, or 'truncated' from outside
     name : a name for people
+    about : what is known of its factors, for a recording that is made of it and for who shows it alone
 
     Raises
     ------
@@ -103,8 +104,9 @@ class Episode:
         factors: Mapping | None = None,
         ended: str = 'truncated',
         name: str = '',
+        about: Sequence[Factor] = (),
     ):
-        self.obs, self.factors = _arrays(obs), _arrays(factors or {})
+        self.obs, self.factors, self.about = _arrays(obs), _arrays(factors or {}), tuple(about)
         self._steps = _step_arrays(actions, rewards)
         self.ended, self.name = _check_told(ended, name, (*self.obs, *self.factors)), name
         self._length = _same_rows(self.obs, self._steps, self.factors)
@@ -122,6 +124,7 @@ class Episode:
         self.ended, self.name, self._length = ended, name, length
         return self
 
+    about: Sequence[Factor] = ()  # those of a recording say it for all
     actions = property(lambda self: self._steps['action'] if 'action' in self._steps else None)
     rewards = property(lambda self: self._steps['reward'] if 'reward' in self._steps else None)
 
@@ -148,7 +151,9 @@ class Episode:
         _check_told(ended, name, (*new_obs, *new_factors))
         _same_rows(new_obs, new_steps, new_factors, len(self))
         obs, factors = self.obs if obs is ... else new_obs, self.factors if factors is ... else new_factors
-        return Episode.stored(len(self), obs, kept | new_steps, factors, ended, name)
+        new = Episode.stored(len(self), obs, kept | new_steps, factors, ended, name)
+        new.about = self.about
+        return new
 
 
 # %% ../../nbs/00_core/03_recordings.ipynb #42d05a0e
@@ -315,9 +320,12 @@ def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
 
 
 def _factors_of(episode: Episode | None) -> tuple[Factor, ...]:
-    "Factors by the names and types of an episode's; whole numbers are categories"
+    "What an episode says of its factors, else by their names and types; whole numbers are categories"
     kind = lambda v: 'continuous' if np.issubdtype(np.asarray(v).dtype, np.floating) else 'categorical'
-    return () if episode is None else tuple(Factor(k, kind=kind(v)) for k, v in episode.factors.items())
+    if episode is None:
+        return ()
+    known = {f.name: f for f in episode.about}
+    return tuple(known.get(k) or Factor(k, kind=kind(v)) for k, v in episode.factors.items())
 
 
 def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[Factor, ...]:

@@ -718,7 +718,7 @@ def plot_flight(
     events : as `onsets` gives them, which is asked if None
     """
     parts = [plot_film(episode, frames, hz=hz)] if 'frame' in episode.obs and frames else []
-    events = onsets(episode.factors) if events is None else events
+    events = onsets(episode.factors, event_labels(episode.about)) if events is None else events
     if all(n in episode.factors for n in ('along_track', 'cross_track', 'height')):
         parts += [plot(episode, events=events, hz=hz, beams=beams) for plot in (plot_profile, plot_map)]
     if len(columns):

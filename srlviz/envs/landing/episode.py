@@ -176,6 +176,7 @@ def to_episode(flight: Flight, *, camera: bool = True, size: int = 256) -> Episo
         factors=truth(flight, size),
         ended='truncated' if flight.outcome == 'time_limit' else 'terminated',
         name=f'{run.airport}/{run.name} seed {flight.conditions.seed}',
+        about=FACTORS,
     )
 
 
