@@ -289,11 +289,16 @@ class Recorder:
         return self.obs
 
     def act(self, action) -> float:
-        """Step; gives the reward. `obs` and `ended` tell what followed."""
+        """Step; gives the reward. `obs` and `ended` tell what followed. A ValueError names an action that is none."""
         if self.ended:
             raise ResetNeeded(f"the episode is over ({self.ended}); begin another")
         row = dict(obs=self.obs, action=np.array(action)) | self.keeper.truth()
-        self.obs, reward, terminated, truncated, _ = self.env.step(action)
+        try:
+            self.obs, reward, terminated, truncated, _ = self.env.step(action)
+        except (AssertionError, IndexError, KeyError, TypeError) as e:
+            if (space := self.env.action_space).contains(action):
+                raise
+            raise ValueError(f"action {action!r:.80} is not in the action space {space}") from e
         self._rows.append(row | dict(reward=float(reward)))
         self.ended = 'terminated' if terminated else 'truncated' if truncated else ''
         return float(reward)

@@ -177,15 +177,23 @@ class FunctionPolicy:
 
 # %% ../../nbs/00_core/07_policies.ipynb #d83ac060
 @contextmanager
-def lent_chance(rng: np.random.Generator):
-    """Seed the global generators of Python, numpy and torch by `rng` for a block; afterwards they are as they were."""
+def lent_chance(rng: np.random.Generator, space: spaces.Space | None = None):
+    """Seed the global generators of Python, numpy and torch by `rng` for a block; afterwards they are as they were.
+
+    Parameters
+    ----------
+    space : whose own generator is lent, too: DQN of stable-baselines3 explores by `action_space.sample()`
+    """
     torch, seed = sys.modules.get('torch'), int(rng.integers(2**32))
-    kept = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    own = None if space is None else space.np_random.bit_generator
+    kept = random.getstate(), np.random.get_state(), torch and torch.get_rng_state(), own and own.state
     on_gpu = torch.cuda.get_rng_state_all() if torch and torch.cuda.is_initialized() else None
     random.seed(seed)
     np.random.seed(seed)
     if torch:
         (torch.manual_seed if on_gpu else torch.default_generator.manual_seed)(seed)
+    if own:
+        own.state = type(own)(seed).state
     try:
         yield
     finally:
@@ -193,6 +201,8 @@ def lent_chance(rng: np.random.Generator):
         np.random.set_state(kept[1])
         if torch:
             torch.set_rng_state(kept[2])
+        if own:
+            own.state = kept[3]
         if on_gpu:
             torch.cuda.set_rng_state_all(on_gpu)
 
@@ -316,6 +326,9 @@ class ModelPolicy:
             f"{type(model).__name__}:{getattr(model, 'identity', None) or told}{' greedy' if greedy else ''}"
         )
         vars(self).update(facts_of(model))
+        self.acts = acts = _action_space(model)
+        if acts is not None and space is not None and not _alike(acts, space):
+            raise ValueError(f"{type(model).__name__} acts in {acts}; the actions here are {space}")
 
     def reset(self, seed: int | None = None):
         self.rng, self.state = chance(seed), None
@@ -325,9 +338,22 @@ class ModelPolicy:
         return PolicyRows([ModelPolicy(self.model, self.space, self.greedy) for _ in range(num_envs)])
 
     def __call__(self, obs):
-        with lent_chance(self.rng), _no_gradients():
+        with lent_chance(self.rng, self.acts), _no_gradients():
             action, self.state = ASKED[self.method](self.model, obs, self.state, self.greedy, self.space, self.rng)
         return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action
+
+
+def _action_space(model) -> spaces.Space | None:
+    "The space of which a model says that it acts in it"
+    acts = getattr(model, 'action_space', None)
+    return acts if isinstance(acts, spaces.Space) else None
+
+
+def _alike(a: spaces.Space, b: spaces.Space) -> bool:
+    "Whether actions of two spaces have the same form; bounds may differ"
+    return type(a) is type(b) and all(
+        np.array_equal(getattr(a, k, 0), getattr(b, k, 0)) for k in ('shape', 'n', 'nvec', 'start')
+    )
 
 
 def _no_gradients():

@@ -119,6 +119,16 @@ def _networks(encoder) -> list[str]:
     return [k for k, v in learned(encoder).items() if isinstance(v, nn.Module)]
 
 
+def _unsaved(encoder) -> list[str]:
+    "Attributes that hold weights of torch which would be lost"
+    held, saved = vars(encoder), {id(x) for _, x in network_weights(encoder)}
+    saved |= {id(x) for x in learned(encoder).values()}
+    parts = held | held.get('_modules', {}) | held.get('_parameters', {})
+    weights = {k: v.state_dict(keep_vars=True).values() for k, v in parts.items() if isinstance(v, nn.Module)}
+    weights |= {k: [v] for k, v in parts.items() if isinstance(v, nn.Parameter)}
+    return [k for k, xs in weights.items() if any(id(x) not in saved for x in xs)]
+
+
 # %% ../../nbs/00_core/11_saving.ipynb #a41ac677
 def _rebuilt(kind: type, arguments: dict, plain: dict, networks: list[str], device: str):
     "An encoder of these arguments that has learned all but weights; on the device 'meta' it takes no memory"
@@ -156,7 +166,13 @@ _WRITTEN = ('checkpoint',)  # where `fit` writes is no business of a file that a
 def saved_arguments(encoder) -> dict[str, Any]:
     """Give the constructor arguments of an encoder that are saved:
     all but `checkpoint`, the place that its `fit` writes to."""
-    return {k: getattr(encoder, k) for k in inspect.signature(type(encoder)).parameters if k not in _WRITTEN}
+    names = [k for k in inspect.signature(type(encoder)).parameters if k not in _WRITTEN]
+    if lost := [k for k in names if not hasattr(encoder, k)]:
+        raise ValueError(
+            f"the constructor of {type(encoder).__name__} takes {lost[0]!r}, and there is no attribute of that name; "
+            "an encoder keeps its arguments as they came"
+        )
+    return {k: getattr(encoder, k) for k in names}
 
 
 def _checksum(about: dict, tensors: Mapping[str, torch.Tensor]) -> str:
@@ -182,13 +198,19 @@ def save_encoder(encoder, path: str | Path) -> None:
 
     Raises
     ------
-    ValueError : naming an attribute that cannot be saved, or weights that `rebuild` does not make so
+    ValueError : naming an attribute that cannot be saved, an argument that is not kept, weights under a name that is
+        not saved, or weights that `rebuild` does not make so
     """
     from safetensors.torch import save_file
     from srlviz import __version__
 
     tensors, networks, kind = {}, _networks(encoder), type(encoder)
     arguments = pack(saved_arguments(encoder), 'arguments', tensors)['dict']
+    if lost := _unsaved(encoder):
+        raise ValueError(
+            f"{kind.__name__} has weights in {lost[0]!r}, which would be lost: "
+            f"what is saved are networks whose names end in an underscore, such as {lost[0].strip('_') + '_'!r}"
+        )
     plain = {k: v for k, v in learned(encoder).items() if k not in networks}
     weights = dict(network_weights(encoder))
     _check_shapes(
@@ -231,7 +253,7 @@ _ABOUT: dict[str, Field] = {
 def _class_of(name: str, kind: type | None) -> type:
     if kind is None:
         if name not in (known := catalog('encoders')):
-            raise unknown('encoder', name, known)
+            raise ValueError(f"{unknown('encoder', name, known)}; for one of your own say its class: kind=...")
         return known[name]
     if name != kind.__name__:
         raise ValueError(f"it holds a {name:.80}, not a {kind.__name__}; {name:.80}.load or load_encoder reads it")

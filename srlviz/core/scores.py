@@ -264,7 +264,8 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     df : table with exactly the columns of `SCORE_COLUMNS`, in any order, or one of before, which is migrated
-        (`migrate_scores`); never changed
+        (`migrate_scores`); never changed. What nobody says in data, inputs, norm or protocol may be missing, as
+        `pd.read_csv` has it for empty cells
 
     Returns
     -------
@@ -281,6 +282,8 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
     if wrong := _columns_of(list(df.columns)):
         raise ValueError(wrong)
     df = df.loc[:, list(SCORE_COLUMNS)].reset_index(drop=True)
+    unsaid = [c for c in _TEXT if c in _PARTS and df[c].isna().any()]
+    df = df.assign(**{c: ['' if pd.isna(v) else v for v in df[c].tolist()] for c in unsaid})
     if fault := _fault(df):
         bad, column, words = fault
         order = df.sort_values(_KEY).index if column == 'key' else df.index
@@ -408,6 +411,9 @@ def _has_end(text: str) -> bool:
 # %% ../../nbs/00_core/05_scores.ipynb #c7d6a9ae
 def save_scores(df: pd.DataFrame, path: str | Path) -> Path:
     """Check a score table and write it as CSV, whole or not at all.
+
+    With pandas alone `pd.read_csv(path, keep_default_na=False)` reads it as it was; without that empty cells are NaN,
+    and `groupby` and `pivot_table` of pandas leave their rows out.
 
     Parameters
     ----------
