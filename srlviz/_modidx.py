@@ -2183,6 +2183,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'srlviz/envs/pomdp/base.py'),
                                         'srlviz.envs.pomdp.base._step_one': ( '01_envs/pomdp/base.html#_step_one',
                                                                               'srlviz/envs/pomdp/base.py'),
+                                        'srlviz.envs.pomdp.base._tell_numbers': ( '01_envs/pomdp/base.html#_tell_numbers',
+                                                                                  'srlviz/envs/pomdp/base.py'),
                                         'srlviz.envs.pomdp.base._unfit': ('01_envs/pomdp/base.html#_unfit', 'srlviz/envs/pomdp/base.py'),
                                         'srlviz.envs.pomdp.base._write': ('01_envs/pomdp/base.html#_write', 'srlviz/envs/pomdp/base.py'),
                                         'srlviz.envs.pomdp.base.accepted': ( '01_envs/pomdp/base.html#accepted',

@@ -22,8 +22,10 @@ def _choices() -> list[str]:
     from srlviz.studies.probing import method_name
 
     return [
-        'methods: ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))),
-        'games:   ' + ', '.join(GAMES),
+        'methods:  ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))),
+        'memories: ' + ', '.join(catalog('memories')),
+        'tasks:    ' + ', '.join(catalog('envs')) + '; each -easy, -medium and -hard',
+        'games:    ' + ', '.join(GAMES),
     ]
 
 

@@ -352,6 +352,13 @@ def check_options(cls: type, difficulty: str, render_mode: str | None, parameter
 
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #22d6b64e
+def _tell_numbers(panel, said: Mapping):
+    "Numbers by name on a panel, for a task that draws nothing"
+    told = [f"{k}: {np.array2string(np.asarray(v), precision=3, threshold=20, separator=' ')}" for k, v in said.items()]
+    panel.text(16, 16, '\n'.join(told), size=12, width=panel.width - 32)
+
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #4fcbd7e0
 class Task(abc.ABC):
     """What a POMDP class states: spaces, limits, a first record, and how to read and show one.
 
@@ -421,12 +428,12 @@ class Task(abc.ABC):
         "The Markov states of records (N,), as a batch of `state_space`."
 
     def draw_seen(self, panel, e: np.void):
-        "Draw what the agent sees of a record on a `srlviz.envs.pomdp.drawing.Panel`."
-        raise NotImplementedError(f"{type(self).__name__} has no draw_seen()")
+        "Draw what the agent sees of a record on a `srlviz.envs.pomdp.drawing.Panel`: the numbers, unless overridden."
+        _tell_numbers(panel, dict(observation=e['obs']))
 
     def draw_truth(self, panel, e: np.void):
-        "Draw what is true of a record on a `srlviz.envs.pomdp.drawing.Panel`."
-        raise NotImplementedError(f"{type(self).__name__} has no draw_truth()")
+        "Draw what is true of a record on a `srlviz.envs.pomdp.drawing.Panel`: the factors, unless overridden."
+        _tell_numbers(panel, {k: v[0] for k, v in self.factors_of(np.asarray(e)[None]).items()})
 
     def text_seen(self, e: np.void) -> str:
         "What the agent sees, in characters."
