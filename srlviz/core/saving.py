@@ -306,7 +306,7 @@ def _place(path, device) -> torch.device:
 
 @contextmanager
 def _at_most(n: int) -> Iterator[None]:
-    "A ValueError if this thread makes more than n weights: a list of a file may ask for a network for each of its items"
+    "A ValueError if this thread makes more than n weights: a list of a file may ask for a network for each item"
     made, here = 0, get_ident()
 
     def count(module, name, weight):
