@@ -54,6 +54,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'srlviz.agents.ppo._bar': ('05_agents/ppo.html#_bar', 'srlviz/agents/ppo.py'),
                                    'srlviz.agents.ppo._check_fit': ('05_agents/ppo.html#_check_fit', 'srlviz/agents/ppo.py'),
                                    'srlviz.agents.ppo._seed_of': ('05_agents/ppo.html#_seed_of', 'srlviz/agents/ppo.py'),
+                                   'srlviz.agents.ppo._seen_by_agent': ('05_agents/ppo.html#_seen_by_agent', 'srlviz/agents/ppo.py'),
                                    'srlviz.agents.ppo.as_tensor': ('05_agents/ppo.html#as_tensor', 'srlviz/agents/ppo.py'),
                                    'srlviz.agents.ppo.collect': ('05_agents/ppo.html#collect', 'srlviz/agents/ppo.py'),
                                    'srlviz.agents.ppo.gae': ('05_agents/ppo.html#gae', 'srlviz/agents/ppo.py'),
