@@ -223,9 +223,9 @@ class NetworkPolicy:
 
         Raises
         ------
-        ValueError : if the network has no `base`, as `ActorCritic` has
+        ValueError : if the network has no `base`, as `ActorCritic` has, or the recording neither vectors nor frames
         """
-        return [self._codes(e.obs['vector' if 'vector' in e.obs else 'frame']) for e in recording]
+        return [self._codes(_seen_by_agent(e)) for e in recording]
 
     def _codes(self, rows, block: int = 256) -> np.ndarray:
         if not isinstance(base := getattr(self.network, 'base', None), nn.Module):
@@ -233,6 +233,13 @@ class NetworkPolicy:
         with torch.inference_mode():
             made = [base(as_tensor(rows[a : a + block])).float().numpy() for a in range(0, len(rows), block)]
         return np.concatenate(made)
+
+
+def _seen_by_agent(episode):
+    "What an agent acts on: vectors, or frames where there are none"
+    if not (found := [k for k in ('vector', 'frame') if k in episode.obs]):
+        raise ValueError(f"an agent reads obs vector or frame; this recording has {', '.join(episode.obs) or 'none'}")
+    return episode.obs[found[0]]
 
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #f91e07e9

@@ -79,6 +79,8 @@ class DrawnFrames:
     def __getitem__(self, index):
         if isinstance(index, tuple):
             rows, *rest = index
+            if rows is Ellipsis:
+                return np.asarray(self)[index]  # film[..., 0] is a channel
             one = np.ndim(rows) == 0 and not isinstance(rows, slice)
             return self[rows][tuple(rest) if one else (slice(None), *rest)]
         picked = self.records[index]

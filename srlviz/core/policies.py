@@ -296,7 +296,8 @@ def _of_scores(model, scores, greedy, space, rng):
     row = np.asarray(_alone(scores))
     if isinstance(space, spaces.Box):
         return row.reshape(space.shape).astype(space.dtype)
-    if row.ndim != 1 or isinstance(space, spaces.Discrete) and len(row) != space.n:
+    known = space is None or isinstance(space, spaces.Discrete)
+    if row.ndim != 1 or not known or space is not None and len(row) != space.n:
         raise ValueError(
             f"for one observation {type(model).__name__} gives {tuple(row.shape)}; expected a score for each action"
             + (f" of {space}" if space is not None else '')
@@ -446,7 +447,9 @@ def _named(name: str, where, greedy: bool):
         except (ImportError, AttributeError) as e:
             raise ValueError(f"no policy {name!r}: {e}; the form is 'module:Name'") from e
         return as_policy(thing, where, greedy=greedy)
-    if name == 'oracle' and not isinstance(where, spaces.Space) and where is not None:
+    if name == 'oracle' and (where is None or isinstance(where, spaces.Space)):
+        raise ValueError("an 'oracle' is of an environment that has one; say of which: as_policy('oracle', env)")
+    if name == 'oracle':
         script = as_policy(_oracle(where))
         script.identity = 'oracle'  # what it is made of may not pickle
         return script

@@ -8,13 +8,16 @@ __all__ = ['pack', 'unpack', 'learned', 'network_weights', 'saved_arguments', 's
 # %% ../../nbs/00_core/11_saving.ipynb #9870cc89
 import hashlib, inspect, json, math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from srlviz.core.files import (
     COUNT,
@@ -316,16 +319,37 @@ def load_encoder(path: str | Path, kind: type | None = None, device: str | None 
 
 def _place(path, device) -> torch.device:
     try:
-        return pick_device(device)
+        if (place := pick_device(device)).type == 'meta':
+            raise ValueError("nothing can be computed there")
+        return place
     except Exception as e:
         raise ValueError(f"{path} asks for device={device!r:.80} ({e}); load it with device='cpu' or 'auto'") from None
+
+
+@contextmanager
+def _at_most(n: int) -> Iterator[None]:
+    "A ValueError if this thread makes more than n weights: a list of a file may ask for a network for each item"
+    made, here = 0, get_ident()
+
+    def count(module, name, weight):
+        nonlocal made
+        made += get_ident() == here
+        if made > n:
+            raise ValueError(f"it asks for more than {n} weights, and has not so many")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _filled(kind, arguments, plain, networks, tensors):
     "The encoder with the weights of the file, once their names, types and shapes are those that its class makes"
     arrays = {'arguments', *plain}
     have = {k: (tuple(x.shape), x.dtype) for k, x in tensors.items() if k.split('.')[0] not in arrays}
-    _check_shapes(_rebuilt(kind, arguments, plain, networks, 'meta'), have)
+    with _at_most(4 * len(have) + 100):  # some are made and not kept
+        _check_shapes(_rebuilt(kind, arguments, plain, networks, 'meta'), have)
     encoder = _rebuilt(kind, arguments, plain, networks, 'cpu')
     with torch.no_grad():
         for name, x in network_weights(encoder):

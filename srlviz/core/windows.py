@@ -51,6 +51,8 @@ class FilmPart:
 
     def __getitem__(self, index):
         first, *rest = index if isinstance(index, tuple) else (index,)
+        if first is Ellipsis:
+            return np.asarray(self)[index]  # film[..., 0] is a channel
         rows = self.start + np.arange(len(self))[first]  # an IndexError where it should be
         if rows.ndim and (rows[1:] == rows[:-1] + 1).all():
             rows = slice(rows[0], rows[-1] + 1) if len(rows) else slice(0, 0)

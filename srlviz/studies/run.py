@@ -79,7 +79,7 @@ def _whole(value):
 
 def _found(path: str) -> str:
     "A file or folder is meant from where the study is asked for, not from the folder of its results, where it runs."
-    return str(Path(path).resolve()) if Path(path).exists() else path
+    return str(Path(path).resolve()) if path and Path(path).exists() else path  # '' is no place
 
 
 # %% ../../nbs/09_studies/00_run.ipynb #af30ec5e

@@ -83,7 +83,7 @@ def _check_batched(make, make_env, num_envs: int, steps: int, seed: int) -> None
         for i, env in enumerate(envs):
             action, wanted = nth(actions, i), plays[i].done[at[i]]
             found = f"row {i}, step {at[i]} of its episode: {action!r:.60}, single {wanted!r:.60}"
-            require(_nearly(action, wanted), whole, POLICY_RULES['batched'], found)
+            require(_nearly(action, wanted), policies[0], POLICY_RULES['batched'], found)
             obs[i], _, _, _, _ = env.step(wanted)
             at[i] += 1
             starts[i] = at[i] == len(plays[i].done)
