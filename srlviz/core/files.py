@@ -550,7 +550,7 @@ def lock_file(f, shared: bool = False) -> bool:
 
             fcntl.flock(f, fcntl.LOCK_NB | fcntl.LOCK_SH)  # filelock knows exclusive locks of an open file only
         elif not filelock.lock_descriptor(f.fileno(), blocking=False):
-            raise BlockingIOError(f"another holds the lock {f.name}")
+            raise BlockingIOError("another holds this lock")
         return True
     except BlockingIOError:
         raise

@@ -374,7 +374,7 @@ def as_policy(thing, where: gymnasium.Env | spaces.Space | None = None, *, greed
     ----------
     thing : a policy, taken as it is; 'random', 'oracle' or 'module:Name'; a class that is made without arguments;
         a function of (obs) or (obs, rng); `space.sample`; a model of stable-baselines3, CleanRL or RLlib; a torch
-        module
+        module; an agent of ours, which has `policy(greedy=)`
     where : the environment in which it will act, or its action space
     greedy : models are asked for their most likely action
 
@@ -398,6 +398,8 @@ def as_policy(thing, where: gymnasium.Env | spaces.Space | None = None, *, greed
         return ModelPolicy(thing, _space(where), greedy)
     if callable(thing):
         return FunctionPolicy(thing)
+    if callable(learner := getattr(thing, 'policy', None)):
+        return as_policy(learner(greedy=greedy), where)
     raise ValueError(
         f"a policy chooses actions; got {thing!r:.80} ({type(thing).__name__}). Give 'random', 'oracle', "
         "'module:Name', a function of (obs) or (obs, rng), an object with reset(seed) and __call__(obs), or a model "

@@ -539,6 +539,8 @@ def _request(game, steps, policy, seed, n_streams, version, protocol):
         frame_skip=4,
         n_streams=int(n_streams),
     )
+    # agents were seeded once a stream before this word: what was begun so cannot be gone on with to the same bits
+    asked |= {} if asked['policy'] == 'random' else dict(seeded='each life')
     return asked | ({} if protocol == 'fixed' else dict(protocol=protocol))
 
 

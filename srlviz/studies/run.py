@@ -83,6 +83,13 @@ def _found(path: str) -> str:
 
 
 # %% ../../nbs/09_studies/00_run.ipynb #af30ec5e
+def _alternatives(node) -> list:
+    "What stands between the bars of `a | b | c`"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [node]
+
+
 def annotated_type(annotation: str, item: type | None = None):
     """Give the type that the text of an annotation names, for a `pydantic.TypeAdapter`; no code is run.
 
@@ -96,7 +103,7 @@ def annotated_type(annotation: str, item: type | None = None):
     -------
     A type; a name that is not known, and what is no annotation, means anything that a literal spells
     """
-    from pydantic import AfterValidator, BeforeValidator
+    from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
     spelled = Annotated[Any, BeforeValidator(_literal)]
     plain = dict(
@@ -104,7 +111,7 @@ def annotated_type(annotation: str, item: type | None = None):
         float=Annotated[float, BeforeValidator(_number)],
         Path=Annotated[str, AfterValidator(_found)],
         bool=bool,
-        str=str,
+        str=Annotated[str, Strict()],
         dict=Annotated[dict, BeforeValidator(_literal)],
     )
     plain['list'] = plain['tuple'] = Annotated[
@@ -120,7 +127,8 @@ def annotated_type(annotation: str, item: type | None = None):
             case ast.Name(id=name):
                 return plain.get(name, spelled)
             case ast.BinOp(op=ast.BitOr()):
-                return Union[read(node.left), read(node.right)]
+                either = sorted(map(read, _alternatives(node)), key=lambda kind: kind == plain['str'])  # text last
+                return Annotated[Union[*either], Field(union_mode='left_to_right')]
             case ast.Subscript(value=ast.Name(id='Literal')):
                 return Literal[ast.literal_eval(node.slice)]
             case ast.Subscript(value=ast.Name(id='Optional')):
