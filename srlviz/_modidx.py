@@ -4647,6 +4647,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'srlviz.widgets.views.busy': ('08_widgets/views.html#busy', 'srlviz/widgets/views.py'),
                                       'srlviz.widgets.views.encode_chunk': ( '08_widgets/views.html#encode_chunk',
                                                                              'srlviz/widgets/views.py'),
+                                      'srlviz.widgets.views.factor_row': ('08_widgets/views.html#factor_row', 'srlviz/widgets/views.py'),
                                       'srlviz.widgets.views.figure_bundle': ( '08_widgets/views.html#figure_bundle',
                                                                               'srlviz/widgets/views.py'),
                                       'srlviz.widgets.views.is_interactive': ( '08_widgets/views.html#is_interactive',

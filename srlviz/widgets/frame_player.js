@@ -224,7 +224,7 @@ function render({ model, el }) {
     let group = null;
     for (const row of rows) {
       if (row.group !== group) { group = row.group; if (group) body.append(make('tr', {}, make('th', { colspan: 2, scope: 'colgroup' }, row.group))); }
-      const cell = make('td'), pick = make('button', { type: 'button', title: `show ${row.name} over time`, onclick: () => { model.set('picked', row.name); model.save_changes(); } }, row.name);
+      const cell = make('td'), pick = make('button', { type: 'button', title: `show ${row.label || row.name} over time`, onclick: () => { model.set('picked', row.name); model.save_changes(); } }, row.name);
       const line = make('tr', { 'data-name': row.name }, make('td', {}, pick), cell);
       cells.push({ cell, line, pick, row });
       body.append(line);
@@ -239,7 +239,8 @@ function render({ model, el }) {
     if (!width || values.length < width * (shown + 1)) return;
     cells.forEach(({ cell, row }, k) => {
       const value = values[shown * width + k], before = shown ? values[(shown - 1) * width + k] : value;
-      const text = isNaN(value) ? '–' : Number.isInteger(value) ? `${value}` : value.toPrecision(4);
+      const word = row.names?.length ? row.names[value] ?? (value < 0 ? '–' : null) : null;  // of a category; below zero is none of them
+      const text = isNaN(value) ? '–' : word ?? (Number.isInteger(value) ? `${value}` : value.toPrecision(4));
       if (cell.firstChild?.data !== text + (row.unit ? ` ${row.unit}` : '')) cell.textContent = text + (row.unit ? ` ${row.unit}` : '');
       cell.classList.toggle('changed', value !== before && !(isNaN(value) && isNaN(before)));
     });

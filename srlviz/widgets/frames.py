@@ -18,7 +18,7 @@ from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import check_marks, mark_colors, plot_contact_sheet, plot_factor_strip
 from ..figures.style import pretty
-from .views import FramePlayer, PlotView, StaticForm, is_interactive, mark_array
+from .views import FramePlayer, PlotView, StaticForm, factor_row, is_interactive, mark_array
 
 
 # %% ../../nbs/08_widgets/01_frames.ipynb #844847ad
@@ -221,9 +221,7 @@ class FrameBrowser(StaticForm, W.VBox):
             factor_values(episode, names),
         )
         objects, xy = mark_array(self.marked, len(episode))
-        rows = [
-            dict(name=f.name, group=pretty(f.group.split('|')[0]), unit=f.unit) for f in self.factor_table.itertuples()
-        ]
+        rows = [factor_row(f, pretty(f.group.split('|')[0])) for f in self.factor_table.itertuples()]
         self.player.show(
             episode.obs[self.modality],
             label=f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', '),

@@ -23,6 +23,7 @@ __all__ = [
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #ed72faca
 import inspect, pathlib, re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ from ..core.recordings import Episode, Recording
 from ..figures.frames import frame_png, plot_frame
 from ..figures.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout
 from ..figures.style import pretty
-from .views import FramePlayer, PlotView, StaticForm, Words, busy, is_interactive
+from .views import FramePlayer, PlotView, StaticForm, Words, busy, factor_row, is_interactive
 
 # %% ../../nbs/08_widgets/06_pomdp.ipynb #80bba861
 _HERE = pathlib.Path(__file__).parent
@@ -744,9 +745,9 @@ class EnvironmentExplorer(StaticForm, W.VBox):
 
     def _on_pick(self, change):
         "A row of the table beside the picture reduces the hidden state to it, and pressed again shows all"
-        group = self._groups.get(change['new'])
-        if group is not None:
-            self.factor = group or change['new']
+        factor = self._factors.get(change['new'])
+        if factor is not None:
+            self.factor = factor.group or factor.name
 
     # playing
     rollout = property(lambda self: self.played[self.task, self.policy, self.seed][self.episode])
@@ -800,8 +801,8 @@ class EnvironmentExplorer(StaticForm, W.VBox):
             for i, (x, r) in enumerate(zip(returns, self.played[key]))
         ]
         self._episode.value = self.episode = min(self.episode, self.n - 1)
-        self._groups = {f.name: f.group for f in factor_list(self.env)}
-        names = list(dict.fromkeys(g or n for n, g in self._groups.items()))
+        self._factors = {f.name: f for f in factor_list(self.env)}
+        names = list(dict.fromkeys(f.group or f.name for f in self._factors.values()))
         keep = self.factor if self.factor in names else ''
         self._factor.options = [('all', ''), *((pretty(n), n) for n in names)]
         self._factor.value = self.factor = keep
@@ -833,13 +834,11 @@ class EnvironmentExplorer(StaticForm, W.VBox):
             [dict(name='reward', group='This step', unit=''), dict(name='return so far', group='This step', unit='')],
             [np.r_[r.rewards, end], np.r_[0, r.rewards.cumsum()]],
         )
-        sizes = {g: list(self._groups.values()).count(g) for g in self._groups.values()}
-        shown = [f for f, g in self._groups.items() if self.reveal and (not g or sizes[g] <= 12)]
-        rows += [
-            dict(name=f, group='Hidden state' if not self._groups[f] else pretty(self._groups[f]), unit='')
-            for f in shown
-        ]
-        return rows, np.stack([*columns, *(np.asarray(e.factors[f], float) for f in shown)], 1).astype(np.float32)
+        sizes = Counter(f.group for f in self._factors.values())
+        shown = [f for f in self._factors.values() if self.reveal and (not f.group or sizes[f.group] <= 12)]
+        rows += [factor_row(f, pretty(f.group) if f.group else 'Hidden state') for f in shown]
+        columns += [np.asarray(e.factors[f.name], float) for f in shown]
+        return rows, np.stack(columns, 1).astype(np.float32)
 
     def _plot(self):
         self.plot.figure = plot_rollout(self.rollout.episode.rewards, self._strips())

@@ -7,6 +7,7 @@ __all__ = [
     'PlotView',
     'encode_chunk',
     'mark_array',
+    'factor_row',
     'FramePlayer',
     'FramePicker',
     'Words',
@@ -138,6 +139,19 @@ def mark_array(marks, n: int) -> tuple[list[str], np.ndarray]:
 
 
 # %% ../../nbs/08_widgets/00_views.ipynb #5bdde7ac
+def factor_row(factor, group: str = '') -> dict:
+    """Make the row of a factor for the table beside a frame.
+
+    Parameters
+    ----------
+    factor : a `Factor`, or a row of `Recording.factor_table`; values of a category are shown by its names
+    group : the heading it stands under
+    """
+    words = dict(unit=factor.unit, label=factor.label, names=list(factor.names))
+    return dict(name=factor.name, group=group) | words
+
+
+# %% ../../nbs/08_widgets/00_views.ipynb #1c729000
 class FramePlayer(anywidget.AnyWidget):
     """Play frames in the browser: space, arrows, page up and down, home and end.
 
@@ -196,7 +210,8 @@ class FramePlayer(anywidget.AnyWidget):
         ----------
         frames : (T, H, W[, C]) uint8
         names, labels, colors, xy : the marks; xy is (T, n_names, 2) float32 in pixels, NaN where unknown
-        table, table_values : rows dict(name, group, unit), and (T, n_rows) float32, shown beside the frame
+        table, table_values : rows dict(name, group, unit; label and names of values, see `factor_row`), and
+            (T, n_rows) float32, shown beside the frame
         """
         n, height, width = len(frames), *frames.shape[1:3]
         check_frame(np.asarray(frames[0]))
