@@ -887,7 +887,12 @@ class _SomeRows:
         return len(self.index)
 
     def __getitem__(self, i):
-        return self.array[self.index[i]]
+        i, *rest = i if isinstance(i, tuple) else (i,)
+        if i is Ellipsis:
+            return self[:][(i, *rest)]  # frames[..., 0] is a channel
+        which = self.index[i]
+        rows = self.array[which]
+        return rows[tuple(rest) if np.ndim(which) == 0 else (slice(None), *rest)] if rest else rows
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self[:], dtype)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .rules import fingerprint, nearly, own_randomness, require
+from .rules import content_hash, nearly, own_randomness, require
 from ..recordings import Episode, Recording
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #18d0fef0
@@ -187,7 +187,7 @@ def _check_saved(encoder, codes, recording):
     require(type(again) is type(encoder), encoder, rule, f"load gave a {type(again).__name__}")
     for k, v in saved_arguments(encoder).items():
         have = getattr(again, k, None)
-        require(fingerprint(have) == fingerprint(v), encoder, rule, f"{k}: saved {v!r}, loaded {have!r}")
+        require(content_hash(have) == content_hash(v), encoder, rule, f"{k}: saved {v!r}, loaded {have!r}")
     found = again.encode(recording)
     gap = max(float(np.abs(a - b).max(initial=0)) for a, b in zip(found, codes, strict=True))
     require(all(map(np.array_equal, found, codes)), encoder, rule, f"codes differ by up to {gap:.2g}")
@@ -197,7 +197,7 @@ def _check_saved(encoder, codes, recording):
 def _content(recording) -> str:
     "A hash of everything in a recording."
     parts = [(e.obs, e.factors, dict(actions=e.actions, rewards=e.rewards)) for e in recording]
-    return fingerprint([{k: np.asarray(v) for k, v in part.items()} for episode in parts for part in episode])
+    return content_hash([{k: np.asarray(v) for k, v in part.items()} for episode in parts for part in episode])
 
 
 def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 1e-3) -> None:
@@ -221,12 +221,12 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     rules, recording = ENCODER_RULES, tiny_recording() if recording is None else recording
     same = lambda a, b, rtol=1e-6: all(nearly(x, y, rtol) for x, y in zip(a, b, strict=True))
     content, fitted = _content(recording), _clone(encoder)
-    arguments = fingerprint(_arguments(fitted))
+    arguments = content_hash(_arguments(fitted))
     with own_randomness(encoder, rules['randomness']):
         _check_fit(fitted, recording)
         codes = fitted.encode(recording)
     _check_format(fitted, codes, recording)
-    require(fingerprint(_arguments(fitted)) == arguments, encoder, rules['untouched'])
+    require(content_hash(_arguments(fitted)) == arguments, encoder, rules['untouched'])
     require(_content(recording) == content, encoder, rules['recording'])
     require(same(fitted.encode(recording), codes), encoder, rules['again'])
     require(same(fitted.encode(_with_noise(recording)), codes), encoder, rules['blind'])

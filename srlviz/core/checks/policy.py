@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .rules import fingerprint, own_randomness, require
+from .rules import content_hash, own_randomness, require
 from ..policies import PolicyRows, is_policy, nth, stacked
 
 # %% ../../../nbs/00_core/checks/04_policy.ipynb #acfeb66d
@@ -55,7 +55,7 @@ def _play(policy, env, seed: int, steps: int) -> Play:
 
 
 def _same(a, b) -> bool:
-    return fingerprint(_plain(a)) == fingerprint(_plain(b))
+    return content_hash(_plain(a)) == content_hash(_plain(b))
 
 
 def _plain(x):

@@ -12,7 +12,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from .rules import fingerprint, own_randomness, require
+from .rules import content_hash, own_randomness, require
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #e39d1926
 POMDP_RULES = dict(
@@ -131,7 +131,7 @@ def _check_seeds(make, seed: int) -> str:
         rules['chance'],
         f"seeds {seed} to {seed + 5} gave one",
     )
-    return fingerprint(rows)
+    return content_hash(rows)
 
 
 def _check_single(make, seed: int, episodes: int) -> str:
@@ -151,7 +151,7 @@ def _check_single(make, seed: int, episodes: int) -> str:
             require(False, env, POMDP_RULES['gymnasium'], f"{type(e).__name__}: {e}")
     dynamics = _check_seeds(make, seed)
     _check_limits(make, seed, episodes)
-    return fingerprint([limits, longest, repr(env.observation_space), repr(env.action_space), dynamics])
+    return content_hash([limits, longest, repr(env.observation_space), repr(env.action_space), dynamics])
 
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #d759d8ad

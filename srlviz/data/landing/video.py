@@ -120,6 +120,8 @@ class FilmFile(FrameFile):
 
     def __getitem__(self, index):
         index, rest = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
+        if index is Ellipsis:
+            return self[:][(index, *rest)]  # film[..., 0] is a channel
         which = np.arange(len(self))[index]
         wanted, place = np.unique(which, return_inverse=True)
         frames = self._decode(wanted)
