@@ -659,9 +659,8 @@ class _World:
 
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #86bf4ac3
-_SEEN = ('lat', 'lon', 'phi', 'theta', 'psi', 'p', 'q', 'r', 'vn', 've', 'climb', 'airspeed', 'radio_height')
-_THRUSTS = ('thrust_0', 'thrust_1')
-_DIRECT = ('radio_height', 'climb', 'airspeed', 'phi', 'theta', 'psi', 'p', 'q', 'r', *_THRUSTS)
+_PLACE = ('lat', 'lon', 'vn', 've')  # what is turned into the frame of the runway
+_DIRECT = tuple(name for name in Seen._fields if name in _READ)  # and what is seen as it is, in the order of `Seen`
 _MOVED = dict(
     elevator=['fcs/elevator-cmd-norm'],
     aileron=['fcs/aileron-cmd-norm'],
@@ -681,18 +680,18 @@ class _Senses:
     def __init__(self, runway: Runway, plane: _Aeroplane):
         self.runway, self.per_degree = runway, [math.radians(r) for r in radii(runway.lat)]
         self.cos, self.sin = math.cos(math.radians(runway.heading)), math.sin(math.radians(runway.heading))
-        self.readers = [(name, plane.reader(_READ[name][0]), _READ[name][1]) for name in _SEEN + _THRUSTS]
+        self.readers = [(plane.reader(path), scale) for path, scale in (_READ[k] for k in _PLACE + _DIRECT)]
         self.wheels = [plane.reader(f'gear/unit[{i}]/AGL-ft') for i in (1, 2)]
         self.gears = [plane.reader(f'gear/unit[{i}]/WOW') for i in (1, 2)]
 
     def look(self) -> Seen:
-        m = {name: read() * scale for name, read, scale in self.readers}
-        north = (m['lat'] - self.runway.lat) * self.per_degree[0]
-        east = off_heading(m['lon'], self.runway.lon) * self.per_degree[1]
+        lat, lon, vn, ve, *direct = [read() * scale for read, scale in self.readers]
+        north = (lat - self.runway.lat) * self.per_degree[0]
+        east = off_heading(lon, self.runway.lon) * self.per_degree[1]
         x, y = self.turn(north, east)
-        vx, vy = self.turn(m['vn'], m['ve'])
+        vx, vy = self.turn(vn, ve)
         height, on_ground = min(w() for w in self.wheels) * FOOT, any(g() for g in self.gears)
-        return Seen(x, y, vx, vy, height, *(m[name] for name in _DIRECT), on_ground)
+        return Seen(x, y, vx, vy, height, *direct, on_ground)
 
     def turn(self, north: float, east: float) -> tuple[float, float]:
         "From north and east to along and right of the runway, as in `Runway.local`"
