@@ -218,3 +218,22 @@ def test_read_only_install(tmp_path):
     )
     assert str(tmp_path) in r.stdout and 'NullCache' in r.stdout, r.stdout + r.stderr[-2000:]
     assert r.stderr == '' and not list(tmp_path.rglob('*.nbi'))
+
+
+LENGTH = """
+import sys, gymnasium, srlviz.envs
+for difficulty in sys.argv[1:]:
+    env = gymnasium.make(f'srlviz/RepeatPrevious-{difficulty}-v0')
+    env.reset(seed=0)
+    print(next(t for t in range(1, 999) if env.step(0)[2]), end=' ')
+"""
+
+
+def test_machine_code_of_two_processes_is_not_mixed_up(tmp_path):
+    "numba numbers records as a process meets them; two difficulties, compiled apart, are two in a third process"
+    env = os.environ | dict(NUMBA_CACHE_DIR=str(tmp_path))
+    played = [
+        subprocess.check_output([sys.executable, '-c', LENGTH, *which], env=env, text=True).split()
+        for which in (['easy'], ['hard'], ['easy', 'hard'], ['hard', 'easy'])
+    ]
+    assert played == [['51'], ['155'], ['51', '155'], ['155', '51']]

@@ -123,10 +123,17 @@ def meaning(function: Callable, names: Mapping, met: set) -> str:
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #b58ba61c
 def rebound(function: Callable, names: Mapping, known: dict) -> types.FunctionType:
-    "A copy of `function` that finds compiled functions instead of plain ones, and `names`."
+    """A copy of `function` that finds compiled functions instead of plain ones, and `names`.
+
+    Its name says what it does, and so do the symbols of its machine code. numba numbers records as a process meets
+    them, and code from the caches of two processes, loaded into a third, would be taken for one another.
+    """
     scope = scope_of(function, names)
     inner = {k: native(f, names, known) for k, f in calls(function, scope).items()}
-    return types.FunctionType(function.__code__, scope | inner, function.__name__)
+    copy = types.FunctionType(function.__code__, scope | inner, function.__name__)
+    number = zlib.crc32(f"{names.get('LAYOUT')} {meaning(function, names, set())}".encode())
+    copy.__qualname__ = f"{function.__name__}.{number:08x}"
+    return copy
 
 
 def native(function: Callable, names: Mapping, known: dict) -> Callable:
@@ -167,6 +174,6 @@ def compiled(template: Callable, owner: type, home: Callable, names: Mapping, kn
     """
     copy, place = rebound(template, names, known), home.__code__
     copy.__code__ = copy.__code__.replace(co_filename=place.co_filename, co_firstlineno=place.co_firstlineno)
-    number = zlib.crc32(f"{version} {meaning(template, names, set())}".encode())
+    number = zlib.crc32(f"2 {version} {meaning(template, names, set())}".encode())  # 2: symbols say what they do
     copy.__module__, copy.__qualname__ = owner.__module__, f"{owner.__name__}{template.__name__}.{number:08x}"
     return cached(copy)
