@@ -33,7 +33,6 @@ def sync(root: Path) -> list[str]:
     for name, *arguments in (
         ('ruff', 'format', '--quiet', 'nbs', *by_hand),
         ('nbdev-export',),
-        ('ruff', 'format', '--quiet', 'srlviz'),
         ('nbdev-clean',),
     ):
         subprocess.run([str(Path(sys.executable).with_name(name)), *arguments], cwd=root, check=True)

@@ -33,7 +33,6 @@ def _chunk(shape: tuple) -> list[int]:
     "The shape of a chunk of frames (T, ...); 64 of them are less than 2 GB unless a frame has 8K"
     return [min(CHUNK_FRAMES, shape[0], max(1, MOST_BYTES // max(1, math.prod(shape[1:])))), *shape[1:]]
 
-
 # %% ../../nbs/00_core/09_film.ipynb #098585cf
 def write_frames(path: str | Path, frames) -> None:
     """Store (T, ...) uint8 frames losslessly as one Zarr file, a chunk at a time."""
@@ -60,7 +59,6 @@ def write_frames(path: str | Path, frames) -> None:
             z[a : a + n] = np.asarray(frames[a : a + n])
         store.close()
         FrameFile(p, frames.shape).check()  # a later Zarr may write what is not read here
-
 
 # %% ../../nbs/00_core/09_film.ipynb #fdb0b63f
 def zstd_size(f, start: int, end: int) -> int:
@@ -98,7 +96,6 @@ def _end(f, at: int, end: int, most: int) -> int:
         if block & 1 or at >= end:
             return at
     raise ValueError(f"it has more than {most:,} blocks")
-
 
 # %% ../../nbs/00_core/09_film.ipynb #fcaa569d
 _MOST_HEAD = 2**16  # bytes of zarr.json; ours has 700
@@ -147,7 +144,6 @@ def _check_head(head, shape: tuple) -> bool:
         )
     return whole
 
-
 # %% ../../nbs/00_core/09_film.ipynb #f1a0af01
 @lru_cache(2**16)
 def _look(path: Path, state: tuple, shape: tuple) -> None:
@@ -187,7 +183,6 @@ def _start(f, z: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     z.open(member).close()  # compares what stands in front of it with the zip's table
     f.seek(member.header_offset + 26)
     return member.header_offset + 30 + sum(struct.unpack('<HH', f.read(4)))
-
 
 # %% ../../nbs/00_core/09_film.ipynb #4748a447
 _FILM = 'the frames of an episode', 'restore the file, or make the recording again'

@@ -10,7 +10,6 @@ import importlib, importlib.util, inspect, pkgutil
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
-
 # %% ../../nbs/00_core/01_names.ipynb #7da1d01b
 def unknown(kind: str, name, choices: Iterable) -> ValueError:
     """Make the error for a name that is not among the choices; it names the nearest one.
@@ -30,7 +29,6 @@ def unknown(kind: str, name, choices: Iterable) -> ValueError:
     near = get_close_matches(plain(name), [plain(c) for c in names], n=1, cutoff=0.5)
     meant = next((f"; did you mean {c!r}?" for c in names if [plain(c)] == near), ';')
     return ValueError(f"unknown {kind} {name!r}{meant} choices: {', '.join(names) or 'none'}")
-
 
 # %% ../../nbs/00_core/01_names.ipynb #e2e52c88
 ROOMS = ('core', 'envs', 'data', 'encoders', 'memories', 'agents', 'evaluate', 'figures', 'widgets', 'studies')
@@ -54,7 +52,6 @@ def _is_wrapper(c):
 
 _LOOKS = dict(encoders=_is_encoder, memories=_is_memory, envs=_is_pomdp)
 
-
 # %% ../../nbs/00_core/01_names.ipynb #25488098
 def _classes(package, looks: Callable) -> dict[str, type]:
     "Public concrete classes that are defined in the modules of a package and look right."
@@ -70,7 +67,6 @@ def _classes(package, looks: Callable) -> dict[str, type]:
                 )
             found[name] = c
     return dict(sorted(found.items()))
-
 
 # %% ../../nbs/00_core/01_names.ipynb #6a4bd473
 def catalog(room: str) -> dict[str, type]:

@@ -34,7 +34,6 @@ from srlviz.core.files import (
 from .names import catalog, unknown
 from .training import check_tensor, pick_device, seeded
 
-
 # %% ../../nbs/00_core/11_saving.ipynb #1fd0cde3
 def pack(x: Any, name: str, tensors: dict) -> Any:
     """Turn a value into what JSON can hold; arrays go to `tensors`.
@@ -71,7 +70,6 @@ def pack(x: Any, name: str, tensors: dict) -> Any:
         f"{name} is of the type {type(x).__name__}; numbers, texts, arrays, tables and nests of them are saved"
     )
 
-
 # %% ../../nbs/00_core/11_saving.ipynb #d2b459b3
 def unpack(x: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     """Turn what `pack` made into the value again;
@@ -94,7 +92,6 @@ def unpack(x: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
 
 
 _HELD = {'float': str, 'path': str, 'tuple': list, 'dict': dict, 'table': dict, 'array': str, 'tensor': str}
-
 
 # %% ../../nbs/00_core/11_saving.ipynb #b3a70dd1
 def learned(encoder) -> dict[str, Any]:
@@ -131,7 +128,6 @@ def _unsaved(encoder) -> list[str]:
     weights |= {k: [v] for k, v in parts.items() if isinstance(v, nn.Parameter)}
     return [k for k, xs in weights.items() if any(id(x) not in saved for x in xs)]
 
-
 # %% ../../nbs/00_core/11_saving.ipynb #a41ac677
 def _rebuilt(kind: type, arguments: dict, plain: dict, networks: list[str], device: str):
     "An encoder of these arguments that has learned all but weights; on the device 'meta' it takes no memory"
@@ -160,7 +156,6 @@ def _check_shapes(encoder, have: Mapping[str, tuple]) -> None:
         if want.get(name) != have.get(name):
             told = [f'{x[1]} {x[0]}' if x else 'nothing' for x in (have.get(name), want.get(name))]
             raise ValueError(f"the weights {name!r:.80} are {told[0]}; {type(encoder).__name__} has {told[1]}")
-
 
 # %% ../../nbs/00_core/11_saving.ipynb #782f08ad
 _WRITTEN = ('checkpoint',)  # where `fit` writes is no business of a file that a stranger may have made
@@ -275,7 +270,6 @@ def _read(path) -> tuple[dict, dict[str, torch.Tensor]]:
     if _checksum(about, tensors) != about['checksum']:
         raise ValueError("it is not what was saved; the checksums differ")
     return about, tensors
-
 
 # %% ../../nbs/00_core/11_saving.ipynb #1a576055
 def load_encoder(path: str | Path, kind: type | None = None, device: str | None = None):

@@ -15,7 +15,6 @@ from .film import is_film
 from .recordings import Episode, Recording
 from .storage import LazyColumns
 
-
 # %% ../../nbs/00_core/10_windows.ipynb #05c20c1e
 def window_places(lengths: Sequence[int], length: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Find where windows begin.
@@ -33,7 +32,6 @@ def window_places(lengths: Sequence[int], length: int, stride: int) -> tuple[np.
     """
     starts = [np.arange(0, n - length + 1, stride) for n in lengths]
     return np.repeat(np.arange(len(starts)), [len(s) for s in starts]), np.concatenate([[], *starts]).astype(int)
-
 
 # %% ../../nbs/00_core/10_windows.ipynb #d42438ce
 class FilmPart:
@@ -62,7 +60,6 @@ class FilmPart:
     def __array__(self, dtype=None, copy=None):
         frames = np.asarray(self[:])
         return frames if dtype is None else frames.astype(dtype)
-
 
 # %% ../../nbs/00_core/10_windows.ipynb #576d7fc1
 def cut_episode(episode: Episode, start: int, stop: int, name: str = '') -> Episode:
@@ -93,7 +90,6 @@ def _rows(array, start: int, stop: int):
         return array
     lazy = not isinstance(array, np.ndarray) and is_film(array)
     return FilmPart(array, start, stop) if lazy else array[start:stop]
-
 
 # %% ../../nbs/00_core/10_windows.ipynb #a79b2f9f
 def windows(recording: Recording, length: int, stride: int = 1) -> Recording:

@@ -71,7 +71,6 @@ def _thrift(b: bytes, i: int = 0) -> tuple[dict, int]:
             i = _skip(b, i, kind)
     return out, i + 1
 
-
 # %% ../../nbs/02_data/02_parquet.ipynb #5250694c
 _DICTIONARY, _VALUES = 2, {0: 5, 2: 7, 3: 8}  # kind of a page -> field with its number of values
 _PLAIN, _POINTERS = {0, 6}, {2, 8}  # encodings: the words lie in the page, or in the dictionary
@@ -115,7 +114,6 @@ def _need(f: BinaryIO, chunk, words: bool) -> int:
         need += size + n * (each + 8)  # 8: two levels and an offset
     return need
 
-
 # %% ../../nbs/02_data/02_parquet.ipynb #03e1a765
 def check_group(
     path: str | Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], most: int, words: bool = True
@@ -150,7 +148,6 @@ def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
     "The places of the columns, and of their parts"
     wanted = {*columns}
     return [j for j in range(footer.num_columns) if footer.schema.column(j).path.split('.')[0] in wanted]
-
 
 # %% ../../nbs/02_data/02_parquet.ipynb #fb8308f2
 def read_table(path: str | Path, columns: Sequence[str] | None = None, most: int = MOST_BYTES // 2) -> pa.Table:

@@ -16,7 +16,6 @@ from ..core.policies import as_policy, policy_identity
 from ..core.recordings import Recording
 from ..envs.pomdp.base import make_task
 
-
 # %% ../../nbs/02_data/01_popgym.ipynb #70ceb1bc
 def record_pomdp(
     task: str | gymnasium.Env,

@@ -14,7 +14,6 @@ from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
 from .frames import FrameEncoder
 
-
 # %% ../../nbs/03_encoders/01_baselines.ipynb #ecd57181
 class Majority:
     """A constant encoder: one code, always 0, whatever it is shown.
@@ -48,7 +47,6 @@ class Majority:
 
     def __repr__(self):
         return f"Majority(n_codes={self.n_codes})"
-
 
 # %% ../../nbs/03_encoders/01_baselines.ipynb #b12958bc
 class RandomCNN(FrameEncoder):

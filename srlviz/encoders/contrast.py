@@ -50,7 +50,6 @@ def _losses(scores, loss):
     right = F.softplus(-scores.diagonal(dim1=1, dim2=2))
     return right + F.softplus(scores).masked_fill(own, 0).sum(2) / max(others, 1)
 
-
 # %% ../../nbs/03_encoders/03_contrast.ipynb #a21fe3ca
 class _Contrast(nn.Module):
     """Frame network and score heads; forward gives the loss.
@@ -92,7 +91,6 @@ class _Contrast(nn.Module):
             )
         return sum(_losses(scores, self.loss).mean() for scores in self.scores(pairs, self.parts).values())
 
-
 # %% ../../nbs/03_encoders/03_contrast.ipynb #05aac3bc
 @torch.no_grad()
 def place_scores(model: nn.Module, before: np.ndarray, now: np.ndarray) -> dict[str, torch.Tensor]:
@@ -120,7 +118,6 @@ def place_scores(model: nn.Module, before: np.ndarray, now: np.ndarray) -> dict[
         raise ValueError(f"the loss of parts={model.parts!r} has no place in the picture")
     pairs = torch.from_numpy(np.stack([before, now])).to(next(model.parameters()).device)
     return model.scores(pairs, places)
-
 
 # %% ../../nbs/03_encoders/03_contrast.ipynb #8700673c
 class STDIM(FrameEncoder):

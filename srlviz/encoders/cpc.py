@@ -19,7 +19,6 @@ from ..core.recordings import Recording
 from ..core.training import epoch_batches
 from .frames import FrameEncoder, FrameWindows, fit_splits, mean_loss, model_loss
 
-
 # %% ../../nbs/03_encoders/05_cpc.ipynb #e789b44a
 def future_infonce(
     latents: torch.Tensor,
@@ -59,7 +58,6 @@ def future_infonce(
 def _naming(predictions, keys, own):
     return F.cross_entropy(predictions @ keys.T, own, reduction='sum')
 
-
 # %% ../../nbs/03_encoders/05_cpc.ipynb #4e15333a
 class _Predictor(nn.Module):
     "Frame network, recurrent network and one matrix an offset; forward gives the loss of sequences (L, B, H, W, C)"
@@ -76,7 +74,6 @@ class _Predictor(nn.Module):
         )  # parts that fit the caches: a third quicker than 1,600 at once
         latents = codes.unflatten(0, frames.shape[:2])  # (L, B, n_codes)
         return future_infonce(latents, self.gru(latents)[0], self.predict, self.offsets)
-
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #6339f63a
 class CPC(FrameEncoder):
@@ -155,7 +152,6 @@ class CPC(FrameEncoder):
     def rebuild(self) -> None:
         self.predictor_ = _Predictor(self.blank_network(), self.offsets_, self.n_hidden)
         self.net_ = self.predictor_.net
-
 
 # %% ../../nbs/03_encoders/05_cpc.ipynb #983d99c1
 def _offsets(offsets, length):

@@ -13,7 +13,6 @@ from torch import nn
 from ..core.recordings import Recording
 from .frames import FrameDecoder, FrameEncoder
 
-
 # %% ../../nbs/03_encoders/04_pixel_pred.ipynb #7e1dfcf3
 class PixelPred(FrameEncoder):
     """Next-frame prediction in pixels: codes from which the next frame can be drawn.

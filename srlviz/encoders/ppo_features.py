@@ -49,7 +49,6 @@ def read_agent(path: str | Path | None = None) -> tuple[dict, dict[str, torch.Te
         _check_agent(state['about'], state['network'], path)
         return state['about'], {k: v.float() for k, v in state['network'].items()}
 
-
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #362a6729
 def _whole(low: int, high: int):
     return lambda x: is_whole(x, low, high), f'a whole number from {low} to {high}'
@@ -97,7 +96,6 @@ def _check_agent(about: dict, network: dict, path: Path) -> None:
             raise ValueError(
                 f"the weights {name!r} have the shape {have}; with what the file says of itself, {shape} was expected"
             )
-
 
 # %% ../../nbs/03_encoders/07_ppo_features.ipynb #5dbaeeca
 class PPOFeatures(FrameEncoder):

@@ -18,7 +18,6 @@ from ..core.recordings import Recording
 from ..core.training import epoch_batches, seeded
 from .frames import FrameEncoder, FrameRows, fit_splits, frame_shape, model_loss
 
-
 # %% ../../nbs/03_encoders/06_supervised.ipynb #2654e26a
 class _Factors:
     """How factors become targets.
@@ -61,7 +60,6 @@ class _Factors:
             return self.classes[v][out.argmax(1).numpy()]
         mean, deviation = self.scales[v]
         return out[:, 0].numpy() * deviation + mean
-
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #595aebbb
 def _naming(scores, classes):
@@ -119,7 +117,6 @@ def _index(values, classes):
     i = np.searchsorted(classes, values).clip(max=len(classes) - 1)
     return np.where(classes[i] == values, i, -1)
 
-
 # %% ../../nbs/03_encoders/06_supervised.ipynb #f9125b70
 class _Read(nn.Module):
     """Networks, one for all factors or one for each, and a linear head a factor.
@@ -153,7 +150,6 @@ class _SideBySide(nn.Module):
     def forward(self, frames):
         return torch.cat([net(frames) for net in self.nets], 1)
 
-
 # %% ../../nbs/03_encoders/06_supervised.ipynb #9c87214c
 def _shares(n_codes: int, seed: int, V: int) -> list[tuple[int, int]]:
     "Codes and seed of each of V networks"
@@ -164,7 +160,6 @@ def _shares(n_codes: int, seed: int, V: int) -> list[tuple[int, int]]:
         )
     sizes = [n_codes // V + (i < n_codes % V) for i in range(V)]
     return [(n, int(np.random.SeedSequence([seed, i]).generate_state(1)[0])) for i, n in enumerate(sizes)]
-
 
 # %% ../../nbs/03_encoders/06_supervised.ipynb #04608d26
 class Supervised(FrameEncoder):

@@ -14,7 +14,6 @@ from torch import nn
 from ..core.recordings import Recording
 from .frames import FrameDecoder, FrameEncoder
 
-
 # %% ../../nbs/03_encoders/02_vae.ipynb #1654e3d5
 class VAE(FrameEncoder):
     """Variational autoencoder: codes from which the frame can be drawn again.

@@ -18,7 +18,6 @@ from tqdm.auto import tqdm
 from ..core.recordings import Recording
 from .atari import SCREEN, RawAtari, annotations
 
-
 # %% ../../nbs/01_envs/01_ram.ipynb #0107855c
 @contextmanager
 def _quiet():
@@ -49,7 +48,6 @@ def _labels(game: str | None, version: str = 'fixed') -> pd.DataFrame:
     "The annotations of a game; none if it has none"
     table = annotations(version)
     return table[table['game'] == game].reset_index(drop=True)
-
 
 # %% ../../nbs/01_envs/01_ram.ipynb #a971cfcf
 class HeldMachine:
@@ -102,7 +100,6 @@ class HeldMachine:
                     break
         return np.stack(at)
 
-
 # %% ../../nbs/01_envs/01_ram.ipynb #2396c56f
 _SHIFTS = [s % 256 for n in (11, 17, 23, 31, 41, 53, 67) for s in (n, -n)]  # added to a byte to move the sprite away
 
@@ -127,7 +124,6 @@ def _shift(before, after, others):
     if (x0, u0).count(-1) or (x1 - x0, y1 - y0) != (u1 - u0, v1 - v0):
         return np.nan, np.nan
     return float(u0 - x0), float(v0 - y0)
-
 
 # %% ../../nbs/01_envs/01_ram.ipynb #9655a1bb
 def byte_effect(held: HeldMachine, address: int, delta: int, frames: Sequence[int], plain: np.ndarray) -> tuple:
@@ -170,7 +166,6 @@ def play_randomly(raw: RawAtari, seed: int, steps: int):
         if raw.over:
             raw.reset()
         raw.step(raw.actions.index('FIRE') if t == 0 and 'FIRE' in raw.actions else rng.integers(len(raw.actions)))
-
 
 # %% ../../nbs/01_envs/01_ram.ipynb #77c7b581
 class RAMLab:
@@ -261,7 +256,6 @@ class RAMLab:
             self._answers[delta, frames] = all_effects(self._held, self.labels, delta, frames, self.game)
         return self._answers[delta, frames].copy()
 
-
 # %% ../../nbs/01_envs/01_ram.ipynb #1e7b9b5c
 _PIECE, _STEPS, _CELLS = 100, 6000, 20  # steps in a piece; steps used in all; cells along an edge of a region
 
@@ -311,7 +305,6 @@ def _means(x: np.ndarray, values: np.ndarray, empty: np.ndarray) -> np.ndarray:
     means = np.repeat(empty[None], 256, 0)  # (256, pixels)
     means[seen] = np.add.reduceat(x[order], first, 0) / n[:, None]
     return means
-
 
 # %% ../../nbs/01_envs/01_ram.ipynb #1b82d295
 def _region(recording, box, rng):

@@ -18,7 +18,6 @@ from torch import nn
 from ..core.scores import check_scores, score_row
 from ..core.training import pick_device, seeded
 
-
 # %% ../../nbs/06_evaluate/04_cost.ipynb #3e5e5620
 def mean_interval(values) -> tuple[float, float, float]:
     """Give the mean of measurements and its 95% interval by Student's t:
@@ -42,7 +41,6 @@ def _seconds(action: Callable, runs: int, device: torch.device, times: int = 1) 
         wait()
         found.append((time.perf_counter() - begin) / times)
     return found[1:]
-
 
 # %% ../../nbs/06_evaluate/04_cost.ipynb #7850fead
 def _resident(field: str) -> int:
@@ -81,7 +79,6 @@ def peak_memory(action: Callable, device: torch.device) -> float:
             libc.mallopt(_TRIM_THRESHOLD, 64 * 2**20),
         )  # where glibc itself arrives with tensors of this size
     return float(max(_resident('VmHWM') - before, 0))
-
 
 # %% ../../nbs/06_evaluate/04_cost.ipynb #4df75e34
 COSTS = (
@@ -179,7 +176,6 @@ def _acting_step(memory, x, batch):
         state = memory(now, state, starts)[1]
 
     return act
-
 
 # %% ../../nbs/06_evaluate/04_cost.ipynb #9732ec6b
 def cost_table(costs: pd.DataFrame, setup: str, seed: int = 0) -> pd.DataFrame:

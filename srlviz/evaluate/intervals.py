@@ -36,7 +36,6 @@ def _metric(right, true, said, metric: str) -> np.ndarray:
     f1 = 2 * right / np.maximum(true + said, 1)
     return (f1 * true).sum(1) / true.sum(1) if metric == 'f1' else f1.sum(1) / (true + said > 0).sum(1)
 
-
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #ad8e5d55
 def _check_interval(results, metric, level, n_resamples):
     if not results:
@@ -72,7 +71,6 @@ def _means(names, groups):
         targets += [('mean', c) for c in categories] + [('mean', 'all')]
         weights += [*member, member.mean(0)]
     return pd.DataFrame(targets, columns=['target', 'group']), np.array(weights)
-
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #ff0ecd7d
 def probe_interval(
@@ -122,7 +120,6 @@ def probe_interval(
         low, high = np.quantile(draws @ weights.T, [(1 - level) / 2, (1 + level) / 2], axis=0)
     over = 'seeds' if many else 'test episodes'
     return targets.assign(value=scores.mean(0) @ weights.T, low=low, high=high, over=over, n=n)
-
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #105f9104
 ORDERS = ('episodes', 'frames')

@@ -79,7 +79,6 @@ class _Points:
         best = np.lexsort((near, square))[:k]
         return near[best], np.sqrt(square[best]) if self.metric == 'euclidean' else square[best] / 2
 
-
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #e538e9a0
 class Neighbours:
     """The nearest frames of a frame, in code space.
@@ -164,7 +163,6 @@ class Neighbours:
                 score[first:last] = np.inf
                 rows[i], distances[i] = self._points.nearest(q, score, k, min(k + 16, left))
         return rows, distances
-
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #e531225f
 def neighbour_agreement(

@@ -56,7 +56,6 @@ def _recall_rows(table, methods, tasks):
     rows = table[table['task'].isin(tasks) & table['model'].isin(methods)]
     return rows, tasks, list(rows.groupby('model')['accuracy'].mean().sort_values(ascending=False, kind='stable').index)
 
-
 # %% ../../nbs/07_figures/06_memories.ipynb #0d8f031f
 def _chance(rows, legend):
     "A dotted line: how often chance is right at each delay."
@@ -86,7 +85,6 @@ def _curve(rows, model, i, legend, highlight):
         marker=dict(symbol=_SYMBOLS[i % len(_SYMBOLS)], size=5 if pale else 8),
         hovertemplate=f'<b>{model}</b><br>delay %{{x}}: %{{y:.1%}} right<extra></extra>',
     )
-
 
 # %% ../../nbs/07_figures/06_memories.ipynb #e75279b4
 def plot_recall(
@@ -142,7 +140,6 @@ def plot_recall(
         margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
     )
 
-
 # %% ../../nbs/07_figures/06_memories.ipynb #ba40b7e0
 def plot_recall_map(
     table: pd.DataFrame,
@@ -193,7 +190,6 @@ def plot_recall_map(
     )
     return style(fig, dark=dark).update_layout(margin=dict(t=66 if title else 32))
 
-
 # %% ../../nbs/07_figures/06_memories.ipynb #3e1057c9
 def _log_ticks(low, high):
     "Ticks of a logarithmic axis and their texts: powers of ten, or 1, 2 and 5 where there would be few."
@@ -203,7 +199,6 @@ def _log_ticks(low, high):
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     ticks = [float(s * 10.0**e) for e in powers for s in steps]
     return {v: f'{v / 1e6:g}M' if v >= 1e6 else f'{v / 1e3:g}k' if v >= 1e3 else f'{v:g}' for v in ticks}
-
 
 # %% ../../nbs/07_figures/06_memories.ipynb #6e8e7132
 _COST_HOVER = (
@@ -249,7 +244,6 @@ def _cost_panel(fig, rows, highlight, **at):
     ticks = _log_ticks(low.where(some).min(), rows['high'].where(some).max())
     fig.update_xaxes(type='log', tickvals=list(ticks), ticktext=list(ticks.values()), **at)
 
-
 # %% ../../nbs/07_figures/06_memories.ipynb #68d13fb7
 def plot_cost(
     table: pd.DataFrame,
@@ -293,7 +287,6 @@ def plot_cost(
     fig.update_annotations(font_size=13)
     fig.update_layout(height=60 + high + 30 * bool(title), showlegend=False, title=title)
     return style(fig, dark=dark).update_layout(margin=dict(t=70 if title else 36, l=90))
-
 
 # %% ../../nbs/07_figures/06_memories.ipynb #e6f15e93
 def _mark_starts(fig, starts, T, both=False):
@@ -358,7 +351,6 @@ def plot_state(
     return style(fig.update_layout(height=340, title=title), dark=dark).update_layout(
         margin=dict(t=44 if title else 16)
     )
-
 
 # %% ../../nbs/07_figures/06_memories.ipynb #3f0b9eab
 def plot_saliency(

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from .feedforward import Position
 from .memory import Memory, clock, precise
 
-
 # %% ../../nbs/04_memories/06_attention.ipynb #dcc5f050
 def linear_attention(
     q: Tensor, k: Tensor, v: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32
@@ -60,7 +59,6 @@ def linear_attention(
     y = inside + (q * (seen == 0)) @ torch.stack(before, 1)
     return y.view(B, n * C, -1)[:, :T], sums
 
-
 # %% ../../nbs/04_memories/06_attention.ipynb #87d267e9
 class _FastWeights(Memory):
     "A block that reads a sum of key-value products; a subclass has `read`."
@@ -91,7 +89,6 @@ class _FastWeights(Memory):
         a, sums = self.read(*(precise(z).contiguous() for z in (q, k, v)), sums, starts)
         return self.feed(a.to(x.dtype)) + shortcut + self.bias, sums
 
-
 # %% ../../nbs/04_memories/06_attention.ipynb #7c07f2a6
 class FART(_FastWeights):
     """Fast Autoregressive Transformer: linear attention with a softmax-like denominator.
@@ -115,7 +112,6 @@ class FART(_FastWeights):
     def read(self, q, k, v, sums, starts):
         y, sums = linear_attention(F.elu(q) + 1, F.elu(k) + 1, F.pad(v, (0, 1), value=1.0), sums, starts)
         return y[..., :-1] / (y[..., -1:] + 1e-5), sums
-
 
 # %% ../../nbs/04_memories/06_attention.ipynb #e1bddb70
 class FWP(_FastWeights):

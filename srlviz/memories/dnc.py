@@ -36,12 +36,10 @@ def allocation(usage: Tensor) -> Tensor:
     before = torch.where(earlier, other <= mine + ALIKE, other < mine - ALIKE)  # (B, N, N)
     return (1 - usage) * torch.einsum('bij,bj->bi', before.to(usage.dtype), usage.log()).exp()
 
-
 # %% ../../nbs/04_memories/05_dnc.ipynb #5ec25afe
 def unit(v: Tensor) -> Tensor:
     "Vectors along the last axis at length 1, or shorter where they are near 0."
     return v * (v.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
-
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #dae23dd0
 class _Late(torch.autograd.Function):
@@ -59,7 +57,6 @@ class _Late(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, g):
         return g, g.flatten(0, 1).t() @ torch.cat(ctx.seen), None
-
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #6d7a5e8d
 def write(
@@ -91,7 +88,6 @@ def control(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     take, keep, new, show = gates.chunk(4, 1)
     c = torch.addcmul(keep.sigmoid() * c, take.sigmoid(), new.tanh())
     return show.sigmoid() * c.tanh(), c
-
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #daa96ab3
 class DNC(Memory):

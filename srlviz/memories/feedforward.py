@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 from .memory import Memory, clock
 
-
 # %% ../../nbs/04_memories/01_feedforward.ipynb #601fab87
 def sines(t: Tensor, n: int) -> Tensor:
     """PE(t), n numbers wide: t (...) -> (..., n), in float32."""
@@ -47,7 +46,6 @@ class Position(nn.Module):
             pe = F.embedding(row, sines(each, self.n_in).to(x.dtype))
         a = self.strength + (self.strength.clamp(0, 1) - self.strength).detach()
         return torch.lerp(x, pe, a)
-
 
 # %% ../../nbs/04_memories/01_feedforward.ipynb #b7ed925a
 def _two_layers(n_in: int, n_hidden: int) -> nn.Sequential:
@@ -97,7 +95,6 @@ class PosMLP(Memory):
         t, after = clock(state, starts)
         return self.layers(self.position(x, t)), after
 
-
 # %% ../../nbs/04_memories/01_feedforward.ipynb #ec3b2acc
 def windows(x: Tensor, there: Tensor, empty: Tensor | float = 0.0) -> Tensor:
     """Look at k steps at once.
@@ -140,7 +137,6 @@ class _Window(Memory):
         there = (t[..., None] >= back) | goes_on[..., None]  # (B, T, k)
         past = torch.where(there[:, -1, 1:, None], seen[:, T:], 0)
         return self.look(seen, there), (past, after)
-
 
 # %% ../../nbs/04_memories/01_feedforward.ipynb #cee6abfc
 class FrameStack(_Window):

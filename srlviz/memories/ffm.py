@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from .memory import Memory, precise
 
-
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
     """Sum what came in an episode, each part faded and turned since.
@@ -60,7 +59,6 @@ def _before(x: Tensor, rate: Tensor, sums: Tensor, goes_on: Tensor) -> Tensor:
         out.append(sums)
         sums = sums * kept_c + new_c
     return torch.stack(out, 1)
-
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #7057d96d
 class FFM(Memory):

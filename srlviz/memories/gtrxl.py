@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from .memory import Memory, clock
 
-
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #49a6aa5a
 def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor, t: Tensor) -> Tensor:
     """Attend to the present step and to those of its episode that are at most w steps back.
@@ -42,7 +41,6 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor, t: Tenso
     reach = pad(t[..., None]).view(B, n, 1, C, 1).clamp(max=w)
     weights = (q @ k + far).masked_fill((distance < 0) | (distance > reach), -torch.inf).softmax(-1)
     return (weights @ v.mT).transpose(2, 3).reshape(B, n * C, H, D)[:, :T]
-
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #090cfc93
 class _Gate(nn.Module):
@@ -83,7 +81,6 @@ class _Layer(nn.Module):
         a = window_attention(heads(self.query(seen[:, past.shape[1] :])), heads(k), heads(v), self.relative, t)
         e = self.first(e, self.mix(a.flatten(2)).relu())
         return self.second(e, self.feed(e))
-
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #cdc4ab27
 class GTrXL(Memory):

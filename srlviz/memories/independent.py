@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from .memory import Memory, precise
 
-
 # %% ../../nbs/04_memories/03_independent.ipynb #cffb827d
 def _ahead(y, b, u, h, starts):
     """Run y (B, T, H), W x and then what goes out, with b and u (H,), from h (B, H) before the first step, with starts
@@ -58,7 +57,6 @@ def _back(dy, y, u, h, starts, da, db, du, dh):
                     du[i] += out[i] * before[i]
         dh[b] = back
 
-
 # %% ../../nbs/04_memories/03_independent.ipynb #10f6d389
 @functools.cache
 def _native(function):
@@ -94,7 +92,6 @@ class _Fused(torch.autograd.Function):
         flat = da.flatten(0, 1)
         return da @ W if ctx.needs_input_grad[0] else None, flat.t() @ x.flatten(0, 1), db, du, dh, None
 
-
 # %% ../../nbs/04_memories/03_independent.ipynb #1fb289fa
 def independent(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: Tensor) -> Tensor:
     """Run a layer of units that see the input and only themselves.
@@ -119,7 +116,6 @@ def independent(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: T
         ys.append(h)
     return torch.stack(ys, 1)
 
-
 # %% ../../nbs/04_memories/03_independent.ipynb #396a19a7
 class _Limited(torch.autograd.Function):
     "Values clamped to +-limit."
@@ -134,7 +130,6 @@ class _Limited(torch.autograd.Function):
     def backward(ctx, g):
         (u,) = ctx.saved_tensors
         return torch.where((u.abs() > ctx.limit) & (g * u < 0), 0, g), None
-
 
 # %% ../../nbs/04_memories/03_independent.ipynb #abcad2f9
 class IndRNN(Memory):

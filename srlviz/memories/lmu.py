@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from .memory import Memory
 
-
 # %% ../../nbs/04_memories/04_lmu.ipynb #13cc9fba
 @functools.lru_cache(8)
 def legendre(order: int, theta: float) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +34,6 @@ def legendre(order: int, theta: float) -> tuple[np.ndarray, np.ndarray]:
     held = torch.linalg.matrix_exp(torch.from_numpy(both)).numpy()
     return held[:order, :order], held[:order, order]
 
-
 # %% ../../nbs/04_memories/04_lmu.ipynb #8e151335
 def fading(A: np.ndarray) -> int | None:
     "After how many steps, in sixteens, a memory has forgotten (norm below 1e-7); None for more than 256."
@@ -44,7 +42,6 @@ def fading(A: np.ndarray) -> int | None:
         if np.linalg.norm(P, 2) < 1e-7:
             return n
         P = P @ step
-
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #6526f657
 class _Steps(torch.autograd.Function):
@@ -98,7 +95,6 @@ class _Steps(torch.autograd.Function):
                 ds.masked_fill_(starts[k, :, None], 0)
         return dZ, ds[:, :H].clone(), S.flatten(0, 1).t() @ dZ.flatten(0, 1), None
 
-
 # %% ../../nbs/04_memories/04_lmu.ipynb #13279cce
 def _fades(A: np.ndarray, B: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
     """float32: (A, A^2, A^4, ...), enough to make A^n of;
@@ -109,7 +105,6 @@ def _fades(A: np.ndarray, B: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
     while 2 ** len(powers) < len(pulse):
         powers.append(powers[-1] @ powers[-1])
     return torch.from_numpy(np.stack(powers)).float(), torch.from_numpy(np.stack(pulse)).float()
-
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #95882a0e
 class LMU(Memory):

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-
 # %% ../../nbs/04_memories/00_memory.ipynb #c3cb009c
 def leaves(state) -> list[Tensor]:
     "The tensors of a state, nested tuples flattened."
@@ -62,7 +61,6 @@ def _check_finite(x: Tensor):
         row, step, _ = (~x.isfinite()).nonzero()[0].tolist()
         raise ValueError(f"x is not finite, first in row {row} at step {step}")
 
-
 # %% ../../nbs/04_memories/00_memory.ipynb #755db333
 def _configuration(extra, of: str) -> tuple[str, dict]:
     "Name and configuration that travel with weights; they may be anybody's."
@@ -91,7 +89,6 @@ def _check_weights(told: str, weights: dict, extra):
     if differ:
         said = '; '.join(f"{k}={theirs.get(k)!r} there, {ours.get(k)!r} here" for k in differ)
         raise ValueError(f"these are weights of another {name}: {said}")
-
 
 # %% ../../nbs/04_memories/00_memory.ipynb #c8c3991e
 class Memory(nn.Module, abc.ABC):
@@ -177,7 +174,6 @@ class Memory(nn.Module, abc.ABC):
         _check_weights(self._told(), weights, state_dict.get(prefix + '_extra_state'))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-
 # %% ../../nbs/04_memories/00_memory.ipynb #9075877b
 def precise(x: Tensor) -> Tensor:
     """Give a tensor in float32 at least: sums over many steps want more than bfloat16."""
@@ -202,7 +198,6 @@ def clock(before: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     begun = torch.where(starts, i, -1).cummax(1).values  # (B, T) the last start so far, -1 before any
     t = torch.where(begun < 0, before[:, None].long() + i, i - begun)
     return t, (t[:, -1] + 1).to(before.dtype)
-
 
 # %% ../../nbs/04_memories/00_memory.ipynb #5a9c703d
 def flat_state(state, n: int) -> Tensor:

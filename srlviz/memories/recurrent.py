@@ -11,7 +11,6 @@ from torch import nn
 
 from .memory import Memory, leaves
 
-
 # %% ../../nbs/04_memories/02_recurrent.ipynb #58a34a0c
 class _Torch(Memory):
     "A recurrent layer of torch, `kind`, as a memory."

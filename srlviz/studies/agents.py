@@ -22,7 +22,6 @@ from ..encoders.frames import FrameCNN
 from ..encoders.ppo_features import AGENT_FILE, agent_file, read_agent
 from ..envs.atari import SCREEN, action_names, game_name, rom_name, rom_path
 
-
 # %% ../../nbs/09_studies/03_agents.ipynb #b67801d1
 def atari_envs(game: str, num_envs: int = 8, num_threads: int = 1):
     """Make batched environments of a game: screens (B, 1, 210, 160) uint8, an action held for 4 frames, whole games,
@@ -48,7 +47,6 @@ class ScreenCNN(FrameCNN):
         if tuple(n for n in screens.shape[1:] if n != 1) != self.size:
             raise ValueError(f"screens of shape {tuple(screens.shape[1:])} for an agent that sees {self.size}")
         return super().forward(screens.reshape(-1, *self.size, 1))
-
 
 # %% ../../nbs/09_studies/03_agents.ipynb #bb1ab39b
 class AtariAgent:
@@ -95,7 +93,6 @@ class AtariAgent:
         weights = {k: v.half().cpu().contiguous() for k, v in self.network.state_dict().items()}
         save_weights(path, dict(about=self.about, network=weights), AGENT_FILE)
 
-
 # %% ../../nbs/09_studies/03_agents.ipynb #f7d87d26
 def _network(about, seed=0, half=False):
     with seeded(seed):
@@ -113,7 +110,6 @@ def load_agent(path: str | Path | None = None) -> AtariAgent:
     with reading(agent_file(path), 'the file of an agent'):
         network.load_state_dict(weights)
     return AtariAgent(network.eval(), about)
-
 
 # %% ../../nbs/09_studies/03_agents.ipynb #29ef1516
 ATARI_PPO = dict(clip_reward=True, life_loss=True, learning_rate=1e-3)

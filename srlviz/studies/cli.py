@@ -13,7 +13,6 @@ from pathlib import Path
 from .notebooks import list_studies, study_path, study_table, visible
 from .run import StudyError, run_study, summary
 
-
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
 def _choices() -> list[str]:
     "What there is to choose from; imports torch, so not before it is asked for"
@@ -55,7 +54,6 @@ def listing(folder: Path | None = None, study: str | None = None, on_fault: Call
     if lines:
         lines += ['', f"run one:  srlviz run {visible(table['study'].iloc[0])} -p NAME VALUE ... --out DIR"]
     return '\n'.join(lines[1:] or ['no studies found'])
-
 
 # %% ../../nbs/09_studies/01_cli.ipynb #e05083f3
 _RUN = 'run a study: an executed notebook and a page that needs no network'
@@ -123,7 +121,6 @@ def _landings_parser(commands) -> None:
     fly.add_argument(
         '--runways', metavar='CSV', help="runways.csv of OurAirports (by default runways of ours at real airports)"
     )
-
 
 # %% ../../nbs/09_studies/01_cli.ipynb #3feb274e
 def _run(args) -> None:
@@ -219,7 +216,6 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print('\nsrlviz: stopped; results so far are kept', file=sys.stderr)
         return 130
-
 
 # %% ../../nbs/09_studies/01_cli.ipynb #d5c29ad0
 if __name__ == '__main__' and '__file__' in globals():

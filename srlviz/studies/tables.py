@@ -54,7 +54,6 @@ def variable_counts(version: str = 'paper', kept: Mapping[str, Sequence[str]] | 
         counts['kept'] = pd.Series({game_name(g): len(v) for g, v in kept.items()}).reindex(counts.index)
     return counts.astype('Int64')
 
-
 # %% ../../nbs/09_studies/04_tables.ipynb #23767641
 @dataclass(frozen=True)
 class PaperTable:
@@ -106,7 +105,6 @@ def _columns(rows, number) -> list[dict]:
     parts[0] = parts[0].sort_values('protocol').drop_duplicates(['method', 'task', 'target', 'group'], keep='last')
     return [defaultdict(dict, {m: _values(of) for m, of in part.groupby('method')}) for part in parts]
 
-
 # %% ../../nbs/09_studies/04_tables.ipynb #cd6f2d0f
 def _by_game(values, games, paper):
     column = pd.Series({g: values.get((g, 'mean', 'all')) for g in games}, dtype=float)
@@ -137,7 +135,6 @@ def _by_variable(values, games, paper):
         | {'mean of categories': values.get(('boxing', 'mean', 'all'))},
         dtype=float,
     )
-
 
 # %% ../../nbs/09_studies/04_tables.ipynb #d6bf9a87
 def _returns(scores, table):
@@ -191,7 +188,6 @@ def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None =
     if number == 6:
         table = _returns(scores, table)
     return table.rename_axis(t.rows).rename_axis(columns=['method', 'source'])
-
 
 # %% ../../nbs/09_studies/04_tables.ipynb #251283f8
 def show_table(table: pd.DataFrame) -> pd.DataFrame:

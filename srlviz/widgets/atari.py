@@ -56,7 +56,6 @@ def _menu(description, options, width='300px'):
         options=options, description=description, layout=dict(width=width), style=dict(description_width='70px')
     )
 
-
 # %% ../../nbs/08_widgets/03_atari.ipynb #e1af1cab
 class GameScores(W.VBox):
     """Compare games and methods: a heat map, and the categories of what is chosen.
@@ -202,7 +201,6 @@ class GameScores(W.VBox):
             except ValueError as e:
                 made.append(_blank(str(e)))
         return made
-
 
 # %% ../../nbs/08_widgets/03_atari.ipynb #8ed67aa0
 class AtariDashboard(StaticForm, W.VBox):

@@ -23,7 +23,6 @@ from ..figures.codes import factor_differences, patch, plot_loss_map, plot_neigh
 from ..figures.style import method_color, pretty
 from .views import FramePicker, FramePlayer, PlotView, StaticForm, Words, busy, is_interactive
 
-
 # %% ../../nbs/08_widgets/05_codes.ipynb #d43dd09c
 def draw_pairs(recording: Recording, n: int, seed: int = 0) -> list[tuple[int, int]]:
     """Draw n different pairs of frames: (episode, t) of the second, t >= 1; all of them, where there are fewer."""
@@ -36,7 +35,6 @@ def draw_pairs(recording: Recording, n: int, seed: int = 0) -> list[tuple[int, i
     rows = np.random.default_rng(seed).choice(last[-1], min(n, last[-1]), replace=False)
     episodes = np.searchsorted(last, rows, side='right')
     return [(int(e), int(row - (last[e - 1] if e else 0) + 1)) for e, row in zip(episodes, rows)]
-
 
 # %% ../../nbs/08_widgets/05_codes.ipynb #e06c9d6d
 class InfoNCEMap(StaticForm, W.VBox):
@@ -262,7 +260,6 @@ class InfoNCEMap(StaticForm, W.VBox):
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: the map and the patches."""
         return [self.figure(), self.patches_figure()]
-
 
 # %% ../../nbs/08_widgets/05_codes.ipynb #ff4b73cc
 def factors_at(recording: Recording, steps: pd.DataFrame) -> pd.DataFrame:

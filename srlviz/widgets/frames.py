@@ -20,7 +20,6 @@ from ..figures.frames import check_marks, mark_colors, plot_contact_sheet, plot_
 from ..figures.style import pretty
 from .views import FramePlayer, PlotView, StaticForm, factor_row, is_interactive, mark_array
 
-
 # %% ../../nbs/08_widgets/01_frames.ipynb #844847ad
 def episode_marks(pixels: Sequence[dict], factors) -> pd.DataFrame:
     """Compute where each object is at every step.
@@ -59,7 +58,6 @@ def episode_marks(pixels: Sequence[dict], factors) -> pd.DataFrame:
             )  # an object that is off the screen on one axis is off the screen
         tables.append(pd.DataFrame({'t': np.arange(len(x)), 'name': name, 'x': x, 'y': y}))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=['t', 'name', 'x', 'y'])
-
 
 # %% ../../nbs/08_widgets/01_frames.ipynb #c738ef30
 def pick_marks(marks, recording: Recording, i: int, episode: Episode) -> pd.DataFrame:
@@ -109,7 +107,6 @@ def _within(what, i, n, have):
     if not 0 <= i < n:
         raise traitlets.TraitError(f"{what} {i} is not there: {have} 0 to {n - 1}")
     return i
-
 
 # %% ../../nbs/08_widgets/01_frames.ipynb #2a0e52e3
 class FrameBrowser(StaticForm, W.VBox):

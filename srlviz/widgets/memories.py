@@ -24,7 +24,6 @@ from ..figures.rollouts import Strip, factor_strip, heat_trace, joined
 from ..figures.style import INK, LINE, WRONG, style
 from .views import PlotView, StaticForm, Words, busy, is_interactive
 
-
 # %% ../../nbs/08_widgets/07_memories.ipynb #6b381f48
 class Stream(NamedTuple):
     """Inputs x (T, n_in) float32, where episodes begin (T,) bool, and the rows to draw of them."""
@@ -74,7 +73,6 @@ def _spelled(text: str, steps: int) -> Stream:
     return Stream(
         x, np.isin(np.arange(len(x)), np.cumsum([0, *map(len, parts)])), Strip(x, letters, ['input'] * len(letters))
     )
-
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #278aa363
 class Passage(NamedTuple):
@@ -127,7 +125,6 @@ def passage(memory, x: np.ndarray, starts: np.ndarray) -> Passage:
     flat = [np.concatenate([np.zeros(0, np.float32), *(np.ravel(s) for s in step)]) for step in states]
     return Passage(np.stack(ys), np.stack(flat), [s.shape for s in states[0]])
 
-
 # %% ../../nbs/08_widgets/07_memories.ipynb #d6761c7a
 def say_weights(weights: np.ndarray, start: int = 0) -> str:
     """Say in a sentence what the inputs s = 0 to t weigh for output t, whose episode began at `start`."""
@@ -160,7 +157,6 @@ def _decades(weights) -> list[float]:
     low = float(np.log10(weights[weights > 0].min())) if (weights > 0).any() else top
     return [max(low - 0.3, top - 6), top + 0.2]
 
-
 # %% ../../nbs/08_widgets/07_memories.ipynb #09f1867b
 def default_streams(n_in: int = 6, steps: int = 48, seed: int = 0) -> dict[str, Stream]:
     """Make streams that show what a memory is like:
@@ -176,7 +172,6 @@ def default_streams(n_in: int = 6, steps: int = 48, seed: int = 0) -> dict[str, 
         'letters': made(x, (at == 0) | (at == 5 * steps // 8)),
         'one pulse': made(x * (at == 0)[:, None].astype(np.float32), at == 0),
     }
-
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #fa90bac2
 def stacked(figures: Sequence[go.Figure], *, title: str = '', t: int | None = None) -> go.Figure:
@@ -228,7 +223,6 @@ def _placed(trace, y: str, low: float, high: float):
     if trace.type == 'heatmap' and trace.showscale is not False:
         copy.update(colorbar=dict(y=(low + high) / 2, yanchor='middle', len=high - low, lenmode='fraction'))
     return copy
-
 
 # %% ../../nbs/08_widgets/07_memories.ipynb #eae938d5
 class MemoryExplorer(StaticForm, W.VBox):

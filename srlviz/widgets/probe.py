@@ -25,7 +25,6 @@ from ..figures.style import pretty, style
 from .frames import FrameBrowser
 from .views import FramePicker, PlotView, StaticForm, Words, is_interactive
 
-
 # %% ../../nbs/08_widgets/02_probe.ipynb #20afe2eb
 def check_results(results, recording: Recording | None) -> dict:
     """Check that results hold `truth` and `predictions` over the same (episode, t), which the recording has."""
@@ -42,7 +41,6 @@ def check_results(results, recording: Recording | None) -> dict:
                 "Give the recording that was aligned with the codes"
             )
     return dict(results or {})
-
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #957b21ac
 _WORST = Markup('<b>Where this probe is most wrong</b> (the worst opens below at once; press another to open that)')
@@ -239,7 +237,6 @@ class ProbeAnswers(W.VBox):
             if self.browser and captions
             else []
         )
-
 
 # %% ../../nbs/08_widgets/02_probe.ipynb #773582f3
 class ProbeHeatmap(StaticForm, W.VBox):

@@ -51,7 +51,6 @@ def pixel_box(box, size: tuple[int, int]) -> tuple[int, int, int, int]:
     x0, y0 = (int(np.clip(v, 0, top - 1)) for v, top in ((x0, width), (y0, height)))
     return x0, y0, int(np.clip(x1, x0 + 1, width)), int(np.clip(y1, y0 + 1, height))
 
-
 # %% ../../nbs/08_widgets/04_ram.ipynb #beca568f
 class RAMExplorer(StaticForm, W.VBox):
     """Set a byte of a running game and watch the picture change.

@@ -76,7 +76,6 @@ def _tiny_episode(rng, T: int, height: int, width: int) -> Episode:
     factors = dict(x=x.astype(np.uint8), y=y.astype(np.uint8), wind=np.float32(rng.normal()))
     return Episode(obs, rng.integers(0, 6, T), rng.normal(size=T).astype(np.float32), factors)
 
-
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #f2064756
 def _noise(values: np.ndarray, rng) -> np.ndarray:
     values = np.asarray(values)
@@ -95,7 +94,6 @@ def _with_noise(recording: Recording, seed: int = 0) -> Recording:
     return recording.replace(
         episodes=[e.replace(factors={k: _noise(v, rng) for k, v in e.factors.items()}) for e in recording]
     )
-
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #8c172e60
 def _arguments(encoder) -> dict:
@@ -125,7 +123,6 @@ def _public(encoder) -> set[str]:
     return {
         k for k in {*vars(encoder), *vars(encoder).get('_modules', ())} if not k.startswith('_') and k != 'training'
     }
-
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #e909a8c5
 def _check_fit(encoder, recording):
@@ -169,7 +166,6 @@ def _check_format(encoder, codes, recording):
             np.isfinite(c).all(), encoder, ENCODER_RULES['finite'], f"{(~np.isfinite(c)).sum()} of {c.size} are not"
         )
 
-
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #c11f7bd7
 def _check_saved(encoder, codes, recording):
     "Save it, load it, and compare arguments and codes."
@@ -191,7 +187,6 @@ def _check_saved(encoder, codes, recording):
     found = again.encode(recording)
     gap = max(float(np.abs(a - b).max(initial=0)) for a, b in zip(found, codes, strict=True))
     require(all(map(np.array_equal, found, codes)), encoder, rule, f"codes differ by up to {gap:.2g}")
-
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #616aef49
 def _content(recording) -> str:

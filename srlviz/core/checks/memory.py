@@ -28,7 +28,6 @@ MEMORY_RULES = dict(
     loads="load_state_dict restores the outputs",
 )
 
-
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #5798d33c
 def _leaves(state) -> list:
     "The tensors of a state, nested tuples flattened."
@@ -43,7 +42,6 @@ def _same(a, b, rtol: float) -> bool:
 def _row(state, i):
     "One row of a state, still batched."
     return tuple(_row(s, i) for s in state) if isinstance(state, tuple) else state[i : i + 1]
-
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #d3129d99
 def _by_segments(memory, x, starts):
@@ -69,7 +67,6 @@ def _by_steps(memory, x, state, starts, size: int = 1):
         y, state = memory(x[:, a : a + size], state, starts[:, a : a + size])
         ys.append(y)
     return torch.cat(ys, 1), state
-
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #43901400
 def _check_state(memory, B: int):
@@ -104,7 +101,6 @@ def _check_output(memory, x, state, starts):
     require(all(a.equal(b) for a, b in zip(before, _leaves((x, state, starts)))), memory, rules['untouched'])
     return y, new
 
-
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #7d18c9f0
 def _check_training(memory, x, starts):
     "Check gradients; then take a step of gradient descent and give the trained copy, in eval mode."
@@ -122,7 +118,6 @@ def _check_training(memory, x, starts):
             if p.requires_grad:
                 p -= 0.1 * p.grad / p.grad.abs().max().clamp(min=1e-12)
     return trained.eval()
-
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #d9153406
 def check_memory(
@@ -176,7 +171,6 @@ def check_memory(
         require(_same(_by_steps(trained, x, state, starts), trained(x, state, starts), rtol), memory, rules['trained'])
         trained.load_state_dict(original.state_dict())
         require(_same(trained(x, fresh, starts), memory(x, fresh, starts), rtol), memory, rules['loads'])
-
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #022657c2
 def _check_still(memory, x, other, state, starts, rtol):

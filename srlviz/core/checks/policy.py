@@ -28,7 +28,6 @@ POLICY_RULES = dict(
     batched="the batched form gives each row the actions of a single policy, whenever rows begin anew",
 )
 
-
 # %% ../../../nbs/00_core/checks/04_policy.ipynb #5769e2be
 class Play(NamedTuple):
     """What a policy saw and did in an episode of at most so many steps."""
@@ -64,7 +63,6 @@ def _plain(x):
         return {k: _plain(v) for k, v in x.items()}
     return [_plain(v) for v in x] if isinstance(x, (tuple, list)) else np.asarray(x).tolist()
 
-
 # %% ../../../nbs/00_core/checks/04_policy.ipynb #88a34124
 def _check_batched(make, make_env, num_envs: int, steps: int, seed: int) -> None:
     "Check the batched form against single policies"
@@ -96,7 +94,6 @@ def _nearly(a, b) -> bool:
     if isinstance(a, dict):
         return all(_nearly(a[k], b[k]) for k in a)
     return np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-4, atol=1e-5)
-
 
 # %% ../../../nbs/00_core/checks/04_policy.ipynb #b01026fd
 def check_policy(make: Callable, make_env: Callable, *, steps: int = 40, num_envs: int = 3, seed: int = 0) -> None:

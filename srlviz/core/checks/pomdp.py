@@ -35,7 +35,6 @@ POMDP_RULES = dict(
 DIFFICULTIES = ('easy', 'medium', 'hard')
 LIMITS = ('return_range', 'max_steps')
 
-
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #b20742e6
 def _attribute(env, name: str):
     "An attribute of an environment, through its wrappers; None if it has none."
@@ -60,7 +59,6 @@ def _actions(env, n: int, seed: int) -> list:
     space = deepcopy(env.action_space)
     space.seed(seed)
     return [space.sample() for _ in range(n)]
-
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #17496b6a
 def _read_factors(env, before: Mapping | None = None) -> Mapping:
@@ -95,7 +93,6 @@ def _play(make, actions: list, seed: int, read: bool = True) -> list[tuple]:
             break
     env.close()
     return rows
-
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #a216f3b4
 def _check_limits(make, seed: int, episodes: int) -> None:
@@ -153,7 +150,6 @@ def _check_single(make, seed: int, episodes: int) -> str:
     _check_limits(make, seed, episodes)
     return content_hash([limits, longest, repr(env.observation_space), repr(env.action_space), dynamics])
 
-
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #d759d8ad
 def _advance(env, action, ended: bool, same_step: bool):
     """One step of a single environment that restarts as a batched one does:
@@ -171,7 +167,6 @@ def _row_of(space, batched, i: int):
     from gymnasium.vector.utils import iterate
 
     return batched[i] if isinstance(batched, np.ndarray) else list(iterate(space, batched))[i]
-
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #602f216c
 def _check_batched(make, make_vec, num_envs: int, steps: int, seed: int) -> None:
@@ -224,7 +219,6 @@ def _check_batched(make, make_vec, num_envs: int, steps: int, seed: int) -> None
         obs, rewards, terminated, truncated, infos = vec.step(actions)
     for e in (vec, *envs):
         e.close()
-
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #57877b36
 def check_pomdp(

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-
 # %% ../../../nbs/00_core/checks/00_rules.ipynb #25f30afe
 def require(ok, thing, rule: str, found=''):
     """Raise an AssertionError that names the class, the broken rule and what was found (or what a function says of
@@ -47,7 +46,6 @@ def own_randomness(thing, rule: str):
         after = content_hash(states())
         random.setstate(kept[0]), np.random.set_state(kept[1]), torch.set_rng_state(torch.from_numpy(kept[2]))
     require(after == before, thing, rule)
-
 
 # %% ../../../nbs/00_core/checks/00_rules.ipynb #6a6a4cea
 def nearly(a, b, rtol: float) -> bool:

@@ -65,7 +65,6 @@ def _world_code() -> str:
     package = Path(find_spec('srlviz.envs.landing').origin).parent
     return code_of(package, *package.parent.glob('kernels.py'))
 
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #e69b11a7
 def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
     "Check the arguments; give them as plain JSON"
@@ -106,7 +105,6 @@ def _version(package: str) -> str:
     from srlviz import __version__
 
     return f'{__version__}, world {_world_code()}' if package == 'srlviz' else installed(package)
-
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #83ccc604
 def _no_links(out: Path) -> None:
@@ -152,7 +150,6 @@ def _compare(there: dict, request: dict, out: Path) -> None:
             "give another folder, or what this one was begun with"
         )
 
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #497e2168
 class _Here:
     "A pool of nobody: the work is done when it is submitted, or when its result is asked for"
@@ -194,7 +191,6 @@ def _pool(workers: int):
     threads = ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'NUMBA_NUM_THREADS')
     return get_memmapping_executor(workers, timeout=300, max_nbytes=None, env=dict.fromkeys(threads, '1'))
 
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #9613d5ba
 def _missing(out: Path, request: dict) -> dict[int, list[int]]:
     "The shards that are not whole, and the flights that each lacks"
@@ -234,7 +230,6 @@ def _fly_all(out: Path, world: World, request: dict, workers: int, tick: Callabl
         pool.shutdown(kill_workers=True)
         raise
 
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #94ba808e
 @contextmanager
 def _writing(out: Path, kept: Callable):
@@ -262,7 +257,6 @@ def _remove_parts(out: Path) -> None:
             p.unlink()
     with suppress(OSError):
         (out / 'parts').rmdir()
-
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #f14d9ab0
 def _bar(n: int, progress: bool) -> tuple[tqdm, Callable]:
@@ -303,7 +297,6 @@ def _make_set(out: Path, world: World, request: dict, workers: int, progress: bo
         _claim(out, request)
         _generate(out, world, request, min(workers, request['n']), progress)
 
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #8c3d36be
 def _lost_films(folder: FlightFolder) -> dict[int, str]:
     "Flights whose film is not there, or has another size, and what is wrong with it"
@@ -328,7 +321,6 @@ def _film_again(out: Path, world: World, request: dict, info: dict, lost: Mappin
             f"The set was made with {made_with}. {RESTORE[0].upper() + RESTORE[1:]}"
         )
     write_film(path, film)
-
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #4c82e6af
 def _mend(folder: FlightFolder, world: World, request: dict, workers: int, progress: bool) -> None:
@@ -356,7 +348,6 @@ def _mend(folder: FlightFolder, world: World, request: dict, workers: int, progr
         except BaseException:
             pool.shutdown(kill_workers=True)
             raise
-
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #ed8fb098
 def generate_flights(

@@ -38,14 +38,12 @@ from .video import FilmFile
 from ..parquet import check_group
 from ...envs.landing import FACTORS
 
-
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #8eb111f0
 def read_group(path: Path, footer: pq.FileMetaData, group: int, names: Sequence[str], n_columns: int) -> pa.Table:
     """Read columns of a row group, if its pages are no larger than its rows; `n_columns` is the number of sensors."""
     check_group(path, footer, group, names, room_of(footer.row_group(group).num_rows, n_columns, len(names)))
     with pq.ParquetFile(path, metadata=footer) as f:
         return f.read_row_group(group, columns=names, use_threads=False)
-
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #639dc46c
 class Shards:
@@ -110,7 +108,6 @@ class Shards:
                 path, name = self.root / self.flights['data'].iloc[i], self.flights['flight_id'].iloc[i]
                 raise ValueError(f"{path}: {name} has a value that is not finite in the column {k!r}; {RESTORE}")
         return labels
-
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d4222667
 class FlightFolder:
@@ -189,7 +186,6 @@ def _sound_flights(root: Path, info: dict) -> pd.DataFrame:
             raise ValueError(f"{file}{f', {flight}' if flight else ''} {wrong}; {RESTORE}")
     return table
 
-
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #1031dc71
 _WORLD = {f.name: f for f in FACTORS}
 
@@ -199,7 +195,6 @@ def _factor(told: Mapping) -> Factor:
     factor, known = Factor(**{k: told[k] for k in FACTOR_FIELDS if k in told}), _WORLD.get(told['name'])
     same = known is not None and (known.kind, known.unit) == (factor.kind, factor.unit)
     return known if same and not {'label', 'names'} & told.keys() else factor
-
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #a5552ed9
 class _Flights(FolderEpisodes):
@@ -250,7 +245,6 @@ def read_flights(path: str | Path) -> Recording:
     told = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
     meta = info['request'] | told | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)
-
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d0517f13
 def folder_of(recording: Recording) -> tuple[FlightFolder, np.ndarray]:

@@ -22,7 +22,6 @@ from ...core.storage import described, is_film, merge_moments, moments, to_arrow
 from .published import check_recording, sensor_names
 from .video import film_codec, open_video
 
-
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #e334e941
 def _sources(episode: Episode) -> dict[str, tuple[str, str]]:
     "Name there -> where it comes from"
@@ -45,7 +44,6 @@ def _source(episode: Episode, place: tuple[str, str]):
     if kind == 'step':
         return getattr(episode, name)
     return episode.obs[name] if kind == 'obs' else episode.factors[name]
-
 
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #523f7610
 _PLACES = {
@@ -77,7 +75,6 @@ def _features(recording: Recording) -> dict[str, dict]:
         names = sensor_names(recording) if place == ('obs', 'sensors') else None
         out[k] = _feature(k, _source(first, place), names)
     return out | {k: dict(dtype=t, shape=[1], names=None) for k, t in _PLACES.items()}
-
 
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #30730890
 _LEROBOT = dict(
@@ -114,7 +111,6 @@ class _Shards:
         if self.writer:
             self.writer.close()
         self.writer = None
-
 
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #995861ba
 class _Reel:
@@ -164,14 +160,12 @@ class _Reel:
             self.container.close()
         self.container = None
 
-
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #774a21e3
 def _stats(m: Mapping[str, np.ndarray], pixels: int = 0) -> dict[str, list]:
     "Moments as LeRobot writes them; `pixels` of a frame if they are those of a film, which is counted in frames"
     return {k: [[[float(x)]] for x in v] if pixels else v.tolist() for k, v in described(m).items()} | dict(
         count=[int(m['n'].max()) // (pixels or 1)]
     )
-
 
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #9feb0721
 class _Episodes:
@@ -234,7 +228,6 @@ class _Episodes:
     def stats(self) -> dict[str, dict]:
         "Those of all episodes"
         return self._described(self.moments)
-
 
 # %% ../../../nbs/02_data/landing/09_lerobot.ipynb #5633bcd7
 def export_lerobot(

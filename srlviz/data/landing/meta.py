@@ -28,7 +28,6 @@ from srlviz.data.landing.folder import (
 from .parts import World, n_shards, read_shard_note
 from .video import film_codec
 
-
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #e4cb13ea
 def fleet_stats(shards: Sequence[Mapping], labels: Sequence[str]) -> dict[str, dict[str, dict]]:
     """Give the statistics of a set from the notes of its shards.
@@ -56,7 +55,6 @@ def fleet_stats(shards: Sequence[Mapping], labels: Sequence[str]) -> dict[str, d
             stats[k] |= {label: {name: v[i] for name, v in of.items()} for i, label in enumerate(labels)}
     return stats
 
-
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #af26081b
 _PAPER = dict(fit=('train',), valid=('val',), probe=('test', 'train'), test=('test', 'val'))
 
@@ -65,7 +63,6 @@ def paper_splits(flights: Sequence[Mapping]) -> dict:
     """Give the airports of flights by split, in the words and the shape of the paper's own code."""
     airports = {s: sorted({f['airport'] for f in flights if f['split'] == s}) for s in _PAPER}
     return dict(train=airports['fit'], val=airports['valid'], test=dict(train=airports['probe'], val=airports['test']))
-
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #df44c53b
 def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence[str], over: str) -> dict:
@@ -103,7 +100,6 @@ def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence
         packages=request['packages'],
         factors=factors,
     )
-
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #d9d0ca79
 _CARD = """\
@@ -169,7 +165,6 @@ def _card(info: dict, flights: Sequence[dict]) -> str:
 
 def _counted(words: Sequence[str]) -> str:
     return ', '.join(f'{n} {k}' for k, n in pd.Series(words).value_counts().sort_index().items())
-
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #6891a282
 # the files in which a set says something of itself, besides info.json

@@ -54,7 +54,6 @@ def column_names(header: Sequence[str]) -> list[str]:
         raise ValueError(f"columns {first} and {names.index(twice[0], first + 1)} are both {twice[0]!r}")
     return names
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #21b3a07d
 _MOST_CELLS, _MOST_TABLE, _MOST_LINE = 2**26, 2**29, 2**22  # the second in bytes, the third in characters
 
@@ -79,7 +78,6 @@ def _header(path: Path) -> list[str]:
     # pandas leaves the name of its index empty, and reads that as Unnamed: 0
     row_number = [n.startswith('Unnamed: 0') or not n and not i for i, n in enumerate(names)]
     return ['(row number)' if number else n for n, number in zip(names, row_number)]
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #106a3216
 def _diagnose(path: Path, names: Sequence[str], wanted: set[str]) -> None:
@@ -106,7 +104,6 @@ def _is_number(text: str) -> bool:
 def _some(names: Sequence[str], n: int = 8) -> str:
     return ', '.join(names[:n]) + (f' and {len(names) - n} more' if len(names) > n else '')
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #af20e309
 def _count_rows(path: str | Path) -> int:
     """Count the rows of a table below its header, empty lines at its end left out."""
@@ -115,7 +112,6 @@ def _count_rows(path: str | Path) -> int:
         while block := f.read(1 << 22):
             lines, tail = lines + block.count(b'\n'), (tail + block)[-4096:]
     return lines - tail[len(tail.rstrip()) :].count(b'\n')
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #7446df80
 def _read_numbers(path: str | Path, columns: Sequence[str], finite: bool = True) -> np.ndarray:
@@ -163,7 +159,6 @@ def _check_size(path: Path, names: Sequence[str]) -> None:
     if size > _MOST_CELLS and (cells := _count_rows(path) * len(names)) > _MOST_CELLS:
         raise ValueError(f"it has {cells:,} cells, more than {_MOST_CELLS:,}")
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #873d79d3
 _MEND = "restore the file, or pass frames=False to read the sensors alone"
 
@@ -193,7 +188,6 @@ class _Stills(FilmFile):
         for k, i in enumerate(wanted):
             out[k] = self._read(i)
         return out
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #1031f2f7
 class _Video(FilmFile):
@@ -246,7 +240,6 @@ def _n_frames(path: Path) -> int:
     with open_video(path, _MEND) as (container, stream):
         return stream.frames or sum(p.size > 0 for p in container.demux(stream))
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #80b513fa
 _FRAME = re.compile(r'data_(\d+)\.(jpe?g|png)', re.I)
 _VIDEOS = {'.mp4', '.m4v', '.mov', '.avi', '.mkv', '.webm', '.mpg', '.mpeg', '.wmv', '.flv', '.ts', '.ogv'}
@@ -288,7 +281,6 @@ def _film(folder: Path, n: int) -> FilmFile:
     found = _find_frames(folder)
     return _Stills(folder, found[:n]) if isinstance(found, list) else _Video(found, n)
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #eb2e7d59
 _SPLITS = {('train',): 'fit', ('val',): 'valid', ('test', 'train'): 'probe', ('test', 'val'): 'test'}
 
@@ -323,7 +315,6 @@ def _split_json(airports: Sequence[str], split: Sequence[str]) -> dict:
             raise ValueError(f"the layout splits by airport, but {a} has flights {both}")
     kept = {keys: sorted(a for a, s in of.items() if s == split) for keys, split in _SPLITS.items()}
     return dict(train=kept['train',], val=kept['val',], test=dict(train=kept['test', 'train'], val=kept['test', 'val']))
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #6cab604e
 _FLIGHT = re.compile(r'flight[_-]?(\d+)', re.I)
@@ -368,7 +359,6 @@ def _first(folder: Path, names: Sequence[str]) -> Path | None:
         if path.exists():
             return path
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #7e535663
 def _flight_folders(root: Path) -> list[tuple[str, int, Path]]:
     "Airport, number and folder of each flight, by airport and number"
@@ -408,7 +398,6 @@ def _of_task(folders: Sequence[tuple[str, int, Path]], task: str) -> tuple[list[
         raise unknown('task', task, known or ['(no flight has any)'])
     return there, len(folders) - len(there)
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #4ffd1967
 class _Truth(Mapping):
     "Factors of a flight: airport, number and, read when touched, its target (`names` in the order of `read()`)"
@@ -428,7 +417,6 @@ class _Truth(Mapping):
 
     def __len__(self):
         return len(self.known) + len(self.place)
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #8f4f1dd9
 class _How(NamedTuple):
@@ -495,7 +483,6 @@ def _target_file(folder: Path, raw: bool) -> Path:
         raise ValueError(f"{folder} holds no target.csv")
     return path
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #62609f15
 def _choose(path: Path, columns: str | Sequence[str] | None) -> list[str]:
     "The columns to read, going by the first table"
@@ -526,7 +513,6 @@ def _check_found(found: Sequence[_Found]) -> None:
             raise ValueError(
                 f"{without.folder} has no frames, but {has.folder} has; pass frames=False, or complete the flight"
             )
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #37cc1f9b
 def read_published(
@@ -583,7 +569,6 @@ def read_published(
     name, split = root.name + (f'/{task}' if task else ''), [split_of.get(f.airport, '') for f in found]
     return Recording(flights, name, 5.0, factors, split, meta)
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #decee759
 TARGETS = {
     'windflaw': {'sim/weather/wind_speed_kt': 'wind_speed_kt'},
@@ -613,7 +598,6 @@ def _segment(
     row = {c: v if not v.ndim else v[stop - 1] for c, v in values.items()}
     return (max(0, stop - most), stop, row) if 0 < stop <= n and np.isfinite(list(row.values())).all() else None
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #a407d576
 def _write_table(path: Path, X: np.ndarray, names: Sequence[str]) -> None:
     "Rows as text; read back, they are the same float32"
@@ -640,7 +624,6 @@ def _write_film(folder: Path, film, start: int, stop: int, form: str, quality: i
 
     for t, frame in enumerate(film[start:stop]):
         Image.fromarray(frame).save(folder / f'data_{t}.jpg', quality=quality)
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #ab608742
 def check_recording(recording: Recording, what: str) -> None:
@@ -685,7 +668,6 @@ def _places(recording: Recording) -> list[tuple[str, str]]:
         raise ValueError(f"two episodes would be {'/'.join(twice[0])}; their factors airport and flight are the same")
     return places
 
-
 # %% ../../../nbs/02_data/landing/08_published.ipynb #f445b0bc
 class _Writer(NamedTuple):
     "Writes parts of one flight"
@@ -718,7 +700,6 @@ def _scale(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
         whole = merge_moments(whole, moments(np.asarray(e.obs['sensors'])))
     mean, std = (described(whole)[k] for k in ('mean', 'std'))
     return mean, np.where(std > 1e-6 * np.abs(mean), std, 1)
-
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #9a0d8432
 def export_published(

@@ -16,7 +16,6 @@ import numpy as np
 
 from ...core.files import atomic_path, checksum, file_size, inside, make_folder, open_file
 
-
 # %% ../../../nbs/02_data/landing/02_rows.ipynb #496ce74b
 class _Rows(np.ndarray):
     "Rows of a cache, which nobody may write to; a part of them is a copy, which its owner may"
@@ -37,7 +36,6 @@ def read_only(a: np.ndarray) -> np.ndarray:
     a = a.view(_Rows)
     a.flags.writeable = False
     return a
-
 
 # %% ../../../nbs/02_data/landing/02_rows.ipynb #397c9f25
 _TOKEN = 16  # random bytes behind the marks
@@ -66,7 +64,6 @@ def map_cache(path: Path, n: int, C: int, F: int) -> tuple[np.ndarray, np.ndarra
     start = len(cache_sizes(n, C, F)[0])
     rows = np.memmap(path, np.float32, 'r', start, (n, C))
     return rows, np.memmap(path, np.uint8, 'r', start + rows.nbytes, (F,))
-
 
 # %% ../../../nbs/02_data/landing/02_rows.ipynb #1f757a3c
 def _note_of(cache: Path) -> Path:
@@ -132,7 +129,6 @@ def cache_file(root: Path, n: int, C: int, F: int) -> Path:
     except OSError as e:
         raise OSError(f"neither {str(in_set.parent)!r} nor {str(users.parent)!r} can be written") from e
     return users
-
 
 # %% ../../../nbs/02_data/landing/02_rows.ipynb #e20e3b54
 _SMALL = 64_000_000  # bytes that are kept in memory

@@ -38,7 +38,6 @@ from .meta import META, paper_splits
 from .rows import cache_places, cache_sizes, map_cache
 from .video import AGAIN, FilmFile
 
-
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1
 class _Faults:
     "The faults of a set: file, flight, fault"
@@ -63,7 +62,6 @@ class _Faults:
         said = str(e).removesuffix(f'; {RESTORE}').removesuffix(f'; {AGAIN}')
         said = said.removeprefix(str(self.path / file)).lstrip(' :,')
         return said if isinstance(e, (ValueError, OSError)) else f'cannot be read: {type(e).__name__}: {said}'
-
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #ae29b912
 def _verify_meta(path: Path, info: dict, faults: _Faults) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
@@ -105,7 +103,6 @@ def _verify_splits(path: Path, flights: pd.DataFrame | None) -> None:
         check_fields(splits, dict(train=LIST, val=LIST, test=TABLE), path / 'meta/splits.json')
     elif splits != paper_splits(flights.dropna(subset='airport').to_dict('records')):
         raise ValueError('has other splits than meta/flights.parquet')
-
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #d824682e
 def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: _Faults, told: set) -> None:
@@ -167,7 +164,6 @@ def _leads_away(path: Path, name: str) -> bool:
 def _links(path: Path) -> Iterator[str]:
     return (Path(e.path).relative_to(path).as_posix() for e in below(path) if e.is_symlink())
 
-
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2aa56598
 def _value_faults(table: pa.Table, row, info: dict, sensors: Sequence[str] | None) -> Iterator[str]:
     "What is wrong with the values of a flight, whose row in the table of flights this is"
@@ -194,7 +190,6 @@ def _sensor_faults(state: np.ndarray, sensors: Sequence[str] | None) -> Iterator
     for c in np.flatnonzero(bad.any(0)):
         t, name = int(np.argmax(bad[:, c])), sensors[c] if sensors is not None and c < len(sensors) else c
         yield f"row {t} of the column {name!r} is {state[t, c]} ({bad[:, c].sum()} rows are not finite)"
-
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #c0bbf850
 class _Sums:
@@ -223,7 +218,6 @@ class _Sums:
             if wrong.any():
                 yield f"has a {k} of sensor {int(np.argmax(wrong))} that is not that of its rows ({wrong.sum()} in all)"
 
-
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #97000a47
 def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np.ndarray, np.ndarray]]:
     "The caches of a set that could be read: name, rows, and which flights are there"
@@ -235,7 +229,6 @@ def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np
     there = [file for file in places if file_size(file) == size]
     names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in there]
     return [(name, *map_cache(file, n, C, F)) for name, file in zip(names, there)]
-
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #bf7d54fe
 class _ShardCheck:
@@ -279,7 +272,6 @@ class _ShardCheck:
         for name, cached, done in self.caches:
             if done[row.Index] and not np.array_equal(cached[place], state):
                 self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
-
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2bcf37fb
 def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:

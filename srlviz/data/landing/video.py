@@ -17,7 +17,6 @@ import numpy as np
 from ...core.files import file_size, reading
 from ...core.storage import FrameFile
 
-
 # %% ../../../nbs/02_data/landing/00_video.ipynb #98887a79
 def film_codec(size: int) -> dict:
     """Say how a film of a size is encoded: the codec's name, pix_fmt and options."""
@@ -25,7 +24,6 @@ def film_codec(size: int) -> dict:
     if size % 128:
         options['x264-params'] = 'mbtree=0'
     return dict(name='libx264', pix_fmt='yuv420p', options=options)
-
 
 # %% ../../../nbs/02_data/landing/00_video.ipynb #90236539
 def encode_film(frames: Sequence, hz: float = 5) -> bytes:
@@ -52,7 +50,6 @@ def encode_film(frames: Sequence, hz: float = 5) -> bytes:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frames[i]), format='rgb24')))
         container.mux(stream.encode())
     return film.getvalue()
-
 
 # %% ../../../nbs/02_data/landing/00_video.ipynb #1b453d62
 # what to do about a film that is lost or damaged
@@ -94,7 +91,6 @@ def open_video(path: str | Path, advice: str = AGAIN, pixels: int = MOST_PIXELS)
         except av.error.FFmpegError as e:
             raise ValueError(e.strerror) from e
 
-
 # %% ../../../nbs/02_data/landing/00_video.ipynb #debf2981
 _JUMP = 20
 
@@ -104,7 +100,6 @@ def _runs(wanted: np.ndarray) -> list[np.ndarray]:
     if not len(wanted):
         return []
     return np.split(np.arange(len(wanted)), np.flatnonzero(np.diff(wanted) > _JUMP) + 1)
-
 
 # %% ../../../nbs/02_data/landing/00_video.ipynb #63791d71
 class FilmFile(FrameFile):

@@ -118,7 +118,6 @@ FACTORS = tuple(replace(f, label=LABELS.get(f.name, '')) for f in _factors())
 Touchdown is NaN where there was none, corners where they are behind the camera.
 """
 
-
 # %% ../../../nbs/01_envs/landing/08_episode.ipynb #1516ed2b
 def truth(flight: Flight, size: int = 256) -> dict:
     """Collect the factors of a flight.

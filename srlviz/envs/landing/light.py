@@ -27,7 +27,6 @@ from srlviz.envs.landing.terrain import (
     times,
 )
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #bd341b17
 class Scene(NamedTuple):
     "The place and the weather of one flight, as the kernels use them: m, colours 0 to 1, directions as unit vectors."
@@ -61,7 +60,6 @@ class Scene(NamedTuple):
     top: float
     drift: tuple
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #b7b1a9d9
 def _sun(runway, hour: float, daylight: float) -> tuple[float, np.ndarray]:
     "Height of the sun in degrees, at an equinox, and its direction in the frame of the runway."
@@ -94,7 +92,6 @@ def _opposite(name: str) -> str:
     "The name of the other end"
     letter = name.lstrip('0123456789')
     return f"{(int(name.rstrip('LCR')) + 17) % 36 + 1:02d}" + {'L': 'R', 'R': 'L'}.get(letter, letter)
-
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #2a6a23e0
 _ZENITH = (
@@ -161,7 +158,6 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
         under=under + (horizon - under) * 0.8 * thick,
     )
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #82b533bd
 def _grass(place: Place) -> tuple[float, float, float]:
     "The colour of an airfield's grass"
@@ -214,7 +210,6 @@ def scene_of(conditions) -> Scene:
         **light,
     )
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1df56def
 @kernel
 def to_sun(s, dx, dy):
@@ -240,7 +235,6 @@ def sun_disc(s, c, dx, dy, dz):
     k *= k
     k = s.disc * (0.22 * k * k + 0.5 * k**12 + 0.6 * k**120 + 1.2 * smooth(0.99985, 0.99996, near))
     return mix(c, (1.0, 0.98, 0.93) if s.sun[2] > 0.15 else (1.0, 0.80, 0.48), min(1.0, k))
-
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1f359bfa
 @kernel
@@ -287,7 +281,6 @@ def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
         c, mix(s.under, s.cloud, bright), fade * smooth(s.bare, s.bare + 0.2, n) * min(1.0, (level - z - 20) / 120)
     )
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1e2810c8
 @kernel
 def veil(s, tile, x, y, z, dx, dy, dz, distance, inside):
@@ -311,7 +304,6 @@ def haze(s, c, dx, dy, distance):
     "What is left of a colour at a distance, with the haze before it."
     return mix(clear_sky(s, to_sun(s, dx, dy), 0.0), c, math.exp(-3.912 * distance / s.clear))
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #18420703
 PAPI_X, PAPI_ANGLES = 300.0, (3.5, 3 + 1 / 6, 2 + 5 / 6, 2.5)
 
@@ -328,7 +320,6 @@ def papi(angle: float) -> np.ndarray:
     (4,) from 0, red, to 1, white
     """
     return np.clip((angle - np.array(PAPI_ANGLES)) / 0.05 + 0.5, 0, 1)
-
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #7316b081
 WHITE, YELLOW, GREEN, RED, BLUE, SODIUM = (
@@ -379,7 +370,6 @@ def airfield_lights(s: Scene) -> np.ndarray:
     ]
     return np.concatenate(rows)
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #a78f9c02
 @functools.lru_cache(4)
 def town_lights(place: Place) -> np.ndarray:
@@ -401,7 +391,6 @@ def town_lights(place: Place) -> np.ndarray:
         ]
     )
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #a003df61
 @kernel
 def _streak(img, u, v, du, dv, bright):
@@ -419,7 +408,6 @@ def _streak(img, u, v, du, dv, bright):
             img[j, i + 1, m] += bright * a * (1 - b)
             img[j + 1, i, m] += bright * (1 - a) * b
             img[j + 1, i + 1, m] += bright * a * b
-
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #50c7ffde
 @kernel(entry=True)
@@ -440,7 +428,6 @@ def precipitate(img, u0, v0, speed, snow, amount, bright, seed, tick):
             dv * long,
             bright * near * (0.4 + far),
         )
-
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #7cff263c
 @kernel(entry=True)
@@ -478,7 +465,6 @@ def spread_lights(glare, halo, half):
                         + half[min(M - 1, j + 2), i, m]
                     ) / 9
 
-
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #5712498f
 @kernel
 def frost(tile, q, x, y, ice):
@@ -488,7 +474,6 @@ def frost(tile, q, x, y, ice):
         return 0.0
     fine, coarse = cloudy_level(tile, 90 * x, 160 * y + 31, 0), cloudy_level(tile, 410 * x, 530 * y, 0)
     return smooth(0.0, 0.16, front - q) * (0.35 + 0.45 * fine + 0.4 * coarse)
-
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #4d89a731
 @kernel(entry=True)

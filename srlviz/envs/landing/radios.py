@@ -15,7 +15,6 @@ import numpy as np
 
 from .approach import AIM, FOOT, INHG, KNOT, NM, SLOPE
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #f05d914b
 def turn(degrees):
     """Give the same direction from -180 to 180 degrees."""
@@ -25,7 +24,6 @@ def turn(degrees):
 def generator(word: str, *seed: int) -> np.random.Generator:
     """Give a random generator that belongs to a word and a seed: what one instrument draws moves no other."""
     return np.random.default_rng([zlib.crc32(word.encode()), *seed])
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #8f158795
 SETS = ('nav1', 'nav2', 'adf1', 'adf2', 'gps', 'gps2', 'dme', 'fms1', 'fms2', 'fms3', 'fms4', 'fms5')
@@ -65,7 +63,6 @@ FACTS = dict(
 )
 F = SimpleNamespace(**{name: fact.value for name, fact in FACTS.items()})
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #bcb88c9e
 class Beacon(NamedTuple):
     """What a set is tuned to.
@@ -95,7 +92,6 @@ def _vor(rng, near: float, far: float, top: float) -> Beacon:
     place = _somewhere(rng, near, far)
     return Beacon('VOR', *place, rng.uniform(5, top), int(112000 + 50 * rng.integers(119)), F.vor_reach, *place)
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #40be663f
 def beacons(conditions) -> tuple[Beacon, ...]:
     """Give the beacons that the twelve sets are tuned to, in the order of `SETS`."""
@@ -110,7 +106,6 @@ def beacons(conditions) -> tuple[Beacon, ...]:
     fixes = [Beacon('GPS', x, 0.0, 0.0, 0, np.inf, x, 0.0) for x in (0.0, run.length / 2)]
     dme = (ils if crew.random() < 0.5 and has_dme == 0 else vor)._replace(kind='DME')
     return ils, vor, locator, ndb, *fixes, dme, *(_vor(rng, 15e3, 90e3, 700) for _ in range(5))
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9610f39c
 def courses(conditions, tuned: Iterable[Beacon]) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +123,6 @@ def courses(conditions, tuned: Iterable[Beacon]) -> tuple[np.ndarray, np.ndarray
     exact = np.where(vor, to_beacon, run.magnetic) % 360
     knob = np.round(exact) % 360
     return knob, np.where(vor, knob, exact)
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #dca908b3
 def _place(beacons: Iterable[Beacon]) -> SimpleNamespace:
@@ -162,7 +156,6 @@ def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
         distance=distance, heard=heard, relative=relative, bearing=(relative + log['psi'][:, None]) % 360, along=along
     )
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #46718989
 DOTS = 2.5
 
@@ -192,7 +185,6 @@ def needles(conditions, s: SimpleNamespace, b: SimpleNamespace, course: np.ndarr
     shown = s.heard & np.isin(b.kind, ['ILS', 'VOR', 'GPS'])  # an ADF and a DME have no such needle
     return DOTS * np.clip(part, -1, 1) * shown, np.where(shown, 1 + (abs(turn(off)) > 90), 0)
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #58e1ee8a
 def glide(flight, heard) -> tuple[np.ndarray, np.ndarray]:
     """Work out the needles of the glide slope.
@@ -213,7 +205,6 @@ def glide(flight, heard) -> tuple[np.ndarray, np.ndarray]:
     dots[:, GPS : GPS2 + 1] = ((F.gps_height - x * SLOPE - height) / F.gps_glide)[:, None]
     return DOTS * np.clip(dots, -1, 1) * received, received
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #4dba52e3
 def ranging(flight, s: SimpleNamespace, b: SimpleNamespace) -> tuple[np.ndarray, ...]:
     """Give distance (nm), speed (kt), time (minutes) of all sets, and whether each has a DME in range: (T, 12) each."""
@@ -232,7 +223,6 @@ def ranging(flight, s: SimpleNamespace, b: SimpleNamespace) -> tuple[np.ndarray,
     )  # m/s
     return slant / NM, speed / KNOT, np.where(found, np.minimum(slant / np.maximum(speed, 0.01) / 60, 99), 0), found
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #97ccb6d1
 def gyros(flight) -> dict[str, np.ndarray]:
     """Give the heading cards `vacuum`, `electric` and `AHARS`: (2, T) degrees magnetic, left and right pilot."""
@@ -242,7 +232,6 @@ def gyros(flight) -> dict[str, np.ndarray]:
     drift = 15 * np.sin(np.radians(c.runway.lat)) + rng.normal(0, 4, (2, 1))  # deg/h
     cards = dict(vacuum=true + drift * hours, electric=true + rng.normal(0, 0.7, (2, 1)), AHARS=np.repeat(true, 2, 0))
     return {k: v % 360 for k, v in cards.items()}
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9bd6111f
 def reception(flight) -> SimpleNamespace:
@@ -286,7 +275,6 @@ def reception(flight) -> SimpleNamespace:
         scale=gps_scale(s.distance[:, GPS]),
         gyros=gyros(flight),
     )
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #d945c223
 OLD, KNOBS, SHOWN = 'sim/cockpit/radios/', 'sim/cockpit2/radios/actuators/', 'sim/cockpit2/radios/indicators/'
@@ -332,7 +320,6 @@ def tuning(flight, r: SimpleNamespace) -> dict:
 def sources(conditions) -> tuple[int, int]:
     """Give the sets that the two HSI show: the left one nav1, the right one nav1, nav2 or gps as its pilot likes."""
     return NAV1, int(generator('HSI', conditions.seed).choice([NAV1, NAV2, GPS]))
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #bc1c332f
 def pointing(r: SimpleNamespace) -> dict:
@@ -385,7 +372,6 @@ def situation(flight, r: SimpleNamespace) -> dict:
         out |= {f'{SHOWN}hsi_{what}_{seat}': value[:, i] for what, value in show.items()}
     return out
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #ee29c6c0
 def older(r: SimpleNamespace, conditions) -> dict:
     """Give the radios under their older names."""
@@ -435,7 +421,6 @@ def older(r: SimpleNamespace, conditions) -> dict:
     }
     return {OLD + what: value for what, value in out.items()}
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #195943e7
 def markers(flight) -> dict[str, np.ndarray]:
     """Give whether we are over each marker (`over_outer_marker`, ...) and its lamp is lit (`outer_marker_lit`, ...)."""
@@ -458,7 +443,6 @@ def planned(flight) -> dict[str, np.ndarray]:
         'fms_tod_before_distance_pilot': np.full(len(log['x']), top / NM),
     }
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #241e0d22
 def radio_columns(flight) -> dict:
     """Give the group `radios` by dataref."""
@@ -472,7 +456,6 @@ def radio_columns(flight) -> dict:
         | lamps
         | {OLD + 'transponder_brightness': plan['transponder_brightness']}
     )
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #24998bab
 def gps_columns(flight) -> dict:
@@ -541,7 +524,6 @@ def efis_columns(flight) -> dict:
         out[f'EFIS_{what}_on'] = rng.random() < share
     return {f'sim/cockpit2/EFIS/{k}': int(v) for k, v in out.items()}
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #5d449ca8
 def engaged(flight) -> SimpleNamespace:
     """Give what the autopilot does: (T,) bool each, none of them without `on`."""
@@ -593,7 +575,6 @@ def dials(flight) -> SimpleNamespace:
         slope=slope,
         left=rng.random() < 0.7,
     )
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #71e9f380
 def autopilot_columns(flight) -> dict:
@@ -655,7 +636,6 @@ def autopilot_columns(flight) -> dict:
         f'sim/cockpit2/autopilot/{k}': v for k, v in newer.items()
     }
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9ce54e59
 def zulu(flight) -> np.ndarray:
     """Give the seconds since midnight at Greenwich, from 0 to 86400 at the start and counting on."""
@@ -680,7 +660,6 @@ def clock_columns(flight) -> dict:
     return {
         f'sim/cockpit2/clock_timer/{name}_time_{k}': v for name, s in clocks.items() for k, v in hands(s).items()
     } | {'sim/time/zulu_time_sec': now}
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #0a9ef4af
 def hydraulics(flight) -> tuple[np.ndarray, np.ndarray]:
@@ -709,7 +688,6 @@ def other_columns(flight) -> dict:
     )
     return {f'sim/cockpit/misc/{k}': v for k, v in out.items()}
 
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9f56d113
 GROUPS = dict(
     radios=radio_columns,
@@ -720,7 +698,6 @@ GROUPS = dict(
     clocks=clock_columns,
     other=other_columns,
 )
-
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #525be75a
 def columns(flight) -> dict:

@@ -17,7 +17,6 @@ import pandas as pd
 
 from ...core.files import real_number, table_rows, table_text
 
-
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #0d89bbbc
 def radii(lat: float) -> tuple[float, float]:
     """Give the radii of curvature of the Earth at a latitude.
@@ -35,7 +34,6 @@ def radii(lat: float) -> tuple[float, float]:
     a, e2, s = 6378137.0, 6.69437999014e-3, math.sin(math.radians(lat))
     w = math.sqrt(1 - e2 * s * s)
     return a * (1 - e2) / w**3, a * math.cos(math.radians(lat)) / w
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #b40868a7
 @dataclass(frozen=True)
@@ -100,10 +98,8 @@ class Runway:
         )
         return north * c + east * s, east * c - north * s
 
-
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3a684810
 POLE = 80.8, -72.8
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #02e8517d
 def variation(lat: float, lon: float) -> float:
@@ -112,7 +108,6 @@ def variation(lat: float, lon: float) -> float:
     return math.degrees(
         math.atan2(math.sin(d) * math.cos(p), math.cos(a) * math.sin(p) - math.sin(a) * math.cos(p) * math.cos(d))
     )
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #4a99df7d
 class Runways(Sequence):
@@ -168,7 +163,6 @@ class Runways(Sequence):
         """Give the runways as a table, one row each; columns as in `Runway`."""
         return pd.DataFrame([asdict(r) for r in self._all], columns=list(Runway.__dataclass_fields__))
 
-
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #9ee2a851
 FRACTIONS = {'fit': 0.45, 'valid': 0.15, 'probe': 0.264, 'test': 0.136}
 
@@ -213,7 +207,6 @@ def _known() -> dict:
         ) from e
     return airportsdata.load('ICAO')
 
-
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #36db6260
 def draws(code: str) -> np.ndarray:
     """Give eight numbers in [0, 1) that belong to a code, the same everywhere and for ever."""
@@ -226,7 +219,6 @@ CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of loc
 def _radio(airport: str, code: str, k: int) -> dict:
     "Localizer and ident of end `k` of an airport: no channel is used twice at one, up to 40."
     return dict(ils_khz=CHANNELS[(int(draws(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}')
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3bc60929
 def _lay_out(icao: str) -> list[Runway]:
@@ -273,7 +265,6 @@ def _number(magnetic: float) -> str:
     "The number of a runway from its magnetic heading: 01 to 36."
     return f'{(round(magnetic / 10) - 1) % 36 + 1:02}'
 
-
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #bfc9fe03
 @functools.cache
 def runways() -> Runways:
@@ -284,7 +275,6 @@ def runways() -> Runways:
     ImportError : without the package airportsdata;  ValueError : if it no longer has one of our airports
     """
     return Runways([r for icao in AIRPORTS for r in _lay_out(icao)])
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #ebfbb676
 COLUMNS = (
@@ -335,7 +325,6 @@ def _value(path, line: int, row: dict, column: str, otherwise: float = math.nan)
 
 
 _CODE = re.compile('[A-Za-z0-9_.-]{1,20}')  # of an airport
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #4ee886b9
 def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
@@ -415,7 +404,6 @@ def _way(at, to) -> tuple[tuple[float, float], float]:
     m, n = radii(at[0])
     east, north = math.radians((to[1] - at[1] + 180) % 360 - 180) * n, math.radians(to[0] - at[0]) * m
     return (east, north), math.hypot(east, north)
-
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #6275816a
 def from_ourairports(path: str | Path, min_length: float = 2200.0) -> Runways:

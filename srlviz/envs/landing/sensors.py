@@ -17,7 +17,6 @@ from ...core.files import sample_path
 from . import radios
 from .approach import AIM, FOOT, HZ, INHG, KNOT, TIME_LIMIT, Flight, lag
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #f457c6ee
 @functools.cache
 def _table() -> pd.DataFrame:
@@ -40,7 +39,6 @@ def sensor_table() -> pd.DataFrame:
     """
     return _table().copy()
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #57d0eca0
 LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
 KNOTS, FEET = 1 / KNOT, 1 / FOOT  # knots in m/s, feet in m
@@ -56,7 +54,6 @@ def after(on: np.ndarray, seconds: float) -> np.ndarray:
 def rate(x: np.ndarray) -> np.ndarray:
     """Change per second of (T,) or (T, k) rows, 0 in the first."""
     return np.diff(x, axis=0, prepend=x[:1]) * HZ
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #8dfe689a
 def _rng(flight: Flight, what: str) -> np.random.Generator:
@@ -94,7 +91,6 @@ def _pressure_at(altitude):
 
 def _altitude_at(pressure):
     return 44330.77 * (1 - (np.asarray(pressure) / 1013.25) ** 0.190263)  # and back
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #fef97239
 _SUITES = dict(
@@ -159,7 +155,6 @@ def gyros(flight: Flight) -> dict:
         },
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #c1aee34f
 def _airspeeds(flight: Flight) -> np.ndarray:
     "(T, 2) indicated airspeed in knots, pilot and copilot: lag, noise, ice in the tube"
@@ -217,7 +212,6 @@ def gauges(flight: Flight) -> dict:
         },
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #70509d76
 def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
     "The gauges that are there once"
@@ -248,7 +242,6 @@ def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) 
         'max_mach_number_in_kias': 661.47 * np.sqrt(5 * ((impact / 1013.25 + 1) ** (2 / 7) - 1)),
     }
     return {f'indicators/{k}': v for k, v in d.items()}
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
@@ -331,7 +324,6 @@ def power(flight: Flight) -> SimpleNamespace:
         fed=fed,
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #0d5fec70
 def landing_lights(flight: Flight) -> np.ndarray:
     """(T,) landing lights: on for the approach, in thick weather only on the runway."""
@@ -348,7 +340,6 @@ def crew_ice(flight: Flight) -> SimpleNamespace:
     seen = ice > 0.02
     engine = after(seen, 5) | (moist & (L['temperature'] <= 10))
     return SimpleNamespace(ice=ice, seen=seen, engine=engine, wing=after(seen, 5), any=engine | after(seen, 5))
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #3552a168
 def struck(flight: Flight) -> np.ndarray:
@@ -375,7 +366,6 @@ def igniters(flight: Flight) -> np.ndarray:
     c, L = flight.conditions, flight.log
     always = crew_ice(flight).engine | (c.precipitation != 'none') | (L['turbulence'] >= 5)
     return always[:, None] | ((_pair(flight, 'running') == 0) & (_pair(flight, 'fire') == 0))
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #dcdd2958
 def engine(flight: Flight) -> dict:
@@ -449,7 +439,6 @@ def engine(flight: Flight) -> dict:
         },
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #35b6fc2b
 def brightness(flight: Flight) -> SimpleNamespace:
     """(32,) hand settings, (32,) advice of the photocell, (4,) panel flood lights; from 0 to 1, by the light of day."""
@@ -502,7 +491,6 @@ def electrical(flight: Flight) -> dict:
     }
     return _named('cockpit2/electrical', d) | _named('cockpit/electrical', old)
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #32e7a7c1
 def ground_proximity(flight: Flight) -> np.ndarray:
     """(T,) whether the ground proximity warning sounds: too fast a sink, or too far below the glide path."""
@@ -527,7 +515,6 @@ def stall_ratio(flight: Flight) -> np.ndarray:
 def released(flight: Flight) -> np.ndarray:
     """(T,) the row in which the autopilot went off."""
     return np.diff(flight.log['ap_on'], prepend=flight.log['ap_on'][:1]) < 0
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7c81b27e
 def engine_lamps(flight: Flight) -> dict:
@@ -608,7 +595,6 @@ def lamps(flight: Flight) -> dict:
         }
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #9c417132
 def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Light a master lamp at the onset of any cause until the crew presses it 2 to 5 s later.
@@ -660,7 +646,6 @@ def warnings(flight: Flight) -> dict:
         {'master_caution_timeout': since}
         | {f'{k}_on': d[k] for k in ('master_caution', 'master_warning', 'master_accept')},
     )
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #0c7b1ca0
 def fuel(flight: Flight) -> dict:
@@ -751,7 +736,6 @@ def switches(flight: Flight) -> dict:
     }
     return _named('cockpit/switches', old) | _named('cockpit2/switches', new)
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #5ef5935e
 def ice(flight: Flight) -> dict:
     """Switches of ice protection. Window and pitot heat are always on."""
@@ -818,7 +802,6 @@ def temperature(flight: Flight) -> dict:
         },
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #2efe6008
 def hydraulic_pressure(flight: Flight) -> np.ndarray:
     """(T, 2) pressure of the left and right hydraulic system, psi."""
@@ -855,7 +838,6 @@ def transmissions(flight: Flight) -> dict:
         },
     )
 
-
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #688819c2
 GROUPS = dict(
     gyros=gyros,
@@ -885,7 +867,6 @@ def _places() -> dict[str, slice]:
     "Where each dataref stands among the columns"
     first = _table().groupby('dataref', sort=False)['column'].agg(['min', 'max'])
     return {name: slice(int(a), int(b) + 1) for name, a, b in first.itertuples()}
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #793e0fc5
 def assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
@@ -931,7 +912,6 @@ def all_columns(flight: Flight) -> dict[str, np.ndarray]:
         if np.ndim(received.get(name)) == 2 and received[name].shape[1] == len(radios.SETS):
             received[name] = received[name][:, i]
     return columns(flight) | received
-
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #a387ef8a
 def sensors(flight: Flight) -> np.ndarray:

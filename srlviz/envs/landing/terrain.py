@@ -65,7 +65,6 @@ def _compiled(function, records: str = ''):
     except RuntimeError:
         return njit(**options)(copy)  # numba found no folder that it may write to
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #ee4bd181
 @kernel
 def hashed(i, j, k):
@@ -102,7 +101,6 @@ def rough_noise(x, y, k):
         + smooth_noise(8.3 * x, 8.3 * y, k + 3)
     ) / 15
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #24f3e021
 TILE = 512
 
@@ -128,7 +126,6 @@ def cloudy_tile() -> np.ndarray:
     ranks[np.argsort(values, None, kind='stable')] = np.linspace(0, 1, values.size, dtype=np.float32)
     return (255 * halvings(ranks.reshape(TILE, TILE, 1))[:, 0] + 0.5).astype(np.uint8)
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #b3fcdf9a
 @kernel
 def cloudy(tile, x, y, lod):
@@ -151,7 +148,6 @@ def cloudy_level(tile, x, y, level):
     a, b, c, d = np.float64(tile[j + i]), np.float64(tile[j + i1]), np.float64(tile[j1 + i]), np.float64(tile[j1 + i1])
     a += (b - a) * u
     return (a + (c + (d - c) * u - a) * v) * (1 / 255)
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #35176fb1
 class Place(NamedTuple):
@@ -205,7 +201,6 @@ def place_of(runway, ground: str) -> Place:
         d[7],
     )
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #339c2233
 @kernel
 def _height_at(p, x, y, e, n):
@@ -224,7 +219,6 @@ def _height_at(p, x, y, e, n):
     if p.coast != 0.0:
         top *= 1 - smooth(-600.0, 600.0, y * math.copysign(1.0, p.coast) - abs(p.coast))
     return top
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #57db6928
 @kernel
@@ -257,7 +251,6 @@ def _field(p, e, n):
         min(edge, 0.5 * (second - best)),
     )
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #6688bb2d
 @kernel
 def mix(a, b, k):
@@ -277,7 +270,6 @@ def plus(a, b):
 @kernel
 def by(a, b):
     return a[0] * b[0], a[1] * b[1], a[2] * b[2]
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #35cd6292
 @kernel
@@ -315,7 +307,6 @@ def _sand(p, e, n, k, q):
         )
     return c
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #f0038481
 @kernel
 def _wild(p, c, e, n, height, slope, clear, grain):
@@ -331,7 +322,6 @@ def _wild(p, c, e, n, height, slope, clear, grain):
     c = mix(c, times((0.13, 0.19, 0.10) if p.ground == 0 else (0.30, 0.33, 0.33), 0.8 + 0.45 * grain), trees)
     c = mix(c, (0.42, 0.38, 0.35), max(0.8 * rock, smooth(700.0, 1000.0, height)))
     return mix(c, (0.90, 0.92, 0.95), smooth(950.0, 1200.0, height + 120 * grain) * (1 - 0.6 * rock)), trees
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #13566ae1
 @kernel
@@ -357,7 +347,6 @@ def _built(p, c, e, n, height, clear, grain):
         light, lane * (0.5 if grain > 0.7 else 0.05) * (0.25 + 0.75 * smooth(0.45, 0.6, urban))
     )
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #5e726ac1
 @kernel
 def _water(p, y, e, n, height, clear):
@@ -378,7 +367,6 @@ def _water(p, y, e, n, height, clear):
         ),
     )
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #629d8412
 @kernel
 def _country(p, x, y, e, n, height, slope):
@@ -397,7 +385,6 @@ def _country(p, x, y, e, n, height, slope):
     water = _water(p, y, e, n, height, clear)
     c = mix(c, (0.62, 0.68, 0.74) if p.ground == 2 and p.coast == 0.0 else (0.10, 0.16, 0.20), water)
     return c[0], c[1], c[2], light * (1 - water), water
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #b56c2a5c
 @kernel(entry=True)
@@ -429,7 +416,6 @@ def maps(place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         pictures.append(halvings(out))
     return *pictures, height
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #dc1b4c73
 @kernel
 def texel_at(chart, n0, level, x, y):
@@ -448,7 +434,6 @@ def texel_at(chart, n0, level, x, y):
         a * chart[p, 3] + b * chart[q, 3] + c * chart[r, 3] + d * chart[s, 3],
         a * chart[p, 4] + b * chart[q, 4] + c * chart[r, 4] + d * chart[s, 4],
     )
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #8657b58b
 @kernel
@@ -487,7 +472,6 @@ def land_at(near, far, x, y, wide, long, lod, ux, uy):
         r, g, b, light, water = r + c[0] * k, g + c[1] * k, b + c[2] * k, light + c[3] * k, water + c[4] * k
     return r, g, b, light, water
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #7297a712
 @kernel
 def part(a, b, x, w):
@@ -505,7 +489,6 @@ def parts(period, a, b, x, w):
     for j in range(-2, 3):
         total += part((k + j) * period + a, (k + j) * period + b, x, w)
     return total
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #4db47620
 GLYPHS = (
@@ -534,7 +517,6 @@ def _character(glyph, u, v, wu, wv):
             i, j = k % 3, 4 - k // 3
             total += part(2.0 * i - 3, 2.0 * i - 1, u, wu) * part(3.6 * j, 3.6 * j + 3.6, v, wv)
     return total
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #7f714798
 @kernel
@@ -573,7 +555,6 @@ def _markings(s, x, y, wx, wy):
     p += part(-0.45, 0.45, y, wy) * parts(50.0, 0.0, 30.0, x, wx) * part(start, s.length - start, x, wx)
     return min(1.0, p + _end(s, s.near_name, x, y, wx, wy) + _end(s, s.far_name, s.length - x, -y, wx, wy))
 
-
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #4f434ff2
 @kernel
 def _pavement(s, c, x, side, wx, wy, grain):
@@ -594,7 +575,6 @@ def _pavement(s, c, x, side, wx, wy, grain):
     c = mix(c, (tar, tar, tar * 1.02), min(1.0, way + cross))
     yellow = part(-20.0, L + 20, x, wx) * part(189.0, 190.0, side, wy)
     return mix(c, (0.62, 0.52, 0.12), 0.8 * yellow) if yellow > 0 else c
-
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #733c5e28
 @kernel
