@@ -18,9 +18,10 @@ import pandas as pd
 from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
 from .files import Npz, atomic_folder, atomic_path, checksum, make_folder, reading
 from .film import check_film_name, is_film
+from .cache import frame_cache
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, told_factor
-from .storage import RecordingFolder, finish_recording, frame_cache, read_episode, write_episode
+from .storage import RecordingFolder, finish_recording, read_episode, write_episode
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
