@@ -544,7 +544,7 @@ def only_writer(
 
 
 def _taken(path: Path) -> tuple[BinaryIO, bool] | None:
-    "The open file of a lock, and whether it is ours now; None if it is another's, or was removed while we waited for it"
+    "The open file of a lock, and whether it is ours; None if it is another's, or was removed while we waited"
     f = open_lock(path)
     try:
         locked = lock_file(f)
