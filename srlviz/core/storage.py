@@ -26,6 +26,7 @@ from .files import COUNT, FILES, MOST_BYTES, RATE, TABLE, TEXT, Field, check_fie
 from .files import all_inside, file_size, inside, open_file, read_bytes, read_json, reading
 from .files import atomic_path, checksum, remove_temporary, write_json
 from .cache import check_cache
+from .content import episode_content
 from .film import FrameFile, check_film_name, is_film, write_frames
 
 # %% ../../nbs/00_core/02_storage.ipynb #74fe28ef
@@ -376,11 +377,11 @@ def write_episode(folder: str | Path, key: str, episode) -> None:
     paths = all_inside(folder, [f'partial/{key}.parquet', f'partial/{key}.json', *film])
     for path in paths.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-    for name, frames in film.items():
-        write_frames(paths[name], frames)
+    known = {f'obs.{name.split("/")[1]}': write_frames(paths[name], frames) for name, frames in film.items()}
     with atomic_path(paths[f'partial/{key}.parquet']) as p:
         pq.write_table(to_arrow(columns), p)
     files = {name: [paths[name].stat().st_size, checksum(paths[name])] for name in film}
+    single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
     record = dict(
         key=key,
         length=len(episode),
@@ -388,7 +389,8 @@ def write_episode(folder: str | Path, key: str, episode) -> None:
         name=episode.name,
         files=files,
         features=features,
-        factors={k: np.asarray(v).item() for k, v in episode.factors.items() if not v.ndim},
+        factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
+        content=episode_content(columns | single, episode.ended, known),
     )
     write_json(paths[f'partial/{key}.json'], record)
 
@@ -550,6 +552,8 @@ def finish_recording(
         files[path] = [paths[path].stat().st_size, checksum(paths[path])]
     counts = dict(n_episodes=len(table), n_steps=int(table['length'].sum()))
     info = dict(format='srlviz recording', version=VERSION, name=name, hz=hz) | counts
+    if all('content' in e for e in episodes):  # none of them was written before there were contents
+        info['content'] = [e['content'] for e in episodes]
     write_json(paths['meta/info.json'], info | dict(features=features, meta=meta or {}, files=files))
     shutil.rmtree(folder / 'partial')
 
@@ -643,9 +647,18 @@ def _read_info(path: Path) -> dict:
         if info['version'] != VERSION:
             raise ValueError(f"{path} has layout version {info['version']}; this srlviz reads version {VERSION}")
         check_features(info['features'], path)
+        _check_contents(path, info)
         if lost := [f for f in ('episodes.parquet', 'meta/splits.json') if f not in info['files']]:
             raise ValueError(f"{path}: the field 'files' lacks {lost[0]}")
     return info
+
+
+def _check_contents(path: Path, info: dict) -> None:
+    "What is said of the contents of episodes, if anything is said, is a hash of each"
+    told, n = info.get('content', []), info['n_episodes'] if 'content' in info else 0
+    hashes = isinstance(told, list) and all(isinstance(x, str) and re.fullmatch('[0-9a-f]{32}', x) for x in told)
+    if not hashes or len(told) != n:
+        raise ValueError(f"{path}: the field 'content' is {told!r:.80}; expected a list of {n} hashes")
 
 
 def _check_files(folder: Path, files: Mapping[str, list]) -> dict[str, Path]:
@@ -868,11 +881,24 @@ def _verify(folder: RecordingFolder) -> None:
     for i in range(len(folder)):
         for modality in modalities:
             folder.film(i, modality).check()
-        folder.columns(i, list(folder.steps))
+        _check_content(folder, i, folder.columns(i, list(folder.steps)))
     for modality in modalities:
         check_cache(folder, modality)
     if 'meta/stats.json' in folder.files:
         _check_stats(folder.files['meta/stats.json'], folder.steps)
+
+
+def _check_content(folder: RecordingFolder, i: int, columns: Mapping[str, np.ndarray]) -> None:
+    "An episode holds what meta/info.json says, by which its recording is known"
+    row, features = folder.episodes.iloc[i], folder.info['features']
+    if 'content' not in folder.info:
+        return
+    single = {k: np.asarray(row[k], features[k]['dtype']) for k in singles(features)}
+    film = {f'obs.{k}': folder.film(i, k) for k in films(features)}
+    if episode_content({**columns, **single, **film}, row['ended']) != folder.info['content'][i]:
+        raise ValueError(
+            f"{folder.manifest}: the episode {row['key']!r} holds something else than the field 'content' says"
+        )
 
 # %% ../../nbs/00_core/02_storage.ipynb #1a0160f7
 def read_episode(folder: RecordingFolder, i: int) -> dict:
