@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SHAPES', 'NO_MODEL', 'WORDS', 'asset', 'script', 'sheet', 'Words', 'busy', 'row', 'columns', 'button', 'menu',
-           'check_choice', 'check_place', 'reacts', 'is_interactive', 'write_page', 'KeptPicture', 'all_parts',
-           'Explorer', 'Selection', 'link']
+           'check_choice', 'check_place', 'reacts', 'is_interactive', 'write_page', 'KeptPicture', 'take_pictures',
+           'all_parts', 'Explorer', 'Selection', 'link']
 
 # %% ../../nbs/08_widgets/00_base.ipynb #54eb5bd1
 import base64
@@ -186,30 +186,43 @@ class KeptPicture:
 
     Parameters
     ----------
-    explorer : what is displayed; the first of its parts that has `on_still` draws the picture
+    explorer : what is displayed
     """
+
+    displayed: list['KeptPicture'] = []
 
     def __init__(self, explorer: 'Explorer'):
         from IPython.display import display
 
         self.explorer, self.held = explorer, ''
         self.place = display({'text/html': '<span class="srlviz-unseen"></span>'}, raw=True, display_id=True)
-        self.view = next((part for part in all_parts(explorer) if hasattr(part, 'on_still')), None)
-        if self.view is not None and self.place is not None:
-            self.view.on_still(self.take)
+        if self.place is not None:
+            self.displayed.append(self)
 
-    def take(self):
-        """Ask the page for a picture of what is shown now, unless it is the one that is held."""
+    def take(self, view):
+        """Let a view in the page draw what is shown now, unless it is the picture that is held."""
         figure = ink(to_json_plotly(unlinked(self.explorer.figure()).to_dict()), dark=False)
         if figure != self.held:
             self.held = figure
-            self.view.draw_picture(figure, f'{self.explorer!r}, as it was. Run the cell to touch it.', self.keep)
+            view.draw_picture(figure, f'{self.explorer!r}, as it was. Run the cell to touch it.', self.keep)
 
     def keep(self, png: bytes, size: Sequence[int]):
         """Put the picture into the notebook."""
         look = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
         bundle = {'image/png': base64.b64encode(png).decode(), 'text/plain': repr(self.explorer)}
         self.place.update(bundle, raw=True, metadata=look)
+
+
+def take_pictures(view: W.Widget):
+    """Renew the picture of the explorer that a view stands in, and make those that are missing.
+
+    Parameters
+    ----------
+    view : with `draw_picture(figure_json, words, keep)`, which calls `keep(png, (width, height))`
+    """
+    for kept in KeptPicture.displayed:
+        if not kept.held or any(part is view for part in all_parts(kept.explorer)):
+            kept.take(view)
 
 
 def all_parts(box: W.Widget) -> Iterable[W.Widget]:

@@ -24,7 +24,7 @@ from plotly.io.json import to_json_plotly
 from ..figures.frames import check_frame, frame_png
 from ..figures.pictures import has_front_end
 from ..figures.style import INKS, original, unlinked
-from .base import script, sheet
+from .base import script, sheet, take_pictures
 
 # %% ../../nbs/08_widgets/01_views.ipynb #8fa1822f
 class PlotlyScript(anywidget.AnyWidget):
@@ -99,7 +99,7 @@ class PlotView(anywidget.AnyWidget):
     def __init__(self, figure: go.Figure | None = None, **traits):
         if has_front_end():
             PlotlyScript.send_once()
-        self._still, self._drawn = [], None
+        self._pictures = {}
         super().__init__(figure=go.Figure() if figure is None else figure, key=uuid4().hex, **traits)
         self.on_msg(self._answer)
 
@@ -121,14 +121,11 @@ class PlotView(anywidget.AnyWidget):
         data, layout = self._parts
         return f'{{"seq":{self._seq},"data":[{",".join(data)}],"layout":{layout}}}'
 
-    def on_still(self, act: Callable[[], None]):
-        """Call a function whenever a page has shown the figure for a while without a change."""
-        self._still.append(act)
-
     def draw_picture(self, figure_json: str, words: str, keep: Callable[[bytes, list], None]):
-        """Let the page draw a figure as a PNG, a line of words below; `keep` gets it and its (width, height)."""
-        self._drawn = keep
-        self.send({'kind': 'picture', 'figure': figure_json, 'words': words})
+        """Let the page draw a figure as a PNG, a line of words below; `keep` gets it and its [width, height]."""
+        which = uuid4().hex
+        self._pictures[which] = keep
+        self.send({'kind': 'picture', 'which': which, 'figure': figure_json, 'words': words})
 
     @traitlets.validate('clicked')
     def _by_name(self, proposal):
@@ -143,10 +140,9 @@ class PlotView(anywidget.AnyWidget):
         elif kind == 'whole':
             self.send({'kind': 'whole', 'figure': self._whole()})
         elif kind == 'still':
-            for act in self._still:
-                act()
-        elif kind == 'picture' and self._drawn and buffers:
-            self._drawn(bytes(buffers[0]), content['size'])
+            take_pictures(self)
+        elif kind == 'picture' and content.get('which') in self._pictures and buffers:
+            self._pictures.pop(content['which'])(bytes(buffers[0]), content['size'])
 
 # %% ../../nbs/08_widgets/01_views.ipynb #96efeb9e
 def encode_chunk(frames, columns: int) -> bytes:
