@@ -40,19 +40,6 @@ def page_path(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def browser(chromium):
-    from playwright.sync_api import sync_playwright
-
-    found = chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')
-    if not found:
-        pytest.fail('no Chromium here: make test installs it, or set CHROMIUM', pytrace=False)
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope='module')
 def opened(page_path, browser):
     "The page in a browser, with what it asked for, what the browser refused, and errors of scripts"
     page, asked, refused, errors = browser.new_page(), [], [], []
