@@ -26,7 +26,7 @@ SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no g
 def of_cells(*cells):
     "A notebook of code cells, the first for parameters"
     python = dict(name='python3', language='python', display_name='Python 3')
-    nb = new_notebook(cells=[new_code_cell(c) for c in ('', *cells)], metadata=dict(kernelspec=python))
+    nb = new_notebook(cells=[new_code_cell(c) for c in ('parameters = 0', *cells)], metadata=dict(kernelspec=python))
     nb.cells[0].metadata['tags'] = ['parameters']
     return nb
 

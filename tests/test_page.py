@@ -1,6 +1,5 @@
 """The page of a study in a real browser: the figure draws, code unfolds, and nobody is asked for anything."""
 
-
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 

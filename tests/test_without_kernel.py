@@ -5,6 +5,7 @@ import json, re
 
 import nbformat, pytest
 from lab import SHOTS, Lab, of_cells, open_page, wait_for
+from nbconvert import HTMLExporter
 
 pytestmark = pytest.mark.browser
 
@@ -63,7 +64,7 @@ def test_a_restarted_kernel_is_told(browser, lab):
 
 
 @pytest.mark.parametrize('trusted', [True, False])
-def test_a_saved_notebook_shows_a_picture_without_a_kernel(browser, lab, trusted):
+def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, lab, trusted):
     lab = lab(BROWSER, "browser.t = 7")
     page = open_page(browser, lab)
     wait_for(lambda: page.locator(PICTURE).count() == 1, say='the picture is kept')
@@ -73,6 +74,8 @@ def test_a_saved_notebook_shows_a_picture_without_a_kernel(browser, lab, trusted
     assert kinds[-1] == ['image/png', 'text/plain'] and 'widgets' not in nb['metadata']
     assert len(json.dumps(nb)) < 400_000
     page.close()
+    html, _ = HTMLExporter().from_filename(str(lab.folder / 'notebook.ipynb'))
+    assert html.count('data:image/png;base64,') == 1
     if not trusted:  # as one that came by mail: its signature is another's
         nb['cells'][0]['source'] = 'x = 1'
         (lab.folder / 'notebook.ipynb').write_text(json.dumps(nb))
@@ -85,14 +88,3 @@ def test_a_saved_notebook_shows_a_picture_without_a_kernel(browser, lab, trusted
     page.screenshot(path=SHOTS / f'without_kernel_{"trusted" if trusted else "untrusted"}.png')
     words = [e for e in page.locator('.jp-OutputArea-output').all() if e.is_visible()]
     assert not [w for w in words if re.search('not found|<style', w.inner_text())]
-
-
-def test_nbconvert_makes_a_page_with_the_picture(browser, lab):
-    from nbconvert import HTMLExporter
-
-    lab = lab(BROWSER)
-    page = open_page(browser, lab)
-    wait_for(lambda: page.locator(PICTURE).count() == 1, say='the picture is kept')
-    nb = nbformat.from_dict(saved(page, lab))
-    html, _ = HTMLExporter().from_notebook_node(nb)
-    assert html.count('data:image/png;base64,') == 1
