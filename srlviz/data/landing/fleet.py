@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from srlviz.core.files import (
     LIST,
@@ -259,10 +259,10 @@ def _remove_parts(out: Path) -> None:
         (out / 'parts').rmdir()
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #f14d9ab0
-def _bar(n: int, progress: bool) -> tuple[tqdm, Callable]:
+def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
     "A bar of n flights, and what to call when some are there; the first call, for those from before, leaves the rate"
     form = '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left{postfix}]'
-    bar = tqdm(total=n, desc='flights', bar_format=form, smoothing=0, disable=not progress)
+    bar = Bar(total=n, desc='flights', bar_format=form, smoothing=0, disable=not progress)
     start, begun = time.monotonic(), []
 
     def tick(n):
@@ -343,7 +343,7 @@ def _mend(folder: FlightFolder, world: World, request: dict, workers: int, progr
         how = dict(desc='films made again', total=len(lost), unit='film', disable=not progress)
         try:
             with _writing(out, lambda: 'the films made so far are kept, and the same call goes on from there'):
-                for _ in tqdm(pool.map(again, lost), **how):
+                for _ in Bar(pool.map(again, lost), **how):
                     pass
         except BaseException:
             pool.shutdown(kill_workers=True)
