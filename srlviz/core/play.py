@@ -7,6 +7,7 @@ __all__ = ['draws_from_records', 'can_undo', 'DrawnFrames', 'spread_factors', 'f
            'stack_records', 'Keeper', 'Recorder', 'episode_seed', 'play_episode', 'gather_episodes']
 
 # %% ../../nbs/00_core/08_play.ipynb #85424825
+import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version as installed
 
@@ -76,6 +77,11 @@ class DrawnFrames:
     def __array__(self, dtype=None, copy=None):
         a = self[:]
         return a if dtype is None else a.astype(dtype)
+
+    def content(self) -> str:
+        """Say what decides the frames, for `srlviz.core.content`: drawing them takes 1 to 2 ms each."""
+        world, told = type(self.world), hashlib.sha256(self.records.tobytes()).hexdigest()
+        return f"{world.__module__}.{world.__qualname__} {self.shape} {self.reveal} {self.records.dtype} {told}"
 
 # %% ../../nbs/00_core/08_play.ipynb #8535e630
 def spread_factors(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Factor', 'Episode', 'Recording', 'with_split', 'steps', 'save', 'FolderEpisodes', 'load_recording',
-           'verify_recording', 'cached', 'fingerprint', 'align']
+           'verify_recording', 'cached', 'fingerprint', 'recording_contents', 'align']
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json
@@ -16,11 +16,13 @@ import numpy as np
 import pandas as pd
 
 from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
-from .files import Npz, atomic_folder, atomic_path, checksum, make_folder, reading
+from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .film import check_film_name, is_film
+from .cache import frame_cache
+from .content import episode_content
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, told_factor
-from .storage import RecordingFolder, finish_recording, frame_cache, read_episode, write_episode
+from .storage import LazyColumns, RecordingFolder, finish_recording, read_episode, write_episode
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -530,18 +532,30 @@ class FolderEpisodes(Sequence):
 
     def __init__(self, folder: RecordingFolder, caches: Mapping[str, np.ndarray] | None = None):
         self.folder, self.lengths, self.caches = folder, folder.lengths, dict(caches or {})
+        self._ends = np.cumsum(self.lengths)
 
     def __len__(self):
         return len(self.folder)
 
     def __getitem__(self, i):
-        parts, end = read_episode(self.folder, i), int(self.lengths[: i + 1].sum())
+        parts = read_episode(self.folder, i)
         if self.caches:
-            parts['obs'] = {
-                **{k: parts['obs'][k] for k in parts['obs'] if k not in self.caches},
-                **{k: v[end - self.lengths[i] : end] for k, v in self.caches.items()},
-            }
+            parts['obs'] = self._mapped(parts['obs'], i)
         return Episode.stored(**parts)
+
+    def contents(self, index: np.ndarray) -> list[str]:
+        """Say what episodes hold, in the words of meta/info.json; an older folder is known by its files' checksums."""
+        if (told := self.folder.info.get('content')) is not None:
+            return [told[i] for i in index]
+        files = {k: digest for k, (_, digest) in self.folder.info['files'].items() if not k.startswith('videos/')}
+        whole = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
+        return [f'{whole} {i}' for i in index.tolist()]
+
+    def _mapped(self, obs: Mapping, i: int) -> LazyColumns:
+        "The same, with film from the caches; the rest is read when it is touched"
+        end, made = int(self._ends[i]), {k: lambda k=k: obs[k] for k in obs}
+        start = end - int(self.lengths[i])
+        return LazyColumns(made | {k: lambda v=v: v[start:end] for k, v in self.caches.items()})
 
 
 def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
@@ -597,18 +611,33 @@ Recording.cached = cached
 
 # %% ../../nbs/00_core/03_recordings.ipynb #8af08e43
 def fingerprint(self: Recording) -> str:
-    """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others."""
-    base, index = self.origin
+    """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others.
+
+    The same request gives the same digits whenever and wherever it is made, and so does what is saved and loaded.
+    """
     factors = [{k: getattr(f, k) for k in ('name', 'group', 'kind', 'unit')} for f in self.factors]  # words are no data
-    said = [self.name, self.meta, self.lengths.tolist(), self.split.tolist(), factors]
-    told = hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode())
-    if isinstance(base, FolderEpisodes):
-        told.update(f'{checksum(base.folder.path / "meta" / "info.json")} {index.tolist()}'.encode())
-    else:
-        for e in self:
-            for a in (*e.obs.values(), *e._steps.values(), *e.factors.values()):
-                told.update(np.ascontiguousarray(a[[0, len(e) - 1]] if a.shape else a))
-    return told.hexdigest()[:16]
+    meta = {k: v for k, v in self.meta.items() if k != 'packages'}
+    meta = json.loads(json.dumps(meta, default=_as_stored))  # keys become text, as they do in a file
+    hz = None if self.hz is None else float(self.hz)
+    said = dict(hz=hz, split=self.split.tolist(), factors=factors, meta=meta, contents=recording_contents(self))
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _as_stored(x):
+    return x.tolist() if isinstance(x, (np.generic, np.ndarray)) else str(x)
+
+
+def recording_contents(recording: Recording) -> list[str]:
+    """Say what each episode holds; a sequence of episodes with a method `contents` knows it without reading them."""
+    base, index = recording.origin
+    if hasattr(base, 'contents'):
+        return base.contents(index)
+    return [episode_content(_all_arrays(e), e.ended) for e in recording]
+
+
+def _all_arrays(e: Episode) -> dict:
+    obs, factors = ({f'{kind}.{k}': v for k, v in m.items()} for kind, m in (('obs', e.obs), ('factor', e.factors)))
+    return {**obs, **e._steps, **factors}
 
 
 Recording.fingerprint = fingerprint

@@ -17,15 +17,6 @@ function icon(name) {
   return drawn('svg', { viewBox: '0 0 24 24', width: 16, height: 16, 'aria-hidden': 'true' }, path);
 }
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) key === 'class' ? node.className = value : key.startsWith('on') ? node.addEventListener(key.slice(2), value) : node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
-
-const floats = view => view && view.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
-
 /** The chunks of one source: asks for them, keeps them encoded, and the last few decoded. */
 class Chunks {
   constructor(model, arrived) {
@@ -247,8 +238,8 @@ function render({ model, el }) {
   }
 
   // moving
-  function tell(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
-  function set(t, now) { shown = clamp(t); model.set('value', shown); draw(); pump(); tell(now); }
+  function report(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
+  function set(t, now) { shown = clamp(t); model.set('value', shown); draw(); pump(); report(now); }
   function go(t) { set(t, true); restart(); }
   function restart() { since = performance.now(); from = shown; }
   function tick(now) {
@@ -284,8 +275,7 @@ function render({ model, el }) {
   speed.addEventListener('change', () => { model.set('speed', +speed.value); model.save_changes(); restart(); });
   stage.addEventListener('pointerdown', () => root.focus({ preventScroll: true }));
   root.addEventListener('keydown', event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return;
-    event.stopPropagation();
+    if (!takesKey(event)) return;
     if (event.target === box || event.target === speed) return;
     if (event.key === ' ' && ['BUTTON', 'INPUT'].includes(event.target.tagName) && event.target !== bar) return;      // a button or box answers to space itself
     if (event.target === table && ['PageUp', 'PageDown', 'Home', 'End'].includes(event.key)) return;                    // the table scrolls
