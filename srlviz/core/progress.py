@@ -42,5 +42,5 @@ class Bar(tqdm):
 
     def __init__(self, *args, **options):
         if this_kernel() is not None and not has_front_end() and 'TQDM_MININTERVAL' not in os.environ:
-            options.setdefault('mininterval', 10)  # seconds
+            options = dict(delay=2, mininterval=10) | options  # seconds
         super().__init__(*args, **options)
