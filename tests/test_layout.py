@@ -213,12 +213,22 @@ def lock(root):
             yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
 
 
+def tool(name):
+    "A script of .ci as a module"
+    spec = importlib.util.spec_from_file_location(name, ROOT / f'.ci/{name}.py')
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def pictures(root):
+    "Tutorials and studies carry pictures of the code that they have."
+    yield from tool('pictures').stale(root)
+
+
 def readme(root):
     "README.md is what nbs/index.ipynb says."
-    spec = importlib.util.spec_from_file_location('sync', ROOT / '.ci/sync.py')
-    sync = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sync)
-    if (root / 'README.md').read_text(encoding='utf-8') != sync.readme(root):
+    if (root / 'README.md').read_text(encoding='utf-8') != tool('sync').readme(root):
         yield 'README.md is not what nbs/index.ipynb generates: make readme'
 
 
@@ -364,7 +374,22 @@ def heirs(root):
             yield f'{where[name]}: {name} has one heir, {children[0]}, and no other use'
 
 
-RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines, markup, weight, heirs]
+RULES = [
+    imports,
+    examples,
+    mirror,
+    orphans,
+    stray,
+    outputs,
+    pictures,
+    version,
+    lock,
+    readme,
+    machines,
+    markup,
+    weight,
+    heirs,
+]
 
 
 @pytest.mark.parametrize('rule', RULES, ids=lambda r: r.__name__)
@@ -389,6 +414,9 @@ def test_light_import():
 
 
 # ---- the same rules on a small house, sound and with each fault planted once
+
+
+ONE = 'nbs/studies/one.ipynb'
 
 
 def notebook(path, *sources, outputs=()):
@@ -427,6 +455,8 @@ def house(tmp_path):
         'from srlviz.data.atari import x\n%time x\nassert x',
     )
     notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
+    of = dict(srlviz=dict(pictures=tool('pictures').fingerprint(json.loads((tmp_path / ONE).read_text()))))
+    edit(tmp_path, ONE, '"metadata": {}, "nbformat"', f'"metadata": {json.dumps(of)}, "nbformat"')
     notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
     module(tmp_path / 'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
     module(
@@ -506,6 +536,8 @@ FAULTS = {
         outputs,
         lambda r: notebook(r / 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}]),
     ),
+    'changed after its pictures': (pictures, lambda r: edit(r, ONE, 'import srlviz', 'import srlviz.core')),
+    'no pictures': (pictures, lambda r: notebook(r / ONE, 'import srlviz')),
     'two versions': (version, lambda r: edit(r, 'settings.ini', '0.1.0', '0.2.0')),
     'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
     'out of range': (lock, lambda r: edit(r, 'requirements-lock.txt', 'numpy==2.4.6', 'numpy==1.24')),
