@@ -1511,6 +1511,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'srlviz.envs.atari.check_annotations': ('01_envs/atari.html#check_annotations', 'srlviz/envs/atari.py'),
                                    'srlviz.envs.atari.game_name': ('01_envs/atari.html#game_name', 'srlviz/envs/atari.py'),
                                    'srlviz.envs.atari.gym_id': ('01_envs/atari.html#gym_id', 'srlviz/envs/atari.py'),
+                                   'srlviz.envs.atari.kept_emulator': ('01_envs/atari.html#kept_emulator', 'srlviz/envs/atari.py'),
                                    'srlviz.envs.atari.pixel_marks': ('01_envs/atari.html#pixel_marks', 'srlviz/envs/atari.py'),
                                    'srlviz.envs.atari.pixel_position': ('01_envs/atari.html#pixel_position', 'srlviz/envs/atari.py'),
                                    'srlviz.envs.atari.rom_name': ('01_envs/atari.html#rom_name', 'srlviz/envs/atari.py'),
