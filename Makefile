@@ -22,7 +22,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz readme setup
+.PHONY: help demo lab test check bench slow fuzz readme lock setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: setup ## the measured claims: speed of collector, probe, training, import
 
 readme: setup ## export, clean, and write README.md from nbs/index.ipynb
 	@$(BIN)/python .ci/sync.py --write
+
+lock: setup ## the lock anew, for every Python and system, old versions kept; UPGRADE=--upgrade for the newest
+	@$(BIN)/python .ci/lock.py $(UPGRADE)
 
 setup:
 	$(READY)
