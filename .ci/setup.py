@@ -65,34 +65,34 @@ def phase(name, *command):
     if p.returncode:
         said = LOG.read_text(encoding='utf-8', errors='replace')
         said = said[said.rindex('\n$ ') :]  # of this command
-        told = why(said) or said.splitlines()[-15:] + ['']
+        told = why(said, venv_python()) or said.splitlines()[-15:] + ['']
         stop(*told + ['%s failed; the whole log is %s' % (name, LOG.relative_to(ROOT))])
 
 
 OFFLINE = r'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSLError'
 
 
-def why(said):
-    "A sentence on what pip could not do, and what to do about it; nothing if its log is of another kind"
-    here = 'Python %s on this system (%s)' % (venv_python(), platform.platform())
+def why(said, python):
+    "What pip's log says that it could not do, in a sentence, and what to do about it; nothing if it is something else"
+    proxy = "A proxy or an index of your own goes in PIP_ARGS: make setup PIP_ARGS='--index-url URL'"
     other = 'Another Python: make setup PYTHON=/path/to/it. Known to work: ' + KNOWN
-    lacks = re.search(r'No matching distribution found for ([^\s=<>~!;]+)', said)
-    older = re.search(r'Requires-Python ([^;\n]+)', said)
-    differs = re.search(r"Package '([^']+)' requires a different Python: \S+ not in '([^']+)'", said)
-    built = re.search(r"(?:Failed to build|Failed building wheel for|Building wheel for) '?([\w.-]+)", said)
+    place = 'for Python %s on this system (%s)' % (python, platform.platform())
     if 'No space left on device' in said:
         return ['The disk is full: set-up takes 3 GB, and about 8 with the CUDA build of torch.']
+    lacks = re.search(r'No matching distribution found for ([^\s=<>~!;]+)(?:==(\S+))?', said)
     if re.search(OFFLINE, said) and (lacks is None or 'from versions: none' in said):
-        proxy = "A proxy or an index of your own goes in PIP_ARGS: make setup PIP_ARGS='--index-url URL'"
         return ['The package index could not be reached.', proxy]
-    if lacks and older:
-        return ['%s wants Python %s; this is %s.' % (lacks.group(1), older.group(1), venv_python()), other]
-    if differs:
-        return ['%s wants Python %s; this is %s.' % (differs.group(1), differs.group(2), venv_python()), other]
     if lacks:
-        return ['There is no %s for %s.' % (lacks.group(1), here), other]
-    if built and 'error: ' in said:
-        return ['There is no ready build of %s for %s, and building it failed.' % (built.group(1), here), other]
+        needs = re.search(r' %s Requires-Python ([^;\n]+)' % re.escape(lacks.group(2) or '?'), said)
+        if needs:
+            return ['%s wants Python %s; this is %s.' % (lacks.group(1), needs.group(1), python), other]
+        return ['There is no %s %s %s.' % (lacks.group(1), lacks.group(2) or '', place), other]
+    differs = re.search(r"Package '([^']+)' requires a different Python: \S+ not in '([^']+)'", said)
+    if differs:
+        return ['%s wants Python %s; this is %s.' % (differs.group(1), differs.group(2), python), other]
+    built = re.findall(r'Failed building wheel for ([\w.-]+)', said) or re.findall(r'Collecting ([\w.-]+)', said)
+    if 'error: subprocess-exited-with-error' in said and built:
+        return ['There is no ready build of %s %s, and building it failed.' % (built[-1], place), other]
     return []
 
 
