@@ -221,7 +221,8 @@ def over_traces(over: Sequence[Over], start: int = 0, axis: int = 1) -> tuple[li
         trace = strip_trace(line.values, start=start, colour=colour, **words)
         made.append(trace.update(xaxis=left.replace('y', 'x'), yaxis=right if line.right else left))
         if line.right:
-            look = dict(side='right', overlaying=left, showgrid=False, nticks=5, title=line.unit or None)
+            look = dict(side='right', overlaying=left, tickmode='auto', nticks=5, showgrid=False)
+            look['title'] = line.unit or None
             layout[right.replace('y', 'yaxis')] = look | category_ticks(line.names)
     return made, layout
 

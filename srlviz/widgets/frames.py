@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NONE', 'episode_marks', 'as_recording', 'pick_marks', 'FactorValues', 'chosen_factors', 'best_zoom', 'episode_label',
-           'episode_menu', 'episode_options', 'refill', 'FrameTable', 'FactorStrip', 'show_film', 'plot_film_sheet',
-           'FrameBrowser']
+           'episode_menu', 'EpisodeMenus', 'FrameTable', 'FactorStrip', 'strip_view', 'FactorMenus', 'show_film',
+           'plot_film_sheet', 'check_shown', 'FrameReading', 'FrameParts', 'FrameBrowser']
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #4ba7e8a4
 from collections.abc import Callable, Iterable, Sequence
@@ -158,20 +158,37 @@ def episode_menu(
     if n > 400:
         low = NONE if none else 0
         return W.BoundedIntText(low, min=low, max=n - 1, description=words, layout=dict(width='180px'), tooltip=none)
-    return menu(words, episode_options(recording, none, label), width)
+    return menu(words, [(none, NONE)] * bool(none) + [(label(recording, i), i) for i in range(n)], width)
 
+# %% ../../nbs/08_widgets/02_frames.ipynb #aa5a49b7
+class EpisodeMenus:
+    """The menus of the episode that is shown, and of the one that is laid over it.
 
-def episode_options(recording: Recording, none: str = '', label: Callable = episode_label) -> list[tuple[str, int]]:
-    """List pairs of words and number."""
-    return [(none, NONE)] * bool(none) + [(label(recording, i), i) for i in range(len(recording))]
+    Parameters
+    ----------
+    explorer : has the traits `episode` and `against`
+    label : what is told of an episode;  width : of each menu, pixels
 
+    Attributes
+    ----------
+    row : the box that they stand in;  episode, against : the menus
+    """
 
-def refill(part: W.Dropdown | W.BoundedIntText, recording: Recording, none: str = '', label=episode_label):
-    """Let a menu tell of another recording."""
-    if isinstance(part, W.BoundedIntText):
-        part.max = len(recording) - 1
-    else:
-        part.options = episode_options(recording, none, label)
+    def __init__(self, explorer: Explorer, label: Callable[[Recording, int], str] = episode_label, width: int = 240):
+        self.explorer, self.label, self.width, self.row, self.links = explorer, label, width, row(), []
+
+    def tell(self, recording: Recording):
+        """Tell of another recording, from its first episode on, nothing over it; does nothing that is heard."""
+        look, explorer = dict(label=self.label, width=self.width), self.explorer
+        for link in self.links:
+            link.unlink()
+        with explorer.quietly():
+            explorer.episode, explorer.against = 0, NONE
+            self.episode = episode_menu(recording, **look)
+            self.against = episode_menu(recording, 'Over it', 'no other episode', **look)
+            pairs = (('episode', self.episode), ('against', self.against))
+            self.links = [traitlets.link((explorer, name), (part, 'value')) for name, part in pairs]
+        self.row.children = [self.episode, self.against] if len(recording) > 1 else []
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #616c30d8
 class FrameTable(anywidget.AnyWidget):
@@ -206,34 +223,72 @@ class FactorStrip:
 
     Parameters
     ----------
-    table : of `chosen_factors`;  values : of the episode, and of the one laid over it, or None
+    table : of `chosen_factors`
+    values, against : of the episode, and of the one laid over it, or None
+    words : what the two episodes are called
     """
 
-    def __init__(self, table: pd.DataFrame, values: FactorValues, against: FactorValues | None = None):
-        self.table, self.values, self.against = table.set_index('name', drop=False), values, against
+    def __init__(
+        self,
+        table: pd.DataFrame,
+        values: FactorValues,
+        against: FactorValues | None = None,
+        words: Sequence[str] = ('this', 'the other'),
+    ):
+        self.table, self.values, self.against, self.words = table, values, against, words
+        self.known = {f.name: f for f in table.itertuples()}
 
-    def over(self, factor: str, second: str, words: Sequence[str]) -> list[Over]:
-        """List what is laid over a factor; words are what the two episodes are called."""
-        look = lambda name: dict(step=self.table.loc[name, 'kind'] == 'categorical')
-        lines = [] if self.against is None else [Over(words[1], self.against.series(factor), **look(factor))]
+    def over(self, factor: str, second: str = '') -> list[Over]:
+        """List what is laid over a factor."""
+        smooth = lambda name: self.known[name].kind != 'categorical'
+        lines = []
+        if self.against is not None:
+            lines.append(Over(self.words[1], self.against.series(factor), step=not smooth(factor)))
         if second and second != factor:
-            told = self.table.loc[second]
-            more = dict(right=True, unit=told['unit'], names=told['names'])
-            lines.append(Over(pretty(second), self.values.series(second), **look(second), **more))
+            look = dict(right=True, unit=self.known[second].unit, names=self.known[second].names)
+            lines.append(Over(pretty(second), self.values.series(second), step=not smooth(second), **look))
         return lines
 
-    def look(self, factor: str, second: str = '', words: Sequence[str] = ('', '')) -> dict:
+    def look(self, factor: str, second: str = '') -> dict:
         """Give what a figure of it needs, as keyword arguments."""
-        told = self.table.loc[factor]
-        same = dict(name=factor, unit=told['unit'], names=told['names'], step=told['kind'] == 'categorical')
-        return same | dict(over=self.over(factor, second, words))
+        told = self.known[factor]
+        same = dict(name=factor, unit=told.unit, names=told.names, step=told.kind == 'categorical')
+        return same | dict(over=self.over(factor, second))
 
-    def figure(self, factor: str, second: str = '', words: Sequence[str] = ('', ''), height: int = 210) -> go.Figure:
+    def figure(self, factor: str, second: str = '', height: int = 210) -> go.Figure:
         """Draw it."""
-        first = words[0] if self.against is not None else pretty(factor)
-        return plot_factor_strip(
-            self.values.series(factor), **self.look(factor, second, words), words=first, height=height
-        )
+        first, look = pretty(factor) if self.against is None else self.words[0], self.look(factor, second)
+        return plot_factor_strip(self.values.series(factor), **look, words=first, height=height)
+
+
+def strip_view(channel: str) -> PlotView:
+    """Make the view of a strip, on which a press or a drag moves the player of a channel."""
+    return PlotView(scrub=True, config=dict(displayModeBar=False), channel=channel)
+
+# %% ../../nbs/08_widgets/02_frames.ipynb #a62fb1f5
+class FactorMenus:
+    """The menus of the factor that is shown over time, and of the one that is laid over it.
+
+    Parameters
+    ----------
+    explorer : has the traits `factor` and `second`
+    """
+
+    def __init__(self, explorer: Explorer, width: int = 240):
+        self.factor, self.second = menu('Factor', [('', '')], width), menu('Over it', [('', '')], width)
+        self.explorer, self.row = explorer, row(self.factor, self.second)
+        explorer.bind(factor=self.factor, second=self.second)
+
+    def tell(self, names: Sequence[str]):
+        """Tell of other factors; the one that is chosen stays, if it is among them."""
+        names, explorer = list(names), self.explorer
+        kept = explorer.factor if explorer.factor in names else (names or [''])[0]
+        with explorer.quietly():
+            self.factor.options = [(n, n) for n in names] or [('(none)', '')]
+            self.second.options = [('no other factor', ''), *((n, n) for n in names)]
+            explorer.factor, explorer.second = kept, ''
+        for part, there in ((self.factor, names), (self.second, names[1:])):
+            part.layout.display = '' if there else 'none'
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #80474e32
 def show_film(player: FramePlayer, frames, title: str, marked: pd.DataFrame, t: int = 0):
@@ -248,6 +303,99 @@ def plot_film_sheet(frames, n: int, **look) -> go.Figure:
     steps = sorted({int(i) for i in np.linspace(0, len(frames) - 1, n).round()})
     zoom = round(130 / frames.shape[2], 3)
     return plot_contact_sheet([np.asarray(frames[i]) for i in steps], steps, columns=n, zoom=zoom, **look)
+
+# %% ../../nbs/08_widgets/02_frames.ipynb #dff1fe37
+def check_shown(explorer, trait: str, value):
+    """Give back what a trait of an explorer of episodes was set to, if it is there; a TraitError says what there is.
+
+    Parameters
+    ----------
+    explorer : has a recording, `modality`, `wanted` factors
+    trait : recording, episode, against (-1 for none), t, factor, second ('' for none)
+    """
+    if trait == 'recording':
+        recording = as_recording(value)
+        if explorer.modality not in recording[0].obs:
+            raise unknown('modality', explorer.modality, recording[0].obs)
+        return recording
+    recording = explorer.recording
+    if trait == 'against' and value == NONE:
+        return value
+    if trait in ('episode', 'against'):
+        return check_place('episode', value, len(recording), 'the recording has episodes')
+    if trait == 't':
+        n = int(recording.lengths[explorer.episode])
+        return check_place('step', value, n, f'episode {explorer.episode} has steps')
+    names = list(chosen_factors(recording, explorer.wanted)['name'])
+    return check_choice('factor', value, names if trait == 'factor' and names else [*names, ''])
+
+# %% ../../nbs/08_widgets/02_frames.ipynb #dfc0ac89
+class FrameReading:
+    """One episode with frames, of which only what is looked at is read.
+
+    Parameters
+    ----------
+    recording, i : where it is;  table : of `chosen_factors`
+    modality, marks : as in FrameBrowser
+
+    Attributes
+    ----------
+    frames : (T, H, W[, C]);  marked : table of marks;  values : FactorValues;  title : words
+    """
+
+    def __init__(self, recording: Recording, i: int, table: pd.DataFrame, modality: str = 'frame', marks='auto'):
+        episode = recording[i]
+        self.recording, self.i, self.table, self.frames = recording, i, table, episode.obs[modality]
+        self.marked = pick_marks(marks, recording, i, episode)
+        self.values = FactorValues(episode, table['name'])
+        self.title = f'{pretty(recording.name)}, episode {i}'.removeprefix(', ')
+
+    def strip(self, against: int = NONE) -> FactorStrip:
+        """Give what is drawn over time, with another episode over it."""
+        other = None if against == NONE else FactorValues(self.recording[against], self.table['name'])
+        return FactorStrip(self.table, self.values, other, (f'episode {self.i}', f'episode {against}'))
+
+    def at(self, t: int) -> pd.Series:
+        """Give the factors of one step, by name."""
+        held, names = self.values.episode.factors, self.table['name']
+        at = {n: (held[n][t] if held[n].shape else held[n][()]) if n in held else np.nan for n in names}
+        return pd.Series(at, name=f'episode {self.i}, t {t}', dtype=None if len(names) else float)
+
+    def sheet(self, n: int, strip: FactorStrip, factor: str, second: str, marked: bool) -> go.Figure:
+        """Draw n frames on paper, and a factor over time below them."""
+        look = dict(values=self.values.series(factor)) | strip.look(factor, second) if factor else {}
+        return plot_film_sheet(self.frames, n, marks=self.marked if marked else None, title=self.title, **look)
+
+# %% ../../nbs/08_widgets/02_frames.ipynb #fd87b06e
+class FrameParts:
+    """Player, table of factors and strip, in step.
+
+    Parameters
+    ----------
+    zoom : screen pixels per pixel; as large as there is room if None
+    """
+
+    def __init__(self, zoom: float | None = None):
+        self.zoom, self.player = zoom, FramePlayer()
+        self.strip = strip_view(self.player.channel)
+        self.table = FrameTable(channel=self.player.channel, label='factors of this step')
+
+    def read(self, reading: FrameReading, t: int = 0):
+        """Show an episode from step t on."""
+        player, table = self.player, reading.table
+        zoom, player.fps = self.zoom or best_zoom(*reading.frames.shape[1:3]), float(reading.recording.hz or 15)
+        player.zoom = float(zoom)
+        show_film(player, reading.frames, reading.title, reading.marked, t)
+        rows = [factor_row(f, pretty(f.group.split('|')[0])) for f in table.itertuples()]
+        self.table.show(rows, reading.values)
+        self.strip.layout.display = '' if len(table) else 'none'
+
+    def draw(self, strip: FactorStrip, factor: str, second: str):
+        """Draw a factor over time, and mark it in the table."""
+        if factor:
+            self.strip.figure = strip.figure(factor, second)
+            self.strip.label = f"{factor} over the steps of the episode; press or drag to move the frame"
+            self.table.picked = factor
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #1729a0be
 class FrameBrowser(Explorer):
@@ -288,117 +436,51 @@ class FrameBrowser(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.wanted, self.marks, self.modality, self.zoom = factors, marks, modality, zoom
-        self.recording = recording
-        self._stand()
-        self._open()
-        self.episode = episode
-        self.factor, self.against, self.second = self.factor if factor is None else factor, against, second
-        self._load(t)
+        self.wanted, self.marks, self.modality = factors, marks, modality
+        self.recording, self.parts = recording, FrameParts(zoom)
+        self.player, self.strip, self.table = self.parts.player, self.parts.strip, self.parts.table
+        self.episodes, self.factors = EpisodeMenus(self), FactorMenus(self)
+        self._tell()
+        self.episode, self.against, self.second = episode, against, second
+        self.factor = self.factor if factor is None else factor
+        self._read(t)
+        self.bind(t=self.player, show_marks=(self.player, 'show_marks'))
+        self.on(self.table, 'picked', lambda name: setattr(self, 'factor', name or self.factor))
+        drawn = [self.episodes.row, self.factors.row, self.table, self.strip, self.status]
+        self.children = [columns([self.player], drawn, 'auto')]
+        self.add_class('srlviz-frame-browser')
         self.begin()
 
-    def _stand(self):
-        "Make the parts and lay them out"
-        self.player = FramePlayer()
-        same = dict(channel=self.player.channel)
-        self.strip, self.table = PlotView(scrub=True, config=dict(displayModeBar=False), **same), FrameTable(**same)
-        self.table.label = 'factors of this step'
-        none = 'no other episode'
-        self.menus = dict(
-            episode=episode_menu(self.recording),
-            against=episode_menu(self.recording, 'Over it', none),
-            factor=menu('Factor', [('(none)', '')], 240),
-            second=menu('Over it', [('no other factor', '')], 240),
-        )
-        self.bind(**self.menus, t=self.player, show_marks=(self.player, 'show_marks'))
-        self.on(self.table, 'picked', lambda name: setattr(self, 'factor', name or self.factor))
-        pairs = [row(self.menus[a], self.menus[b]) for a, b in (('episode', 'against'), ('factor', 'second'))]
-        self.children = [columns([self.player], [*pairs, self.table, self.strip, self.status], 'auto')]
-        self.add_class('srlviz-frame-browser')
-
-    @traitlets.validate('recording')
-    def _is_recording(self, proposal):
-        recording = as_recording(proposal['value'])
-        if self.modality not in recording[0].obs:
-            raise unknown('modality', self.modality, recording[0].obs)
-        self.factor_table = chosen_factors(recording, self.wanted)
-        return recording
-
-    @traitlets.validate('episode', 'against')
-    def _is_episode(self, proposal):
-        name, i = proposal['trait'].name, proposal['value']
-        if name == 'against' and i == NONE:
-            return i
-        return check_place('episode', i, len(self.recording), 'the recording has episodes')
-
-    @traitlets.validate('t')
-    def _is_step(self, proposal):
-        n = int(self.recording.lengths[self.episode])
-        return check_place('step', proposal['value'], n, f'episode {self.episode} has steps')
-
-    @traitlets.validate('factor', 'second')
-    def _is_factor(self, proposal):
-        none = [''] if proposal['trait'].name == 'second' or not len(self.factor_table) else []
-        return check_choice('factor', proposal['value'], [*self.factor_table['name'], *none])
+    @traitlets.validate('recording', 'episode', 'against', 't', 'factor', 'second')
+    def _is_there(self, proposal):
+        return check_shown(self, proposal['trait'].name, proposal['value'])
 
     @reacts('recording')
-    def _new_recording(self, _):
-        with self.quietly():
-            self._open()
-            self._load()
-
-    def _open(self):
-        "Let the menus tell of the recording; what it has of what was chosen stays"
-        names, recording = list(self.factor_table['name']), self.recording
-        self.against, self.second = NONE, ''
-        kept = self.factor if self.factor in names else (names or [''])[0]
-        refill(self.menus['episode'], recording)
-        refill(self.menus['against'], recording, 'no other episode')
-        self.menus['factor'].options = [(n, n) for n in names] or [('(none)', '')]
-        self.menus['second'].options = [('no other factor', ''), *((n, n) for n in names)]
-        self.episode, self.factor = 0, kept
-        for part, there in zip((*self.menus.values(), self.strip), (1, len(recording) > 1, names, names[1:], names)):
-            part.layout.display = '' if there else 'none'
-        height, width = recording[0].obs[self.modality].shape[1:3]
-        self.player.fps, self.player.zoom = float(recording.hz or 15), self.zoom or best_zoom(height, width)
+    def _on_recording(self, _):
+        self._tell()
+        self._read()
 
     @reacts('episode')
     def _on_episode(self, _):
-        self._load()
+        self._read()
 
     @reacts('factor', 'second', 'against')
     def _on_factor(self, _):
-        self._draw_strip()
+        self._draw()
 
-    def _load(self, t: int = 0):
-        "Show an episode from step t on"
-        episode, names = self.recording[self.episode], list(self.factor_table['name'])
-        self.marked, self.values = (
-            pick_marks(self.marks, self.recording, self.episode, episode),
-            FactorValues(episode, names),
-        )
-        show_film(self.player, episode.obs[self.modality], self.title(), self.marked, t)
-        rows = [factor_row(f, pretty(f.group.split('|')[0])) for f in self.factor_table.itertuples()]
-        self.table.show(rows, self.values)
-        self._draw_strip()
+    def _draw(self):
+        self.parts.draw(self.reading.strip(self.against), self.factor, self.second)
+
+    def _tell(self):
+        self.factor_table = chosen_factors(self.recording, self.wanted)
+        self.episodes.tell(self.recording)
+        self.factors.tell(self.factor_table['name'])
+
+    def _read(self, t: int = 0):
+        self.reading = FrameReading(self.recording, self.episode, self.factor_table, self.modality, self.marks)
+        self.parts.read(self.reading, t)
+        self._draw()
         self.t = t
-
-    def _draw_strip(self):
-        if self.factor:
-            self.strip.figure = self._lines().figure(self.factor, self.second, self._words())
-            self.strip.label = f"{self.factor} over the steps of the episode; press or drag to move the frame"
-            self.table.picked = self.factor
-
-    def _lines(self) -> FactorStrip:
-        other = None if self.against == NONE else FactorValues(self.recording[self.against], self.values.names)
-        return FactorStrip(self.factor_table, self.values, other)
-
-    def _words(self) -> tuple[str, str]:
-        return f'episode {self.episode}', f'episode {self.against}'
-
-    def title(self) -> str:
-        """Name what is shown."""
-        return f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', ')
 
     def seek(self, episode: int, t: int = 0):
         """Show one step of one episode; a step beyond its end is its last."""
@@ -408,10 +490,7 @@ class FrameBrowser(Explorer):
 
     def current(self) -> pd.Series:
         """Return the factors of the shown step, by name."""
-        held = self.recording[self.episode].factors
-        names = self.factor_table['name']
-        at = {n: (held[n][self.t] if held[n].shape else held[n][()]) if n in held else np.nan for n in names}
-        return pd.Series(at, name=f'episode {self.episode}, t {self.t}', dtype=None if len(names) else float)
+        return self.reading.at(self.t)
 
     def __repr__(self):
         name = self.recording.name or 'recording'
@@ -419,9 +498,5 @@ class FrameBrowser(Explorer):
 
     def figure(self, n: int = 6) -> go.Figure:
         """Draw the static form: n frames of the episode, evenly spaced, and the factor over time."""
-        look = {}
-        if self.factor:
-            look = self._lines().look(self.factor, self.second, self._words())
-            look['values'] = self.values.series(self.factor)
-        frames, marks = self.recording[self.episode].obs[self.modality], self.marked if self.show_marks else None
-        return plot_film_sheet(frames, n, marks=marks, title=self.title(), **look)
+        strip = self.reading.strip(self.against)
+        return self.reading.sheet(n, strip, self.factor, self.second, self.show_marks)
