@@ -33,9 +33,9 @@ def asset(name: str) -> str:
     return resources.files('srlviz.widgets').joinpath(name).read_text(encoding='utf-8')
 
 
-def script(name: str) -> str:
-    """Get the JavaScript of a view, after what all views share."""
-    return asset('shared.js') + asset(name)
+def script(*names: str) -> str:
+    """Get the JavaScript of a view, in one or more files, after what all views share."""
+    return ''.join(asset(name) for name in ('shared.js', *names))
 
 
 def sheet(*names: str) -> str:
