@@ -294,7 +294,7 @@ def markup(root):
         words = [
             b
             for n in nodes
-            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words')
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'Words')
             for b in n.bases
         ]
         for n in nodes:
