@@ -23,7 +23,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz pictures readme setup
+.PHONY: help demo lab test check bench slow fuzz pictures readme lock setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ pictures: setup ## execute the tutorials and studies and keep what they show in 
 
 readme: setup ## export, clean, and write README.md from nbs/index.ipynb
 	@$(BIN)/python .ci/sync.py --write
+
+lock: setup ## the lock anew, for every Python and system, old versions kept; UPGRADE=--upgrade for the newest
+	@$(BIN)/python .ci/lock.py $(UPGRADE)
 
 setup:
 	$(READY)

@@ -194,23 +194,31 @@ def version(root):
 
 
 def lock(root):
-    "The lock pins every requirement within its range, and names no place to get it from."
+    "The lock pins every requirement within its range, for each Python, and names no place to get it from."
     lines = [
         line.strip()
         for line in (root / 'requirements-lock.txt').read_text().splitlines()
         if line.strip() and not line.startswith('#')
     ]
     for line in lines:
-        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+', line):
+        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+)?', line):
             yield f'{line!r} is not name==version'
-    pins = {canonicalize_name(n): v for n, _, v in (line.partition('==') for line in lines)}
+    pins, python = {}, {}
+    for line in lines:
+        pin, _, marker = line.partition(' ; ')
+        name, _, version = pin.partition('==')
+        pins.setdefault(canonicalize_name(name), []).append(version)
+        python.setdefault(canonicalize_name(name), []).append(marker)
     for text in (settings(root)['requirements'] + ' ' + settings(root)['dev_requirements']).split():
         req = Requirement(text)
-        pin = pins.get(canonicalize_name(req.name))
-        if pin is None:
+        found = pins.get(canonicalize_name(req.name), [])
+        if not found:
             yield f'{req.name} is not in the lock'
-        elif not req.specifier.contains(pin, prereleases=True):
-            yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
+        if len(found) == 1 and python[canonicalize_name(req.name)] != ['']:
+            yield f'{req.name} is in the lock for some Pythons only'
+        for pin in found:
+            if not req.specifier.contains(pin, prereleases=True):
+                yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
 
 
 def tool(name):
@@ -540,6 +548,10 @@ FAULTS = {
     'no pictures': (pictures, lambda r: notebook(r / ONE, 'import srlviz')),
     'two versions': (version, lambda r: edit(r, 'settings.ini', '0.1.0', '0.2.0')),
     'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
+    'not in the lock for all': (
+        lock,
+        lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', "nbdev==3.3.26 ; python_full_version < '3.12'"),
+    ),
     'out of range': (lock, lambda r: edit(r, 'requirements-lock.txt', 'numpy==2.4.6', 'numpy==1.24')),
     'lock names an index': (
         lock,

@@ -12,7 +12,6 @@ import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from srlviz.envs.atari import (
     action_names,
     annotations,
     game_name,
+    kept_emulator,
     rom_name,
     rom_path,
 )
@@ -301,16 +301,13 @@ def _room(n: int) -> Rows:
     return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
 
 
-_emulator = lru_cache(1)(RawAtari)  # starting one takes as long as 300 steps
-
-
 def _task(request, policy, stream, done, where, out):
     "Play a stream in a worker, which shares the lock; a parent that still lives then has it too, so nobody else does"
     with open_lock(out / '.lock') if out else nullcontext() as f:
         if out:
             lock_file(f, shared=True)
             leave_if_orphan()
-        raw = _emulator(request['game'], request['frame_skip'])
+        raw = kept_emulator(request['game'], request['frame_skip'])
         return _record_stream(raw, request, policy, stream, done, where, out)
 
 
