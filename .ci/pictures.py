@@ -3,8 +3,8 @@
 .ci/pictures.py [NAME ...]       all of them, or those named; needs kaleido and Chromium
 .ci/pictures.py --check          say which changed since (standard library only)
 
-A notebook says in its metadata of which code its pictures are. Plotly's JSON, which no forge draws, is left out, and so is
-what went to stderr.
+A notebook says in its metadata of which code its pictures are. Plotly's JSON, which no forge draws, is left out, and so
+is what went to stderr.
 """
 
 import base64, hashlib, io, json, re, sys, tempfile, time
