@@ -3,8 +3,8 @@
 .ci/pictures.py [NAME ...]       all of them, or those named; needs kaleido and Chromium
 .ci/pictures.py --check          say which changed since (standard library only)
 
-A notebook says in its metadata of which code its pictures are. Plotly's JSON, which a forge does not draw and JupyterLab
-only asks for to draw once more what a run draws anyway, is left out, and so is what went to stderr.
+A notebook says in its metadata of which code its pictures are. Plotly's JSON, which no forge draws, is left out, and so
+is what went to stderr.
 """
 
 import base64, hashlib, io, json, re, sys, tempfile, time
@@ -113,10 +113,13 @@ def picture(path: Path) -> None:
             cell['outputs'] = [remark(given)]
     nb['metadata']['srlviz'] = dict(pictures=fingerprint(nb))
     path.write_text(json.dumps(nb, indent=1, ensure_ascii=False, sort_keys=True) + '\n', encoding='utf-8')
-    pngs = [len(o['data']['image/png']) * 3 // 4 for c in nb['cells'] for o in c.get('outputs', []) if 'data' in o
-            and 'image/png' in o['data']]  # fmt: skip
-    print(f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(pngs):2} pictures, '
-          f'the largest {max(pngs, default=0) / 1e3:.0f} kB', flush=True)  # fmt: skip
+    shown = [o.get('data', {}) for c in nb['cells'] for o in c.get('outputs', [])]
+    sizes = [len(data['image/png']) * 3 // 4 for data in shown if 'image/png' in data]
+    print(
+        f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(sizes):2} pictures, '
+        f'the largest {max(sizes, default=0) / 1e3:.0f} kB',
+        flush=True,
+    )
 
 
 def main(names):
