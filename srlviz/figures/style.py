@@ -8,13 +8,13 @@ __all__ = ['INK', 'MUTED', 'GRID', 'LINE', 'INKS', 'SEQUENTIAL', 'WRONG', 'METHO
            'style', 'ink']
 
 # %% ../../nbs/07_figures/00_style.ipynb #eae817e7
+import json
 import re
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import plotly.graph_objects as go
-import plotly.io as pio
 
 # %% ../../nbs/07_figures/00_style.ipynb #bf953303
 INK, MUTED, GRID, LINE = (
@@ -202,9 +202,9 @@ def _elsewhere(key: str, value: Any) -> bool:
     return key == 'source' and isinstance(value, str) and not value.startswith('data:image/')
 
 
-def _unlinked_figure(fig: go.Figure) -> go.Figure:
+def _unlinked_figure(fig: go.Figure, kind: type[go.Figure] = go.Figure) -> go.Figure:
     "A copy; only those traces are rewritten that need it"
-    fig = go.Figure(fig)
+    fig = kind(fig)
     for part in (*fig.data, *fig.frames, fig.layout):
         if _foreign(was := part.to_plotly_json()):
             part.update(_joined(was), overwrite=True)
@@ -269,10 +269,13 @@ def style(fig: go.Figure, *, dark: bool | None = None) -> go.Figure:
     fig : plotly Figure
     dark : True or False where the theme of the page is known; None for inks that suit both
 
-    Links and other markup that is not ours become text, see `unlinked`.
+    Links and other markup that is not ours become text, see `unlinked`. The copy is a `pictures.Picture`, which
+    displays itself as JSON and PNG where a program executes the notebook.
     """
-    fig = unlinked(fig).update_layout(template=TEMPLATE)
-    return fig if dark is None else pio.from_json(ink(fig.to_json(), dark))
+    from srlviz.figures.pictures import Picture  # it takes its inks from here
+
+    fig = _unlinked_figure(fig, Picture).update_layout(template=TEMPLATE)
+    return fig if dark is None else Picture(json.loads(ink(fig.to_json(), dark)))
 
 
 def ink(text: str, dark: bool) -> str:
