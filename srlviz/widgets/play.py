@@ -297,7 +297,7 @@ def rollout_strips(
         seen = observation_strip(env.observation_space, e.obs['vector'], code_words(env))
         named = tuple(getattr(env.unwrapped, 'action_names', ()))
         done = action_strip(episode.actions, env.action_space, {len(named): named})
-        strips['What the agent sees and does'] = joined(seen, done)
+        strips['Seen and done'] = joined(seen, done)
     return strips
 
 # %% ../../nbs/08_widgets/08_play.ipynb #04c64e6f

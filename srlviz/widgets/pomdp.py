@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['TALL', 'Rollout', 'Rollouts', 'step_table', 'rollout_words', 'WorldPlayer', 'RolloutView', 'plot_watched',
            'RolloutMenus', 'check_watched', 'group_of', 'play_choice', 'play_or_random', 'tie_watched',
-           'others_watched', 'how_watched', 'show_watched', 'draw_watched', 'EnvironmentExplorer', 'PlayWidget']
+           'others_watched', 'how_watched', 'show_watched', 'draw_watched', 'figure_watched', 'EnvironmentExplorer',
+           'PlayWidget']
 
 # %% ../../nbs/08_widgets/09_pomdp.ipynb #39a999dc
 from collections import Counter
@@ -124,7 +125,7 @@ class WorldPlayer(FramePlayer):
     _css = sheet('frame_player.css', 'world_player.css')
 
 
-TALL = 590  # pixels of the strips: they and the menus above them are on one screen
+TALL = 580  # pixels of the strips: they and the menus above them are on one screen
 
 
 class RolloutView:
@@ -154,7 +155,7 @@ def plot_watched(env: gymnasium.Env, rollout: Rollout, *, reveal: bool = True, o
 
 # %% ../../nbs/08_widgets/09_pomdp.ipynb #59cc0147
 class RolloutMenus:
-    """The menus of an explorer; `parts` are their rows.
+    """The menus of an explorer; `parts` are the rows of those that stand over the strips.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ class RolloutMenus:
         self.seed = W.BoundedIntText(0, min=0, max=2**31 - 1, description='Seed', layout=dict(width='158px'))
         self.seed.style.description_width = '62px'
         self.reveal = W.Checkbox(description='show what is hidden', indent=False, layout=dict(width='158px'))
-        pairs = (tasks.parts, (self.policy, self.seed), (self.episode, self.reveal), (self.factor,), (self.against,))
+        pairs = (self.policy, self.seed), (self.episode, self.reveal), (self.factor,), (self.against,)
         self.parts = [row(*pair) for pair in pairs]
 
     @property
@@ -285,6 +286,13 @@ def draw_watched(e: 'EnvironmentExplorer', note: str = ''):
     words = rollout_words(e.rollout.episode, e.policy, means, e.rollouts.n, limits)
     e.status.say(Markup('{}{}').format(note, words))
 
+
+def figure_watched(e: 'EnvironmentExplorer') -> go.Figure:
+    """Draw the picture of an explorer's step, and all strips with the step marked."""
+    picture = e.env.unwrapped.sheet(with_end(*e.rollout).obs['frame'].records[e.t], e.reveal).array()
+    title = f'{e.task}, {e.policy}, seed {e.seed}, episode {e.episode}, t = {e.t}'
+    return plot_watched(e.env, e.rollout, t=e.t, frame=picture, title=title, **how_watched(e))
+
 # %% ../../nbs/08_widgets/09_pomdp.ipynb #b24b9823
 class EnvironmentExplorer(Explorer):
     """Watch a policy play a task: the picture, what the agent sees, what is hidden, and the rewards, linked.
@@ -330,7 +338,8 @@ class EnvironmentExplorer(Explorer):
         tasks = TaskMenu(make_world(task).unwrapped, lambda chosen: self.set_trait('task', chosen))
         self.menus = RolloutMenus(tasks, self.rollouts.names)
         self.task, self.policy, self.seed, self.reveal = task, policy, seed, reveal
-        self.children = [columns([self.view.help, self.status, self.player], [*self.menus.parts, self.plot])]
+        left = [row(*tasks.parts), self.view.help, self.status, self.player]
+        self.children = [columns(left, [*self.menus.parts, self.plot])]
         tie_watched(self)
         self.add_class('srlviz-environment-explorer')
         self.begin()
@@ -358,9 +367,8 @@ class EnvironmentExplorer(Explorer):
 
     @reacts('t')
     def _on_t(self, _):
-        "A step not of the player's is sent as a message: a page that still opens an episode would lose a value"
         if self.player.value != self.t:
-            self.player.seek(self.t)
+            self.player.seek(self.t)  # a message: a page that still opens an episode would lose a value
 
     def seek(self, episode: int, t: int):
         """Show a step of an episode; past its end, its end."""
@@ -374,6 +382,4 @@ class EnvironmentExplorer(Explorer):
 
     def figure(self) -> go.Figure:
         """Draw the static form: the picture of the step, and all strips with the step marked."""
-        picture = self.env.unwrapped.sheet(with_end(*self.rollout).obs['frame'].records[self.t], self.reveal).array()
-        title = f'{self.task}, {self.policy}, seed {self.seed}, episode {self.episode}, t = {self.t}'
-        return plot_watched(self.env, self.rollout, t=self.t, frame=picture, title=title, **how_watched(self))
+        return figure_watched(self)
