@@ -303,7 +303,7 @@ def rollout_strips(
 # %% ../../nbs/08_widgets/08_play.ipynb #04c64e6f
 def coloured(x: float) -> Markup:
     """A reward, green for a gain and red for a loss."""
-    kind = 'gain' if x > 0 else 'loss' if x < 0 else 'even'
+    kind = 'gain' if x > 0 else 'loss' if x < 0 else 'zero'
     return Markup('<span class="srlviz-{}">{}</span>').format(kind, number(x))
 
 

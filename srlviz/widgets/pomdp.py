@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TALL', 'Rollout', 'Rollouts', 'step_table', 'rollout_words', 'WorldPlayer', 'RolloutView', 'plot_watched',
-           'RolloutMenus', 'check_watched', 'group_of', 'play_choice', 'play_or_random', 'tie_watched',
+           'RolloutMenus', 'check_watched', 'group_of', 'played_by', 'play_choice', 'play_or_random', 'tie_watched',
            'others_watched', 'how_watched', 'show_watched', 'draw_watched', 'figure_watched', 'EnvironmentExplorer',
            'PlayWidget']
 
@@ -215,15 +215,20 @@ def group_of(env: gymnasium.Env, factor: str) -> str:
     return {f.name: f.group or f.name for f in factor_list(env)}.get(factor, '')
 
 
+def played_by(e: 'EnvironmentExplorer', policy: str) -> list[Rollout]:
+    """The episodes of a policy; if they are to be played yet, the explorer says so."""
+    if (e.task, policy, e.seed) in e.played:
+        return e.rollouts.of(e.task, policy, e.seed)
+    with busy(e.status, f'{policy} plays {e.rollouts.n} episodes of {e.task}', *e.menus.playing):
+        return e.rollouts.of(e.task, policy, e.seed)
+
+
 def play_choice(e: 'EnvironmentExplorer'):
     """Play what was not played yet, and offer its episodes and factors; who is watched stays as far as there is."""
     with e.quietly():
         e.menus.tasks.show(e.task)
-        if (e.task, e.policy, e.seed) not in e.played:
-            with busy(e.status, f'{e.policy} plays {e.rollouts.n} episodes of {e.task}', *e.menus.playing):
-                e.rollouts.of(e.task, e.policy, e.seed)
-        episode, factor = e.episode, e.factor
-        e.menus.tell(e.rollouts.of(e.task, e.policy, e.seed), factor_list(e.env))
+        rollouts, episode, factor = played_by(e, e.policy), e.episode, e.factor
+        e.menus.tell(rollouts, factor_list(e.env))
         e.episode, e.factor = episode, factor if factor in e.menus.known('factor') else ''
 
 
@@ -241,7 +246,7 @@ def play_or_random(e: 'EnvironmentExplorer') -> str:
     play_choice(e)
     return note
 
-
+# %% ../../nbs/08_widgets/09_pomdp.ipynb #11b4af8a
 def tie_watched(e: 'EnvironmentExplorer'):
     """Play the first choice, and tie the traits of an explorer to its menus and its player."""
     m = e.menus
@@ -257,9 +262,8 @@ def others_watched(e: 'EnvironmentExplorer') -> dict[str, np.ndarray]:
     if e.against == '':
         return {}
     if isinstance(e.against, int):
-        return {f'episode {e.against}': e.rollouts.of(e.task, e.policy, e.seed)[e.against].episode.rewards}
-    with busy(e.status, f'{e.against} plays {e.rollouts.n} episodes of {e.task}', *e.menus.playing):
-        return {e.against: e.rollouts.of(e.task, e.against, e.seed)[e.episode].episode.rewards}
+        return {f'episode {e.against}': played_by(e, e.policy)[e.against].episode.rewards}
+    return {e.against: played_by(e, e.against)[e.episode].episode.rewards}
 
 
 def how_watched(e: 'EnvironmentExplorer') -> dict:
