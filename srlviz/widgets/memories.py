@@ -72,7 +72,8 @@ def _of_episode(episode: Episode, steps: int) -> Stream:
     "What an agent saw, and below it what was true"
     if 'vector' not in episode.obs:
         raise ValueError(
-            f"a memory reads obs 'vector'; this episode has {', '.join(episode.obs)} (a POMDP is recorded with flat=True)"
+            f"a memory reads obs 'vector'; this episode has {', '.join(episode.obs)} "
+            "(a POMDP is recorded with flat=True)"
         )
     s, truth = as_stream(np.asarray(episode.obs['vector'][:steps]), steps), factor_strip(episode)
     return s._replace(rows=joined(s.rows, truth._replace(values=truth.values[: len(s.x)])))
@@ -346,7 +347,7 @@ def over_time(fig: go.Figure, T: int, title: str, height: int, last: bool = Fals
     """Lay out a figure of T steps like its neighbours; the last one tells the steps."""
     margin = dict(l=70, r=74, t=28, b=38 if last else 6, autoexpand=False)
     fig.update_layout(title=dict(text=title, font_size=13, pad_t=6), height=height, margin=margin)
-    steps = dict(range=[-0.5, T - 0.5], title='step t' if last else None, showticklabels=last, automargin=False)
+    steps = dict(range=[-0.5, T - 0.5], title='step' if last else None, showticklabels=last, automargin=False)
     return fig.update_xaxes(**steps).update_yaxes(automargin=False)
 
 
@@ -400,7 +401,7 @@ class MemoryMenus:
     def __init__(self, methods: Sequence[str], toggle: Callable, again: Callable, panels: Sequence[str]):
         said = lambda words, options=(): menu(words, options, 292, style=dict(description_width='76px'))
         self.method, self.stream = said('Memory', methods), said('Stream')
-        self.channel, self.against = said('Weight for', [('all outputs', -1)]), said('Over it', [('nothing', '')])
+        self.channel, self.against = said('Weight for', [('all outputs', -1)]), said('Against', [('nothing', '')])
         self.against.tooltip = 'whose weights are drawn over those of this memory'
         wide = dict(style=dict(button_width='86px'))
         self.show = W.ToggleButtons(options=[('its state', 'state'), ('its output', 'output')], **wide)

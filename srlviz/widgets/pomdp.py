@@ -166,8 +166,8 @@ class RolloutMenus:
     def __init__(self, tasks: TaskMenu, policies: Sequence[str]):
         said = lambda words, options=(), width=262: menu(words, options, width, style=dict(description_width='82px'))
         self.tasks, self.policy, self.episode = tasks, said('Policy', policies), said('Episode')
-        self.against, self.factor = said('Over it', [('nothing', '')]), said('Hidden state', [('all', '')])
-        self.against.tooltip = 'whose return is drawn over this one'
+        self.against, self.factor = said('Against', [('nothing', '')]), said('Hidden', [('all', '')])
+        self.against.tooltip = 'whose return lies over this one'
         self.seed = W.BoundedIntText(0, min=0, max=2**31 - 1, description='Seed', layout=dict(width='158px'))
         self.seed.style.description_width = '62px'
         self.reveal = W.Checkbox(description='show what is hidden', indent=False, layout=dict(width='158px'))
