@@ -2,7 +2,7 @@
 presses and drags, what the page shows, what the kernel then holds."""
 
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/02_atari.ipynb'

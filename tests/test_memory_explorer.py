@@ -2,7 +2,7 @@
 what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pytest, torch, traitlets
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording

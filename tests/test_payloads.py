@@ -14,7 +14,7 @@ import gymnasium, ipywidgets as W, nbformat, numpy as np, pandas as pd, plotly.g
 from gymnasium import spaces
 from markupsafe import Markup
 from traitlets import TraitError
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 import srlviz.figures as figures
 import srlviz.widgets.views as views
@@ -832,7 +832,7 @@ PRESS = """() => ['.srlviz-row', '.srlviz-picker button', '.srlviz-player tbody 
     .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
 
 
-def listening(browser):  # noqa: F811
+def listening(browser):
     "A browser whose pages note what runs, what becomes an element, and what is asked for"
 
     def new_page(**how):
@@ -916,11 +916,11 @@ def lab(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
-    return open_page(listening(browser), lab)  # noqa: F811
+    return open_page(listening(browser), lab)
 
 
 @pytest.mark.browser
-def test_the_browser_hears_an_attack(browser):  # noqa: F811
+def test_the_browser_hears_an_attack(browser):
     "What the tests below listen for is heard where it is"
     page = listening(browser).new_page()
     page.route('**/*', lambda r: r.fulfill(body='<p>', content_type='text/html'))
@@ -964,7 +964,7 @@ def test_a_real_press(page, lab):
 
 
 @pytest.mark.browser
-def test_pages_in_a_browser(browser, pages):  # noqa: F811
+def test_pages_in_a_browser(browser, pages):
     "One page of a widget, and one with the figures of all the others"
     page = listening(browser).new_page()
     for name in ('AtariDashboard', 'everything'):

@@ -13,6 +13,7 @@ __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RAT
 import csv, errno, hashlib, io, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -92,7 +93,7 @@ def checksum(path: str | Path) -> str:
 # %% ../../nbs/00_core/00_files.ipynb #e5db10f6
 def sample_path(name: str) -> Path:
     """Locate a file of data_samples/, in a checkout or in an installed wheel."""
-    package = Path(__file__).parents[1]
+    package = Path(files('srlviz'))
     folders = [package / 'data_samples', package.parent / 'data_samples']
     folder = next((f for f in folders if f.is_dir()), folders[-1])
     if not (folder / name).exists():

@@ -640,6 +640,10 @@ _INFO: dict[str, Field] = dict(
 )
 
 
+def _is_hashes(x) -> bool:
+    return isinstance(x, list) and all(isinstance(v, str) and re.fullmatch('[0-9a-f]{32}', v) for v in x)
+
+
 def _read_info(path: Path) -> dict:
     "meta/info.json of a finished recording"
     with reading(path, 'that of an srlviz recording'):
@@ -647,18 +651,11 @@ def _read_info(path: Path) -> dict:
         if info['version'] != VERSION:
             raise ValueError(f"{path} has layout version {info['version']}; this srlviz reads version {VERSION}")
         check_features(info['features'], path)
-        _check_contents(path, info)
+        if not _is_hashes(told := info.get('content', [])):
+            raise ValueError(f"{path}: the field 'content' is {told!r:.80}; expected a list of hashes")
         if lost := [f for f in ('episodes.parquet', 'meta/splits.json') if f not in info['files']]:
             raise ValueError(f"{path}: the field 'files' lacks {lost[0]}")
     return info
-
-
-def _check_contents(path: Path, info: dict) -> None:
-    "What is said of the contents of episodes, if anything is said, is a hash of each"
-    told, n = info.get('content', []), info['n_episodes'] if 'content' in info else 0
-    hashes = isinstance(told, list) and all(isinstance(x, str) and re.fullmatch('[0-9a-f]{32}', x) for x in told)
-    if not hashes or len(told) != n:
-        raise ValueError(f"{path}: the field 'content' is {told!r:.80}; expected a list of {n} hashes")
 
 
 def _check_files(folder: Path, files: Mapping[str, list]) -> dict[str, Path]:
@@ -725,6 +722,8 @@ def _check_rows(table: pd.DataFrame, info: dict) -> None:
         raise ValueError(f"its episodes have {steps:,} steps together; meta/info.json says {info['n_steps']:,}")
     if wrong := sorted({*table['ended'].unique().tolist()} - {*ENDINGS}):
         raise ValueError(f"an episode 'ended' {wrong[0]!r:.80}; expected {' or '.join(ENDINGS)}")
+    if (n := len(info.get('content', keys))) != len(keys):
+        raise ValueError(f"meta/info.json: the field 'content' has {n:,} hashes for {len(keys):,} episodes")
     if (table[['shard', 'row_group']] < 0).any(axis=None) or table.duplicated(['shard', 'row_group']).any():
         raise ValueError("two episodes have one 'shard' and 'row_group', or they are below 0")
     lost = (f'frames/{k}/{key}.zip' for k in films(info['features']) for key in keys)

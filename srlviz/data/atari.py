@@ -12,14 +12,13 @@ import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from gymnasium import spaces
-from tqdm.auto import tqdm
+from ..core.progress import Bar
 
 from ..core.names import unknown
 from ..core.play import episode_seed
@@ -37,6 +36,7 @@ from srlviz.envs.atari import (
     action_names,
     annotations,
     game_name,
+    kept_emulator,
     rom_name,
     rom_path,
 )
@@ -301,16 +301,13 @@ def _room(n: int) -> Rows:
     return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
 
 
-_emulator = lru_cache(1)(RawAtari)  # starting one takes as long as 300 steps
-
-
 def _task(request, policy, stream, done, where, out):
     "Play a stream in a worker, which shares the lock; a parent that still lives then has it too, so nobody else does"
     with open_lock(out / '.lock') if out else nullcontext() as f:
         if out:
             lock_file(f, shared=True)
             leave_if_orphan()
-        raw = _emulator(request['game'], request['frame_skip'])
+        raw = kept_emulator(request['game'], request['frame_skip'])
         return _record_stream(raw, request, policy, stream, done, where, out)
 
 
@@ -435,7 +432,7 @@ def _play(request, policy, n_jobs, progress, out=None):
     done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(request['n_streams'])]
     with (
         _workplace() as where,
-        tqdm(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
+        Bar(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
     ):
         rows = None if out else _map_rows(where, request['steps'], create=True)
         return rows, _run(request, policy, done, where, out, n_jobs, bar)
@@ -713,7 +710,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
         raise ValueError(f"games must be a whole number of at least 1; got {games}")
     raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _player(policy, game_name(game))
     rows = _room(MAX_FRAMES // 4 + 1)  # pages are taken when touched
-    with tqdm(total=games, unit='game', desc=game, disable=not progress) as bar:
+    with Bar(total=games, unit='game', desc=game, disable=not progress) as bar:
         for key, a, b, _ in play_stream(raw, player, seed, 0, games * MAX_FRAMES, rows, rewind=True):
             table[now := _game_of(key)] += b - a, rows['reward'][a:b].sum()
             over = now == games - 1 and raw.over or now == games

@@ -315,10 +315,7 @@ def columns() -> int:
     return shutil.get_terminal_size((110, 24)).columns
 
 # %% ../../nbs/09_studies/00_run.ipynb #39ffd4e4
-_FIRST = (
-    "exec(\"import os, tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange; "
-    "os.environ.setdefault('PLOTLY_RENDERER', 'plotly_mimetype')\", {})"
-)
+_TEXT_BARS = 'exec("import tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange", {})'
 
 
 def _kernel_manager():
@@ -332,10 +329,9 @@ def _kernel_manager():
         '-f',
         '{connection_file}',
         '--log-level=CRITICAL',
-        f'--IPKernelApp.exec_lines={_FIRST}',
+        f'--IPKernelApp.exec_lines={_TEXT_BARS}',
     ]
     env = dict(
-        SRLVIZ_STATIC='1',
         OMP_WAIT_POLICY='passive',
         TQDM_MININTERVAL='0.5',
         TQDM_NCOLS=str(min(100, max(40, columns() - 46))),

@@ -33,9 +33,9 @@ def asset(name: str) -> str:
     return resources.files('srlviz.widgets').joinpath(name).read_text(encoding='utf-8')
 
 
-def script(name: str) -> str:
-    """Get the JavaScript of a view, after what all views share."""
-    return asset('shared.js') + asset(name)
+def script(*names: str) -> str:
+    """Get the JavaScript of a view, in one or more files, after what all views share."""
+    return ''.join(asset(name) for name in ('shared.js', *names))
 
 
 def sheet(*names: str) -> str:
@@ -176,9 +176,10 @@ def write_page(path, figures: Sequence[go.Figure], title: str = 'srlviz') -> pat
 
 # %% ../../nbs/08_widgets/00_base.ipynb #1ed0dd65
 NO_MODEL = (
-    '<style class="srlviz-unseen">.jp-OutputArea-output.jupyter-widgets:not(:has(*)), '
+    '<style class="srlviz-unseen">'
+    '.jp-OutputArea-child:has(.srlviz-unseen) + .jp-OutputArea-child > .jp-OutputArea-output:not(:has(*)), '
     '.jp-OutputArea-child:has(.srlviz-unseen) { display: none; }</style>'
-)  # JupyterLab says "model not found" where a widget has no kernel; the picture says what there is to say
+)  # JupyterLab says "Loading" or "model not found" where a widget has no kernel; the picture says what there is to say
 
 
 class KeptPicture:
