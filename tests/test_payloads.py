@@ -453,7 +453,7 @@ def follow(w: dict):
     w['PlayWidget'].act(1)
     with pytest.raises(ValueError):
         w['PlayWidget'].act(7)
-    w['MemoryExplorer'].model = 'GRU'
+    w['MemoryExplorer'].method = 'GRU'
     w['FleetBrowser'].outcome = evil('outcome')
     w['FleetBrowser'].flight = 0
     w['FlightBrowser'].search = 'evil'
@@ -463,7 +463,7 @@ def follow(w: dict):
 # ---- what Python sends
 
 TAGS = {'span', 'b', 'i', 'pre', 'code', 'div', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'details', 'summary'}
-CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-even'}
+CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-zero'}
 PLOTLY = re.compile(
     r'<[\s/<]*(?:(?:a|img|script|svg|iframe|style|details|math)\b|(?:b|br|span)\s[^>]*(?:on\w+=|url))', re.I
 )
