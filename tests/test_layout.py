@@ -309,6 +309,21 @@ def markup(root):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}'
 
 
+PROCESSES = re.compile(
+    r'\b(multiprocessing|ProcessPoolExecutor|getppid|get_memmapping_executor|get_reusable_executor|Popen|os\.fork)\b'
+)
+
+
+def processes(root):
+    "Processes are started, and parents watched, in core/workers alone."
+    for p in modules(root):
+        if p.relative_to(root) == Path('srlviz/core/workers.py'):
+            continue
+        for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
+            if m := PROCESSES.search(line):
+                yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.workers'
+
+
 # Weight is counted in characters of formatted code, which no layout can cheat. What was reached is held: a page that
 # becomes heavier than this should be cut into ideas that each have an example, see CONTRIBUTING.md.
 LARGE, LARGEST = 4000, 6000  # characters of an export cell: where a reader drowns; the most
@@ -395,6 +410,7 @@ RULES = [
     readme,
     machines,
     markup,
+    processes,
     weight,
     heirs,
 ]
@@ -559,6 +575,10 @@ FAULTS = {
     ),
     'stale README': (readme, lambda r: edit(r, 'README.md', 'one', 'two')),
     'machine path': (machines, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
+    'a process of its own': (
+        processes,
+        lambda r: edit(r, 'srlviz/encoders/contrast.py', 'import numpy', 'import multiprocessing.pool, numpy'),
+    ),
     'HTML beside Words': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
     'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
