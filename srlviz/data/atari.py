@@ -28,6 +28,7 @@ from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, 
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
 from ..core.workers import leave_if_orphan, pool
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
+from ..core.windows import FilmRows
 from srlviz.envs.atari import (
     MAX_FRAMES,
     PIXEL_COLUMNS,
@@ -826,29 +827,6 @@ def _kept_list(recording, threshold, file):
     return {k: told[k] for k in ('kept', 'entropy', 'threshold')}
 
 # %% ../../nbs/02_data/00_atari.ipynb #77598f98
-class _SomeRows:
-    "Some rows of an array that may be lazy"
-
-    def __init__(self, array, index):
-        self.array, self.index, self.dtype, self.shape = array, index, array.dtype, (len(index), *array.shape[1:])
-
-    ndim = property(lambda self: len(self.shape))
-
-    def __len__(self):
-        return len(self.index)
-
-    def __getitem__(self, i):
-        i, *rest = i if isinstance(i, tuple) else (i,)
-        if i is Ellipsis:
-            return self[:][(i, *rest)]  # frames[..., 0] is a channel
-        which = self.index[i]
-        rows = self.array[which]
-        return rows[tuple(rest) if np.ndim(which) == 0 else (slice(None), *rest)] if rest else rows
-
-    def __array__(self, dtype=None, copy=None):
-        return np.asarray(self[:], dtype)
-
-
 def _prints(frames, block=256):
     "A hash of each frame"
     for a in range(0, len(frames), block):
@@ -878,7 +856,7 @@ def drop_duplicates(recording: Recording, within: str = 'test', seen: Iterable[s
 
 
 def _rows_of(e, keep):
-    part = lambda v: v if v is None or not v.ndim else _SomeRows(v, keep) if v.ndim > 2 else np.asarray(v)[keep]
+    part = lambda v: v if v is None or not v.ndim else FilmRows(v, keep) if v.ndim > 2 else np.asarray(v)[keep]
     return Episode(
         {k: part(v) for k, v in e.obs.items()},
         part(e.actions),

@@ -146,8 +146,8 @@ def check_group(
 
 def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
     "The places of the columns, and of their parts"
-    wanted = {*columns}
-    return [j for j in range(footer.num_columns) if footer.schema.column(j).path.split('.')[0] in wanted]
+    wanted = tuple(f'{c}.' for c in columns)  # a name may have dots in it: observation.state.list.element
+    return [j for j in range(footer.num_columns) if f'{footer.schema.column(j).path}.'.startswith(wanted)]
 
 # %% ../../nbs/02_data/02_parquet.ipynb #fb8308f2
 def read_table(path: str | Path, columns: Sequence[str] | None = None, most: int = MOST_BYTES // 2) -> pa.Table:
