@@ -435,13 +435,14 @@ def follow(w: dict):
     board.view, board.game = 'conditioning', evil('task0')
     failing._open.click()
     failing.view = 'ranks'
-    ram.find_effects()
-    ram.find_predictors()
+    ram.grid.find()
+    ram.region.ask()
+    ram.view = 'region'
     ram.address = 49
     yield
     ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
     with pytest.raises(ValueError):
-        ram.find_effects()
+        ram.grid.find()
     near.neighbours = dict.fromkeys(
         near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
