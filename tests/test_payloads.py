@@ -20,6 +20,7 @@ import srlviz.figures as figures
 import srlviz.widgets.views as views
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores
+from srlviz.figures.rollouts import Strip
 
 # ---- the attack: each string names the place where it stands
 
@@ -639,11 +640,14 @@ FIGURES = dict(
     plot_cost=lambda f: f(costs(), title=evil('t')),
     plot_state=lambda f: f(np.eye(4), title=evil('t')),
     plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
+    plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o')), title=evil('t')),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
     plot_probe_trace=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
     plot_rollout=lambda f: f(
         np.ones(3),
-        {evil('heading'): SimpleNamespace(values=np.ones((3, 1)), names=[evil('n')], groups=[evil('g')])},
+        {evil('heading'): Strip(np.ones((3, 1)), [evil('n')], [evil('g')], {evil('n'): [evil('v0'), evil('v1')]})},
+        name=evil('who'),
+        against={evil('other'): np.ones(2)},
         title=evil('t'),
     ),
 )
