@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['VIEWS', 'WORDS', 'NO_FRAMES', 'METRICS', 'AGENTS', 'LABELS', 'WIDTHS', 'BARE', 'HEAT_LABEL', 'GameTable', 'Choice',
            'games_figure', 'category_figure', 'GameFrames', 'GameDetail', 'game_menus', 'near_method', 'pressed_game',
-           'choice_of', 'framed_games', 'lay_out_dashboard', 'AtariDashboard']
+           'choice_of', 'draw_games', 'lay_out_dashboard', 'AtariDashboard']
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #3abe0f56
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from srlviz.figures.games import (
     plot_games_heatmap,
     plot_rank_change,
 )
-from ..figures.probe import frame_cell, game_title, read_method
+from ..figures.probe import cell_shapes, game_title, read_method
 from ..figures.style import MUTED, pretty, style
 from .base import Explorer, button, check_choice, columns, menu, reacts, row
 from .probe import HALF, ProbeHeatmap, ProbeScores, pressed_cell
@@ -339,12 +339,18 @@ def choice_of(board: traitlets.HasTraits) -> Choice:
     return Choice((name, getattr(board, name)) for name in LABELS)
 
 
-def framed_games(fig: go.Figure, choice: Choice, method: str) -> go.Figure:
-    """Draw a figure of games as wide as its place, what is chosen framed; the scores are those of before."""
-    cells = choice.view == 'scores' and fig.data
-    fig = frame_cell(fig, [choice.task, 'srlviz', method], row=choice.task != 'all') if cells else go.Figure(fig)
-    fig.layout.width = None
-    return fig
+def draw_games(view: PlotView, table: GameTable, choice: Choice, method: str):
+    """Draw games as wide as their view, what is chosen framed; a view that has them gets the frame alone."""
+    key = {**choice, 'task': choice.task if choice.view == 'ranks' else ''}
+    shapes = lambda fig: cell_shapes(fig, [choice.task, 'srlviz', method], row=choice.task != 'all')
+    cells = lambda fig: choice.view == 'scores' and fig.data
+    if getattr(view, 'drawn', None) != key:
+        fig = games_figure(table, choice, HALF)
+        fig.layout.width = None
+        fig.layout.shapes = shapes(fig) if cells(fig) else fig.layout.shapes
+        view.figure, view.drawn = fig, key
+    elif cells(view.figure):
+        view.mark(shapes(view.figure))
 
 
 def lay_out_dashboard(board: Explorer):
@@ -408,7 +414,7 @@ class AtariDashboard(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table, self._drawn = GameTable(scores, paper), (None, None)
+        self.table = GameTable(scores, paper)
         self.frames = GameFrames(open_game, self.status.say)
         self.detail, self.heat = GameDetail(self.table, self.frames, marks), PlotView(label=HEAT_LABEL, config=BARE)
         self.menus, first = game_menus(self.table), self.table
@@ -444,11 +450,7 @@ class AtariDashboard(Explorer):
 
     @reacts('view', 'method')
     def _draw(self, _):
-        choice = choice_of(self)
-        key = {**choice, 'task': choice.task if choice.view == 'ranks' else ''}
-        if self._drawn[0] != key:
-            self._drawn = key, games_figure(self.table, choice, HALF)
-        self.heat.figure = framed_games(self._drawn[1], choice, self.method)
+        draw_games(self.heat, self.table, choice_of(self), self.method)
 
     def press(self, clicked: Mapping):
         """Choose the game and the method of a cell."""

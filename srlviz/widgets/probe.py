@@ -21,7 +21,7 @@ from ..core.scores import with_labels
 from ..figures.frames import plot_contact_sheet
 from ..figures.games import plot_confusion
 from srlviz.figures.probe import (
-    frame_cell,
+    cell_shapes,
     median_miss,
     plot_probe_heatmap,
     plot_probe_trace,
@@ -381,11 +381,16 @@ class ProbeScores:
             self._drawn = (metric, half), fig
         return self._drawn[1]
 
-    def framed(self, metric: str, factor: str, method: str, half: bool) -> go.Figure:
-        """Draw the heat map as wide as its place, a cell framed; the scores are drawn once."""
-        fig = frame_cell(self.figure(metric, half), [None, factor, 'srlviz', method])
-        fig.layout.width = None
-        return fig
+    def draw(self, view: PlotView, metric: str, factor: str, method: str, half: bool):
+        """Draw the heat map as wide as its view, a cell framed; a view that has it gets the frame alone."""
+        key = (self, metric, half)
+        if getattr(view, 'drawn', None) != key:
+            fig = go.Figure(self.figure(metric, half))
+            fig.layout.width = None
+            fig.layout.shapes = cell_shapes(fig, [None, factor, 'srlviz', method])
+            view.figure, view.drawn = fig, key
+        else:
+            view.mark(cell_shapes(view.figure, [None, factor, 'srlviz', method]))
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #e5247a6f
 MENUS = dict(task='Task', factor='Factor', method='Method', against='Against', metric='Metric')
@@ -525,7 +530,7 @@ class ProbeHeatmap(Explorer):
     @reacts('factor', 'method', 'against', 'metric')
     def _on_cell(self, _):
         half = self.half or bool(self.beside.children)
-        self.heat.figure = self.scores.framed(self.metric, self.factor, self.method, half)
+        self.scores.draw(self.heat, self.metric, self.factor, self.method, half)
         self.status.say(self.beside.show(self.factor, self.method, self.against))
 
     def _press(self, clicked):
