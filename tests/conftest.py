@@ -1,6 +1,7 @@
 import os, shutil
 
 import pytest
+from lab import FLAGS, INSTALL
 
 
 @pytest.fixture(scope='session')
@@ -17,3 +18,15 @@ def chromium():
         '/Applications/Chromium.app/Contents/MacOS/Chromium',
     ]
     return next((p for p in map(shutil.which, filter(None, names)) if p), None)
+
+
+@pytest.fixture(scope='session')
+def browser(chromium):
+    if not (chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')):
+        pytest.fail(f'no Chromium on this machine. Install it with: {INSTALL}', pytrace=False)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()

@@ -12,14 +12,13 @@ import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from gymnasium import spaces
-from tqdm.auto import tqdm
+from ..core.progress import Bar
 
 from ..core.names import unknown
 from ..core.play import episode_seed
@@ -27,6 +26,7 @@ from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
+from ..core.workers import leave_if_orphan, pool
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
 from srlviz.envs.atari import (
     MAX_FRAMES,
@@ -36,6 +36,7 @@ from srlviz.envs.atari import (
     action_names,
     annotations,
     game_name,
+    kept_emulator,
     rom_name,
     rom_path,
 )
@@ -244,7 +245,6 @@ def _record_stream(
     done: Mapping[str, int],
     where: Path,
     out: Path | None,
-    parent: int | None = None,
     tick: Callable | None = None,
 ) -> list[tuple]:
     "Play a stream into the shared rows, or into episodes in `out`"
@@ -253,7 +253,7 @@ def _record_stream(
     counts = np.memmap(where / 'progress', np.int64, 'r+', shape=(len(steps),)) if tick is None else None
 
     def alive(n):
-        _parent_lives(parent)
+        leave_if_orphan()
         if tick:
             tick(stream, n)
         else:
@@ -271,7 +271,7 @@ def _record_stream(
         for key, a, b, ended in play_stream(
             raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(made + n), **how
         ):
-            _parent_lives(parent)
+            leave_if_orphan()
             if out is None:
                 played.append((key, first + a, first + b, ended))
             elif key not in done:
@@ -301,23 +301,14 @@ def _room(n: int) -> Rows:
     return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
 
 
-def _parent_lives(parent):
-    if parent and os.getppid() != parent:
-        os._exit(1)  # the process that records was killed
-
-
-_emulator = lru_cache(1)(RawAtari)  # starting one takes as long as 300 steps
-
-
-def _task(request, policy, stream, done, where, out, parent):
+def _task(request, policy, stream, done, where, out):
     "Play a stream in a worker, which shares the lock; a parent that still lives then has it too, so nobody else does"
     with open_lock(out / '.lock') if out else nullcontext() as f:
         if out:
             lock_file(f, shared=True)
-            _parent_lives(parent)
-        return _record_stream(
-            _emulator(request['game'], request['frame_skip']), request, policy, stream, done, where, out, parent
-        )
+            leave_if_orphan()
+        raw = kept_emulator(request['game'], request['frame_skip'])
+        return _record_stream(raw, request, policy, stream, done, where, out)
 
 
 _KEY = re.compile('s([0-9]{2})-g([0-9]{5,9})-l[0-9]{2,9}')  # of an episode: stream, game, life
@@ -358,14 +349,9 @@ def _run(request, policy, done, where, out, n_jobs, bar):
     if n_jobs == 1:
         raw = RawAtari(request['game'], request['frame_skip'])
         return [_record_stream(raw, request, policy, s, done[s], where, out, tick=tick) for s in range(n)]
-    from joblib.executor import get_memmapping_executor
-
     progress = np.memmap(where / 'progress', np.int64, 'w+', shape=(n,))
-    pool = get_memmapping_executor(
-        n_jobs, timeout=300, max_nbytes=None
-    )  # loky's own would break a later joblib.Parallel
-    try:
-        tasks = [pool.submit(_task, request, policy, s, done[s], where, out, os.getpid()) for s in range(n)]
+    with pool(n_jobs, threads=None) as processes:
+        tasks = [processes.submit(_task, request, policy, s, done[s], where, out) for s in range(n)]
         pending = set(tasks)
         while pending:
             finished, pending = wait(pending, timeout=0.1)
@@ -373,9 +359,6 @@ def _run(request, policy, done, where, out, n_jobs, bar):
                 task.result()  # raises what went wrong there
             show(progress)
         return [task.result() for task in tasks]
-    except BaseException:
-        pool.shutdown(kill_workers=True)
-        raise
 
 # %% ../../nbs/02_data/00_atari.ipynb #8abe640a
 def record_atari(
@@ -449,7 +432,7 @@ def _play(request, policy, n_jobs, progress, out=None):
     done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(request['n_streams'])]
     with (
         _workplace() as where,
-        tqdm(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
+        Bar(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
     ):
         rows = None if out else _map_rows(where, request['steps'], create=True)
         return rows, _run(request, policy, done, where, out, n_jobs, bar)
@@ -727,7 +710,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
         raise ValueError(f"games must be a whole number of at least 1; got {games}")
     raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _player(policy, game_name(game))
     rows = _room(MAX_FRAMES // 4 + 1)  # pages are taken when touched
-    with tqdm(total=games, unit='game', desc=game, disable=not progress) as bar:
+    with Bar(total=games, unit='game', desc=game, disable=not progress) as bar:
         for key, a, b, _ in play_stream(raw, player, seed, 0, games * MAX_FRAMES, rows, rewind=True):
             table[now := _game_of(key)] += b - a, rows['reward'][a:b].sum()
             over = now == games - 1 and raw.over or now == games

@@ -72,13 +72,13 @@ function render({ model, el }) {
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
     clearTimeout(still);
-    still = setTimeout(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }, STILL);
+    still = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), STILL);
   }
   const drawWhole = () => { whole(); draw(); };
   async function receive(message, buffers) {
     if (message.kind === 'picture') {
       const { png, size } = await pictured(P, message.figure, message.words, Math.min(1000, root.closest('.srlviz-explorer')?.clientWidth || 900));
-      model.send({ kind: 'picture', size }, undefined, [png]);
+      model.send({ kind: 'picture', which: message.which, size }, undefined, [png]);
     } else if (message.kind === 'whole') {
       figures.set(key, parted(message.figure));
       draw();

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PlotlyScript', 'figure_parts', 'changed_parts', 'Drawn', 'PlotView', 'encode_chunk', 'mark_array', 'factor_row',
-           'FramePlayer', 'FramePicker']
+           'Numbers', 'send_rows', 'mark_lines', 'FramePlayer', 'FramePicker']
 
 # %% ../../nbs/08_widgets/01_views.ipynb #059cda71
 import gzip
@@ -24,7 +24,7 @@ from plotly.io.json import to_json_plotly
 from ..figures.frames import check_frame, frame_png
 from ..figures.pictures import has_front_end
 from ..figures.style import INKS, original, unlinked
-from .base import script, sheet
+from .base import script, sheet, take_pictures
 
 # %% ../../nbs/08_widgets/01_views.ipynb #8fa1822f
 class PlotlyScript(anywidget.AnyWidget):
@@ -109,7 +109,7 @@ class PlotView(anywidget.AnyWidget):
     def __init__(self, figure: go.Figure | None = None, **traits):
         if has_front_end():
             PlotlyScript.send_once()
-        self._still, self._drawn = [], None
+        self._pictures = {}
         super().__init__(figure=go.Figure() if figure is None else figure, key=uuid4().hex, **traits)
         self.on_msg(self._answer)
 
@@ -139,14 +139,11 @@ class PlotView(anywidget.AnyWidget):
         data, layout = self._parts
         return f'{{"seq":{self._seq},"data":[{",".join(data)}],"layout":{layout}}}'
 
-    def on_still(self, act: Callable[[], None]):
-        """Call a function whenever a page has shown the figure for a while without a change."""
-        self._still.append(act)
-
     def draw_picture(self, figure_json: str, words: str, keep: Callable[[bytes, list], None]):
-        """Let the page draw a figure as a PNG, a line of words below; `keep` gets it and its (width, height)."""
-        self._drawn = keep
-        self.send({'kind': 'picture', 'figure': figure_json, 'words': words})
+        """Let the page draw a figure as a PNG, a line of words below; `keep` gets it and its [width, height]."""
+        which = uuid4().hex
+        self._pictures[which] = keep
+        self.send({'kind': 'picture', 'which': which, 'figure': figure_json, 'words': words})
 
     @traitlets.validate('clicked')
     def _by_name(self, proposal):
@@ -161,10 +158,9 @@ class PlotView(anywidget.AnyWidget):
         elif kind == 'whole':
             self.send({'kind': 'whole', 'figure': self._whole()})
         elif kind == 'still':
-            for act in self._still:
-                act()
-        elif kind == 'picture' and self._drawn and buffers:
-            self._drawn(bytes(buffers[0]), content['size'])
+            take_pictures(self)
+        elif kind == 'picture' and content.get('which') in self._pictures and buffers:
+            self._pictures.pop(content['which'])(bytes(buffers[0]), content['size'])
 
 # %% ../../nbs/08_widgets/01_views.ipynb #96efeb9e
 def encode_chunk(frames, columns: int) -> bytes:
@@ -212,6 +208,43 @@ def factor_row(factor, group: str = '') -> dict:
     return dict(name=factor.name, group=group) | words
 
 # %% ../../nbs/08_widgets/01_views.ipynb #1c729000
+class Numbers:
+    """Rows of numbers, one a step, handed out in blocks of about 128 kB.
+
+    Parameters
+    ----------
+    parts : arrays (T, k), or anything with that shape that answers `part[a:b]`; a row has the columns of all of them
+    """
+
+    def __init__(self, *parts):
+        self.parts, self.n = parts, max((p.shape[0] for p in parts), default=0)
+        self.width = sum(p.shape[1] for p in parts)
+        self.block = int(np.clip(2**15 // max(self.width, 1), 64, 8192))
+
+    def told(self, id: int) -> dict:
+        """Say how many rows there are, how wide they are, and how many make a block."""
+        return dict(id=id, n=self.n, width=self.width, block=self.block)
+
+    def rows(self, k: int) -> bytes:
+        """Give block k as float32, row by row."""
+        a, b = k * self.block, min((k + 1) * self.block, self.n)
+        parts = [np.asarray(p[a:b], np.float32).reshape(b - a, -1) for p in self.parts]
+        return np.concatenate(parts, 1).tobytes()
+
+
+def send_rows(view, numbers: Numbers, content: dict):
+    """Answer a page that asks for a block of numbers, unless others are shown by now."""
+    if content.get('kind') == 'rows' and content.get('id') == view.numbers['id']:
+        view.send({k: content[k] for k in ('id', 'kind', 'block')}, [numbers.rows(content['block'])])
+
+# %% ../../nbs/08_widgets/01_views.ipynb #dd8a3f75
+def mark_lines(xy: np.ndarray) -> list[str]:
+    """Say of each mark (T, n_names, 2) how it is drawn: 'row' or 'column' where one axis is never known, else ''."""
+    no_x, no_y = np.moveaxis(np.isnan(xy), -1, 0)
+    rows, columns = (no_x & ~no_y).any(0), (no_y & ~no_x).any(0)
+    return ['row' if row else 'column' if column else '' for row, column in zip(rows, columns)]
+
+# %% ../../nbs/08_widgets/01_views.ipynb #1663d8b5
 class FramePlayer(anywidget.AnyWidget):
     """Play frames in the browser: space, arrows, page up and down, home and end.
 
@@ -221,29 +254,28 @@ class FramePlayer(anywidget.AnyWidget):
 
     Traits
     ------
-    value : the frame shown;  playing : bool;  fps : frames a second at speed 1;  speed : multiplies fps;  zoom : whole
-        screen pixels per pixel
+    value : the frame shown;  playing : bool;  fps : frames a second at speed 1;  speed : multiplies fps;  zoom : screen
+        pixels per pixel
     show_marks : bool;  picked : name of the row chosen in the table;  note : a line below the controls;  channel : a
         name by which plots follow
     """
 
-    _esm = script('frame_player.js')
+    _esm = script('numbers.js', 'frame_player.js')
     _css = sheet('frame_player.css')
     value = traitlets.Int(0).tag(sync=True)
     playing = traitlets.Bool(False).tag(sync=True)
     fps = traitlets.Float(15.0).tag(sync=True)
     speed = traitlets.Float(1.0).tag(sync=True)
-    zoom = traitlets.Int(2).tag(sync=True)
+    zoom = traitlets.Float(2.0).tag(sync=True)
     source = traitlets.Dict(dict(id=0, n=0, start=0, width=1, height=1, chunk=32, columns=8, label='')).tag(sync=True)
-    marks = traitlets.Dict(dict(names=[], labels=[], colors=[])).tag(sync=True)
-    marks_xy = traitlets.Bytes(b'').tag(sync=True)
+    marks = traitlets.Dict(dict(names=[], labels=[], colors=[], lines=[])).tag(sync=True)
     show_marks = traitlets.Bool(True).tag(sync=True)
     table = traitlets.List().tag(sync=True)
-    table_values = traitlets.Bytes(b'').tag(sync=True)
+    numbers = traitlets.Dict(dict(id=0, n=0, width=0, block=1)).tag(sync=True)
     picked = traitlets.Unicode('').tag(sync=True)
     note = traitlets.Unicode('').tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
-    frames = None
+    frames, rows = None, Numbers()
 
     def __init__(self, frames=None, **traits):
         super().__init__(**{'channel': uuid4().hex} | traits)
@@ -252,49 +284,27 @@ class FramePlayer(anywidget.AnyWidget):
             self.show(frames, value=self.value)
 
     def show(
-        self,
-        frames,
-        *,
-        value: int = 0,
-        label: str = '',
-        names=(),
-        labels=(),
-        colors=(),
-        xy=None,
-        table=(),
-        table_values=None,
+        self, frames, *, value=0, label='', names=(), labels=(), colors=(), xy=None, table=(), table_values=None, n=None
     ):
         """Show other frames.
 
         Parameters
         ----------
-        frames : (T, H, W[, C]) uint8
+        frames : (T, H, W[, C]) uint8; None for n steps without a film, then there are only controls
         names, labels, colors, xy : the marks; xy is (T, n_names, 2) float32 in pixels, NaN where unknown
         table, table_values : rows dict(name, group, unit; label and names of values, see `factor_row`), and
-            (T, n_rows) float32, shown beside the frame
+            (T, n_rows) numbers, shown beside the frame
         """
-        n, height, width = len(frames), *frames.shape[1:3]
-        check_frame(np.asarray(frames[0]))
-        chunk, columns = _chunk_shape(height, width)
+        marks = [] if xy is None else [np.asarray(xy, np.float32).reshape(len(xy), -1)]
+        lines = [] if xy is None else mark_lines(np.asarray(xy))
         with self.hold_sync():
             self.frames, self.playing = frames, False
-            self.value = int(np.clip(value, 0, n - 1))
-            self.source = dict(
-                id=self.source['id'] + 1,
-                n=n,
-                start=self.value,
-                width=width,
-                height=height,
-                chunk=chunk,
-                columns=columns,
-                label=label,
-            )
-            self.marks = dict(names=list(names), labels=list(labels or names), colors=list(colors))
-            self.marks_xy = b'' if xy is None else np.ascontiguousarray(xy, np.float32).tobytes()
-            self.table, self.table_values = (
-                list(table),
-                b'' if table_values is None else np.ascontiguousarray(table_values, np.float32).tobytes(),
-            )
+            self.source = _source(frames, n, value) | dict(id=self.source['id'] + 1, label=label)
+            self.value = self.source['start']
+            self.rows = Numbers(*marks, *([] if table_values is None else [table_values]))
+            self.numbers = self.rows.told(self.numbers['id'] + 1)
+            self.marks = dict(names=list(names), labels=list(labels or names), colors=list(colors), lines=lines)
+            self.table = list(table)
 
     def seek(self, t: int):
         """Show step t and stop playing; unlike setting `value`, this is heard while frames run."""
@@ -308,21 +318,29 @@ class FramePlayer(anywidget.AnyWidget):
 
     @traitlets.validate('value')
     def _within(self, proposal):
-        return (
-            int(np.clip(proposal['value'], 0, max(self.source['n'] - 1, 0)))
-            if self.frames is not None and self.source['n'] == len(self.frames)
-            else proposal['value']
-        )
+        return int(np.clip(proposal['value'], 0, self.source['n'] - 1)) if self.source['n'] else proposal['value']
 
     def _answer(self, _, content, buffers):
-        if content.get('kind') == 'need' and content.get('id') == self.source['id']:
+        send_rows(self, self.rows, content)
+        if content.get('kind') == 'need' and content.get('id') == self.source['id'] and self.frames is not None:
             self.send({k: content[k] for k in ('id', 'chunk')} | {'kind': 'chunk'}, [self.encoded(content['chunk'])])
+
+
+def _source(frames, n: int | None, value: int) -> dict:
+    "What the page has to know of frames, the first of which is checked; without frames, of n steps"
+    height = width = 0
+    if frames is not None:
+        n, height, width = len(frames), *frames.shape[1:3]
+        check_frame(np.asarray(frames[0]))
+    chunk, columns = _chunk_shape(height, width)
+    start = int(np.clip(value, 0, n - 1))
+    return dict(n=n, start=start, width=width, height=height, chunk=chunk, columns=columns)
 
 
 def _chunk_shape(height, width):
     """Choose frames per chunk and per row of its sheet: about 4 MB of pixels, no side above 8,192."""
-    chunk = int(np.clip(1_100_000 // (height * width), 1, 32))
-    return chunk, max(1, min(8, 8192 // width, chunk))
+    chunk = int(np.clip(1_100_000 // max(height * width, 1), 1, 32))
+    return chunk, max(1, min(8, 8192 // max(width, 1), chunk))
 
 # %% ../../nbs/08_widgets/01_views.ipynb #d6783a37
 class FramePicker(anywidget.AnyWidget):
