@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['VIEWS', 'WORDS', 'NO_FRAMES', 'METRICS', 'AGENTS', 'LABELS', 'WIDTHS', 'BARE', 'HEAT_LABEL', 'GameTable', 'Choice',
-           'games_figure', 'category_figure', 'GameFrames', 'GameDetail', 'game_menus', 'near_method', 'pressed_game',
-           'choice_of', 'draw_games', 'lay_out_dashboard', 'AtariDashboard']
+           'games_figure', 'category_figure', 'GameFrames', 'part_probe', 'show_parts', 'GameDetail', 'game_menus',
+           'near_method', 'pressed_game', 'choice_of', 'draw_games', 'lay_out_dashboard', 'dashboard_figures',
+           'AtariDashboard']
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #3abe0f56
 from collections.abc import Callable, Mapping
@@ -195,6 +196,26 @@ class GameFrames(W.VBox):
         return opens if self.open_game else NO_FRAMES
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #9e5284b1
+def part_probe(scores: ProbeScores, method: str, metric: str, marks) -> ProbeHeatmap:
+    """Make the heat map of factors that is a part of a dashboard, which has the menu of metrics."""
+    look = dict(paper=scores.paper, metric=metric, marks=marks, half=True, interactive=True)
+    probe = ProbeHeatmap(scores.table, task=scores.task, method=method or None, **look)
+    probe.menus.parts['metric'].add_class('srlviz-hidden')
+    return probe
+
+
+def show_parts(detail: W.VBox):
+    """Show factors or categories, and the buttons that mean something."""
+    there, opened = detail.there, bool(detail.frames.opened)
+    factors = there and (detail.shown == 'factors' or opened)
+    shown = {detail.frames.press: there and detail.frames.open_game and not opened, detail.toggle: there and not opened}
+    shown[detail.categories] = not factors
+    if detail.made:
+        shown[detail.made] = factors
+    for part, on in shown.items():
+        part.layout.display = '' if on else 'none'
+
+# %% ../../nbs/08_widgets/05_atari.ipynb #aa33b2bd
 class GameDetail(W.VBox):
     """Show the factors or the categories of a game, and open its frames once a factor is chosen.
 
@@ -256,13 +277,11 @@ class GameDetail(W.VBox):
     def _load(self, scores, factor, method):
         if self.made:
             return self.made.load(scores, factor, method, self.choice.metric)
-        look = dict(paper=scores.paper, metric=self.choice.metric, marks=self.marks, half=True, interactive=True)
-        self.made = probe = ProbeHeatmap(scores.table, task=scores.task, method=method or None, **look)
-        probe.menus.parts['metric'].layout.width = '0'  # the dashboard has that menu
+        self.made = part_probe(scores, method, self.choice.metric, self.marks)
         for name in ('factor', 'method'):
-            probe.observe(lambda change: self._on_probe(change['name'], change['new']), name)
-        probe.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
-        self.children = [self.toggle, self.categories, probe]
+            self.made.observe(lambda change: self._on_probe(change['name'], change['new']), name)
+        self.made.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
+        self.children = [self.toggle, self.categories, self.made]
 
     def _on_probe(self, name, value):
         if not self._showing:
@@ -294,14 +313,8 @@ class GameDetail(W.VBox):
 
     @traitlets.observe('shown')
     def _draw(self, _=None):
-        factors = self.there and (self.shown == 'factors' or self.frames.opened)
-        may = self.there and self.frames.open_game and not self.frames.opened
-        self.frames.press.layout.display = '' if may else 'none'
-        self.toggle.layout.display = '' if self.there and not self.frames.opened else 'none'
-        self.categories.layout.display = 'none' if factors else ''
-        if self.made:
-            self.made.layout.display = '' if factors else 'none'
-        if not factors and self.choice:
+        show_parts(self)
+        if self.choice and not self.categories.layout.display:
             self.categories.figure = category_figure(self.table, self.choice, HALF).update_layout(width=None)
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #24cb89d3
@@ -372,7 +385,17 @@ def lay_out_dashboard(board: Explorer):
     board.children = [row(back, *board.menus.values(), frames), board.status, sides]
     board.add_class('srlviz-dashboard')
 
-# %% ../../nbs/08_widgets/05_atari.ipynb #fa93f5e9
+# %% ../../nbs/08_widgets/05_atari.ipynb #1d8d455f
+def dashboard_figures(board: Explorer) -> list[go.Figure]:
+    """Draw games, categories, raw against standardized where both were measured, and what is open of the game."""
+    choice = choice_of(board)
+    made = [board.figure(), category_figure(board.table, choice, {})]
+    if board.view != 'conditioning':
+        other = games_figure(board.table, Choice(choice | dict(view='conditioning')), {})
+        made += [other] if other.data else []
+    return made + (board.detail.probe.figures() if board.detail.probe else [])
+
+# %% ../../nbs/08_widgets/05_atari.ipynb #b24ddf35
 BARE, HEAT_LABEL = dict(displayModeBar=False), 'scores of games and methods; the menu Game chooses the same rows'
 
 
@@ -381,13 +404,11 @@ class AtariDashboard(Explorer):
 
     Parameters
     ----------
-    scores : a score table; rows with source 'paper' become columns of their own
+    scores : a score table
     open_game : function from a game to (results, recording), called when a factor is chosen; results map a method, as
         labelled, to what `linear_probe` returned, or are None; None opens no frames
-    view, metric, conditioning, data, task, method, factor : what to begin with; a factor needs a task, and opens its
-        frames at once
-    paper : as in `pick_scores`;  marks : as in `FrameBrowser`
-    interactive : None decides by the environment; False shows `figure()`
+    view ... factor : what to begin with; a factor needs a task, and opens its frames at once
+    paper : as in `pick_scores`;  marks : as in `FrameBrowser`;  interactive : as in `Explorer`
 
     Traits: view ('scores', 'conditioning', 'ranks'), metric, conditioning ('raw', 'standardized', 'both'), data
     ('random', 'ppo'), task ('all' for the mean over games), method (of ours, as labelled; '' where there is none),
@@ -417,10 +438,9 @@ class AtariDashboard(Explorer):
         self.table = GameTable(scores, paper)
         self.frames = GameFrames(open_game, self.status.say)
         self.detail, self.heat = GameDetail(self.table, self.frames, marks), PlotView(label=HEAT_LABEL, config=BARE)
-        self.menus, first = game_menus(self.table), self.table
-        for name, value in dict(view=view, metric=metric or first.metrics[0], conditioning=conditioning).items():
-            setattr(self, name, value)
-        self.data, self.task = data or first.datas[0], task
+        self.menus, table = game_menus(self.table), self.table
+        self.view, self.metric, self.conditioning = view, metric or table.metrics[0], conditioning
+        self.data, self.task = data or table.datas[0], task
         self.method = method or near_method('st_dim', self.methods)
         self.bind(**self.menus)
         lay_out_dashboard(self)
@@ -468,9 +488,4 @@ class AtariDashboard(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: games, categories, raw against standardized, and what is open of the game."""
-        table, choice = self.table, choice_of(self)
-        made = [self.figure(), category_figure(table, choice, {})]
-        if self.view != 'conditioning':
-            other = games_figure(table, Choice(choice | dict(view='conditioning')), {})
-            made += [other] if other.data else []  # only one of the two was measured
-        return made + (self.detail.probe.figures() if self.detail.probe else [])
+        return dashboard_figures(self)

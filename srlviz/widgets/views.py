@@ -115,12 +115,11 @@ class PlotView(anywidget.AnyWidget):
 
     @traitlets.observe('figure')
     def _send_figure(self, change):
-        """The whole figure stays in the state, for whatever page opens it next; a page that shows it hears what
-        changed."""
+        """The whole stays in the state, for the page that opens it next; one that shows it hears what changed."""
         self._take(figure_parts(change['new']))
 
     def mark(self, shapes):
-        """Give the figure other shapes, in its place; its data are neither read nor sent."""
+        """Give the figure other shapes; its data are neither read nor sent."""
         self.figure.layout.shapes = shapes
         self._take((self._parts[0], to_json_plotly(unlinked(self.figure.layout.to_plotly_json()))))
 
