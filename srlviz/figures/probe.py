@@ -649,10 +649,10 @@ def plot_probe_trace(
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''
     title = f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(said)}</sub>' if method else factor
-    return _finish_trace(fig, t, title, names, height, dark)
+    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90, dark)
 
 
-def _finish_trace(fig, t, title, names, height, dark):
+def _finish_trace(fig, t, title, names, height, top, dark):
     """Set axes and sizes."""
     ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
     fig.update_xaxes(title='step t', showgrid=False, range=ends).update_yaxes(title='' if len(names) else 'value')
@@ -662,9 +662,9 @@ def _finish_trace(fig, t, title, names, height, dark):
         height=height,
         hovermode='x unified',
         hoverdistance=-1,
-        margin=dict(l=56, r=12, t=72, b=38),
+        margin=dict(l=56, r=12, t=top, b=38),
         title=dict(text=title, font_size=14),
-        legend=dict(y=1.0, x=0),
+        legend=dict(y=1.0, x=0, font_size=12),
     )
     return style(fig, dark=dark)
 

@@ -237,7 +237,8 @@ class GameDetail(W.VBox):
         options = [('Factors', 'factors'), ('Categories', 'categories')]
         self.toggle = W.ToggleButtons(options=options, style=dict(button_width='auto'))
         traitlets.link((self, 'shown'), (self.toggle, 'value'))
-        self.children = [self.toggle, self.categories]
+        self.top = row(self.toggle, frames)
+        self.children = [self.top, self.categories]
         self.add_class('srlviz-column')
 
     @property
@@ -281,7 +282,7 @@ class GameDetail(W.VBox):
         for name in ('factor', 'method'):
             self.made.observe(lambda change: self._on_probe(change['name'], change['new']), name)
         self.made.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
-        self.children = [self.toggle, self.categories, self.made]
+        self.children = [self.top, self.categories, self.made]
 
     def _on_probe(self, name, value):
         if not self._showing:
@@ -382,7 +383,7 @@ def lay_out_dashboard(board: Explorer):
     frames.observe(turn, 'opened')
     board.on(board.heat, 'clicked', board.press)
     turn()
-    board.children = [row(back, *board.menus.values(), frames), board.status, sides]
+    board.children = [row(back, *board.menus.values()), board.status, sides]
     board.add_class('srlviz-dashboard')
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #1d8d455f

@@ -184,7 +184,7 @@ class WorstFrames(W.HBox):
             self.browser.seek(*self.places[self.picker.picked])
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #a320c548
-TRACE_HEIGHT, MATRIX_HEIGHT = 205, 470
+TRACE_HEIGHT, MATRIX_HEIGHT = 178, 470
 
 
 class ProbeAnswers(W.VBox):
@@ -251,7 +251,8 @@ class ProbeAnswers(W.VBox):
             self._draw_trace()
 
     def _draw_trace(self):
-        self.trace.figure = answer_trace(self.said, self.episode, TRACE_HEIGHT)
+        fig = answer_trace(self.said, self.episode, TRACE_HEIGHT)  # the player says the step
+        self.trace.figure = fig.update_layout(xaxis_title='', margin_b=24)
 
     def _draw_below(self):
         """Draw frames or confusions, whichever is shown."""
@@ -406,11 +407,11 @@ class ChoiceMenus(W.HBox):
     extra : what stands behind the menus
     """
 
-    def __init__(self, words: Mapping[str, str], *extra: W.Widget, width: int = 210):
+    def __init__(self, words: Mapping[str, str], *extra: W.Widget, width: int = 182):
         super().__init__()
         self.parts = {name: menu(said, ('',), width) for name, said in words.items()}
         for part in self.parts.values():
-            part.style.description_width = '56px'
+            part.style.description_width = '50px'
         self.also(*extra)
         self.add_class('srlviz-row')
 
