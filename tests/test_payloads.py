@@ -344,10 +344,10 @@ def widgets(interactive: bool) -> dict:
     made = dict(
         FrameBrowser=FrameBrowser(recording, **how),
         ProbeHeatmap=ProbeHeatmap(
-            table(), results, recording, game=evil('task0'), method=evil('method'), variable=FACTORS[0], **how
+            table(), results, recording, task=evil('task0'), method=evil('method'), factor=FACTORS[0], **how
         ),
-        AtariDashboard=AtariDashboard(table(), open_game, game=evil('task0'), variable=FACTORS[0], **how),
-        Failing=AtariDashboard(table(), lambda game: fails(game), game=evil('task0'), variable=evil('target'), **how),
+        AtariDashboard=AtariDashboard(table(), open_game, task=evil('task0'), factor=FACTORS[0], **how),
+        Failing=AtariDashboard(table(), lambda game: fails(game), task=evil('task0'), factor=evil('target'), **how),
         RAMExplorer=RAMExplorer(lab, recording, predict, **how),
         InfoNCEMap=InfoNCEMap(Pairs(), recording, n_pairs=4, **how),
         NearestFrames=NearestFrames({evil('method'): Near(), 'st_dim': Near()}, recording, k=3, **how),
@@ -420,20 +420,20 @@ def follow(w: dict):
         w[k]
         for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
     )
-    heat.answers.confused.value = True
-    heat.picker.picked = 0
-    heat.picker.picks += 1
+    heat.beside.answers.confused.value = True
+    heat.beside.film.picker.picked = 0
+    heat.beside.film.picker.picks += 1
     yield
     heat.heat.clicked = dict(n=1, data=[evil('group0'), FACTORS[0], 'paper', 'st_dim'])
     heat.choose(evil('target'), evil('method'))
     yield
-    board.variable = FACTORS[1]
-    board.probe.heat.clicked = dict(n=1, data=[evil('group1'), evil('target'), 'srlviz', evil('method')])
-    yield  # a variable that the recording does not know
-    board.game = evil('task1')  # no score of a single variable
+    board.factor = FACTORS[1]
+    board.detail.probe.heat.clicked = dict(n=1, data=[evil('group1'), evil('target'), 'srlviz', evil('method')])
+    yield  # a factor that the recording does not know
+    board.task = evil('task1')  # no score of a single factor
     yield
-    board.view, board.game = 'conditioning', evil('task0')
-    failing._open.click()
+    board.view, board.task = 'conditioning', evil('task0')
+    failing.frames.press.click()
     failing.view = 'ranks'
     ram.grid.find()
     ram.region.ask()
@@ -628,7 +628,7 @@ FIGURES = dict(
         metric=evil('metric'),
         title=evil('t'),
     ),
-    plot_confusion=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
+    plot_confusion=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_traces=lambda f: f(np.ones((9, 2)), [evil('n'), 'b'], [evil('u'), ''], events=EVENT, title=evil('t')),
     plot_profile=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
     plot_map=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
@@ -642,7 +642,7 @@ FIGURES = dict(
     plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
     plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o')), title=evil('t')),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
-    plot_probe_trace=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
+    plot_probe_trace=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_rollout=lambda f: f(
         np.ones(3),
         {evil('heading'): Strip(np.ones((3, 1)), [evil('n')], [evil('g')], {evil('n'): [evil('v0'), evil('v1')]})},
@@ -700,11 +700,11 @@ def test_a_press_on_such_a_name_chooses_it():
     "A dashboard whose names need translation answers a press as any other"
     from srlviz.widgets.atari import AtariDashboard
 
-    board = AtariDashboard(table(), game=evil('task0'), interactive=True)
-    cells = json.loads(board.probe.heat.fig_json)['data'][0]['customdata']
+    board = AtariDashboard(table(), task=evil('task0'), interactive=True)
+    cells = json.loads(board.detail.probe.heat.fig_json)['data'][0]['customdata']
     said = next(c for row in cells for c in row if views.original(c[1]) == FACTORS[1] and c[2] == 'srlviz')
-    board.probe.heat.set_state(dict(clicked=dict(n=1, data=said)))
-    assert board.variable == FACTORS[1]
+    board.detail.probe.heat.set_state(dict(clicked=dict(n=1, data=said)))
+    assert board.factor == FACTORS[1]
 
 
 SAID = [
@@ -755,7 +755,7 @@ def test_our_own_markup_is_markup():
     "What we wrote ourselves looks as it did, beside words that are not ours"
     from srlviz.widgets.atari import AtariDashboard
 
-    board = AtariDashboard(table(), game=evil('task0'), interactive=True)
+    board = AtariDashboard(table(), task=evil('task0'), interactive=True)
     assert (
         Reader(board.status.value).tags == ['span', 'pre']
         and 'AtariDashboard(scores, open_game)</pre>' in board.status.value

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METHOD_ORDER', 'PAPER_METHODS', 'CATEGORY_ORDER', 'GAME_TITLES', 'UNCONDITIONED', 'game_title', 'probe_grid',
-           'Variant', 'read_method', 'method_words', 'Room', 'frame_cell', 'plot_probe_heatmap', 'thin', 'median_miss',
-           'value_words', 'plot_probe_trace', 'worst_steps']
+           'Variant', 'read_method', 'method_words', 'Room', 'cell_shapes', 'frame_cell', 'plot_probe_heatmap', 'thin',
+           'median_miss', 'value_words', 'plot_probe_trace', 'worst_steps']
 
 # %% ../../nbs/07_figures/02_probe.ipynb #987b252b
 import re
@@ -423,18 +423,14 @@ def _note_empty(fig, rows, y, x, empty):
         fig.add_annotation(x=x, y=y[best].mean(), text=f'<i>{words}</i>', showarrow=False, font=font)
 
 # %% ../../nbs/07_figures/02_probe.ipynb #ce724c88
-def frame_cell(fig: go.Figure, wanted: Sequence, row: bool = False) -> go.Figure:
-    """Frame a cell of a heat map; what was framed before is framed no longer.
+def cell_shapes(fig: go.Figure, wanted: Sequence, row: bool = False) -> list:
+    """Make the shapes of a figure that frames a cell of its heat map; what was framed before is framed no longer.
 
     Parameters
     ----------
     fig : plotly Figure whose first trace is a heat map between edges, with `customdata` (a sequence) for each cell
     wanted : what the customdata of the cell are, None being any; where there is none, nothing is framed
     row : True frames the whole row too, by a thinner line, and that alone where only the first of `wanted` is there
-
-    Returns
-    -------
-    the same figure with other shapes in its layout; the one that came in is as it was
     """
     heat, shapes = fig.data[0], [s for s in fig.layout.shapes if s.name != 'chosen']
     of = lambda n: (
@@ -451,8 +447,13 @@ def frame_cell(fig: go.Figure, wanted: Sequence, row: bool = False) -> go.Figure
     if at:
         ends = dict(x0=heat.x[at[1]], x1=heat.x[at[1] + 1], y0=heat.y[at[0]], y1=heat.y[at[0] + 1])
         shapes.append(dict(look, **ends, line=dict(color=WRONG, width=3)))
+    return shapes
+
+
+def frame_cell(fig: go.Figure, wanted: Sequence, row: bool = False) -> go.Figure:
+    """Frame a cell of a heat map, as `cell_shapes` says, in a copy of the figure."""
     framed = go.Figure(fig)
-    framed.layout.shapes = shapes
+    framed.layout.shapes = cell_shapes(fig, wanted, row)
     return framed
 
 # %% ../../nbs/07_figures/02_probe.ipynb #096747d2
@@ -648,10 +649,10 @@ def plot_probe_trace(
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''
     title = f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(said)}</sub>' if method else factor
-    return _finish_trace(fig, t, title, names, height, dark)
+    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90, dark)
 
 
-def _finish_trace(fig, t, title, names, height, dark):
+def _finish_trace(fig, t, title, names, height, top, dark):
     """Set axes and sizes."""
     ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
     fig.update_xaxes(title='step t', showgrid=False, range=ends).update_yaxes(title='' if len(names) else 'value')
@@ -661,9 +662,9 @@ def _finish_trace(fig, t, title, names, height, dark):
         height=height,
         hovermode='x unified',
         hoverdistance=-1,
-        margin=dict(l=56, r=12, t=72, b=38),
+        margin=dict(l=56, r=12, t=top, b=38),
         title=dict(text=title, font_size=14),
-        legend=dict(y=1.0, x=0),
+        legend=dict(y=1.0, x=0, font_size=12),
     )
     return style(fig, dark=dark)
 
