@@ -18,7 +18,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from PIL import Image
 
-from .style import LINE, MUTED, WRONG, contrast, pretty, style
+from .style import LINE, MUTED, WRONG, pretty, style
 
 # %% ../../nbs/07_figures/01_frames.ipynb #589af89f
 def check_frame(frame) -> np.ndarray:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NONE', 'episode_marks', 'as_recording', 'pick_marks', 'FactorValues', 'chosen_factors', 'best_zoom', 'episode_label',
            'episode_menu', 'EpisodeMenus', 'FrameTable', 'FactorStrip', 'strip_view', 'FactorMenus', 'show_film',
-           'plot_film_sheet', 'check_shown', 'FrameReading', 'FrameParts', 'FrameBrowser']
+           'plot_film_sheet', 'check_episodes', 'go_to', 'check_shown', 'FrameReading', 'FrameParts', 'FrameBrowser']
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #4ba7e8a4
 from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +127,7 @@ def chosen_factors(recording: Recording, names: Sequence[str] | None) -> pd.Data
 
 
 def best_zoom(height: int, width: int, tall: int = 420, wide: int = 480) -> float:
-    """Find how large a pixel is shown so that a frame fits: a whole number, or a fraction for frames that are larger."""
+    """Find how large a pixel is shown so that a frame fits: a whole number, or a fraction for larger frames."""
     zoom = min(tall / height, wide / width)
     return float(int(zoom)) if zoom >= 1 else zoom
 
@@ -180,8 +180,8 @@ class EpisodeMenus:
     def tell(self, recording: Recording):
         """Tell of another recording, from its first episode on, nothing over it; does nothing that is heard."""
         look, explorer = dict(label=self.label, width=self.width), self.explorer
-        for link in self.links:
-            link.unlink()
+        for tie in self.links:
+            tie.unlink()
         with explorer.quietly():
             explorer.episode, explorer.against = 0, NONE
             self.episode = episode_menu(recording, **look)
@@ -305,6 +305,22 @@ def plot_film_sheet(frames, n: int, **look) -> go.Figure:
     return plot_contact_sheet([np.asarray(frames[i]) for i in steps], steps, columns=n, zoom=zoom, **look)
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #dff1fe37
+def check_episodes(trait: str, value: int, recording: Recording, episode: int) -> int:
+    """Give back a number of an episode (`episode`, `against`, which may be -1) or of a step (`t`) that is there."""
+    if trait == 'against' and value == NONE:
+        return value
+    if trait in ('episode', 'against'):
+        return check_place('episode', value, len(recording), 'the recording has episodes')
+    return check_place('step', value, int(recording.lengths[episode]), f'episode {episode} has steps')
+
+
+def go_to(explorer, episode: int, t: int):
+    """Let an explorer with a player show one step of one episode; a step beyond its end is its last."""
+    explorer.episode = episode
+    explorer.t = int(np.clip(t, 0, explorer.recording.lengths[episode] - 1))
+    explorer.player.seek(explorer.t)
+
+
 def check_shown(explorer, trait: str, value):
     """Give back what a trait of an explorer of episodes was set to, if it is there; a TraitError says what there is.
 
@@ -318,15 +334,9 @@ def check_shown(explorer, trait: str, value):
         if explorer.modality not in recording[0].obs:
             raise unknown('modality', explorer.modality, recording[0].obs)
         return recording
-    recording = explorer.recording
-    if trait == 'against' and value == NONE:
-        return value
-    if trait in ('episode', 'against'):
-        return check_place('episode', value, len(recording), 'the recording has episodes')
-    if trait == 't':
-        n = int(recording.lengths[explorer.episode])
-        return check_place('step', value, n, f'episode {explorer.episode} has steps')
-    names = list(chosen_factors(recording, explorer.wanted)['name'])
+    if trait in ('episode', 'against', 't'):
+        return check_episodes(trait, value, explorer.recording, explorer.episode)
+    names = list(chosen_factors(explorer.recording, explorer.wanted)['name'])
     return check_choice('factor', value, names if trait == 'factor' and names else [*names, ''])
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #dfc0ac89
@@ -403,15 +413,13 @@ class FrameBrowser(Explorer):
 
     Parameters
     ----------
-    recording : Recording whose episodes have `obs['frame']`, or whatever `modality` names; or one Episode
-    episode, t : where to begin
-    factor : the one shown over time; the first if None
+    recording : Recording whose episodes have `obs['frame']`, or what `modality` names; or one Episode
+    episode, t, factor : where to begin; the first factor if None
     against, second : an episode and a factor that are laid over it; -1 and '' for none
     factors : names of the factors to show, in this order; all if None
-    marks : 'auto' uses recording.meta['pixels']; or None, a table (t, name, x, y, and episode), or a function from an
-        Episode to such a table
+    marks : 'auto' uses recording.meta['pixels']; or a table (t, name, x, y, and episode), or a function from an Episode
+        to one
     zoom : screen pixels per pixel; as large as there is room if None
-    interactive : None decides by the environment; False shows `figure()`
 
     Traits: recording, episode, t, factor, against, second, show_marks.
     """
@@ -446,8 +454,8 @@ class FrameBrowser(Explorer):
         self._read(t)
         self.bind(t=self.player, show_marks=(self.player, 'show_marks'))
         self.on(self.table, 'picked', lambda name: setattr(self, 'factor', name or self.factor))
-        drawn = [self.episodes.row, self.factors.row, self.table, self.strip, self.status]
-        self.children = [columns([self.player], drawn, 'auto')]
+        right = [self.episodes.row, self.factors.row, self.table, self.strip, self.status]
+        self.children = [columns([self.player], right, 'auto')]
         self.add_class('srlviz-frame-browser')
         self.begin()
 
@@ -455,13 +463,10 @@ class FrameBrowser(Explorer):
     def _is_there(self, proposal):
         return check_shown(self, proposal['trait'].name, proposal['value'])
 
-    @reacts('recording')
-    def _on_recording(self, _):
-        self._tell()
-        self._read()
-
-    @reacts('episode')
-    def _on_episode(self, _):
+    @reacts('recording', 'episode')
+    def _on_episode(self, change):
+        if change['name'] == 'recording':
+            self._tell()
         self._read()
 
     @reacts('factor', 'second', 'against')
@@ -484,19 +489,15 @@ class FrameBrowser(Explorer):
 
     def seek(self, episode: int, t: int = 0):
         """Show one step of one episode; a step beyond its end is its last."""
-        self.episode = episode
-        self.t = int(np.clip(t, 0, self.recording.lengths[episode] - 1))
-        self.player.seek(self.t)
+        go_to(self, episode, t)
 
     def current(self) -> pd.Series:
         """Return the factors of the shown step, by name."""
         return self.reading.at(self.t)
 
     def __repr__(self):
-        name = self.recording.name or 'recording'
-        return f"FrameBrowser({name}, episode={self.episode}, t={self.t}, factor={self.factor!r})"
+        return f"FrameBrowser({self.reading.title}, t={self.t}, factor={self.factor!r})"
 
     def figure(self, n: int = 6) -> go.Figure:
-        """Draw the static form: n frames of the episode, evenly spaced, and the factor over time."""
-        strip = self.reading.strip(self.against)
-        return self.reading.sheet(n, strip, self.factor, self.second, self.show_marks)
+        """Draw the static form: n frames of the episode, and the factor over time."""
+        return self.reading.sheet(n, self.reading.strip(self.against), self.factor, self.second, self.show_marks)
