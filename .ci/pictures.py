@@ -7,12 +7,11 @@ A notebook says in its metadata of which code its pictures are. Plotly's JSON, w
 is what went to stderr.
 """
 
-import base64, hashlib, io, json, re, sys, tempfile, time
+import base64, hashlib, json, re, sys, tempfile, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / 'runs' / 'pictures'  # where they run; what they compute stays there, so that a second time is quicker
-MOST = 400_000  # bytes of a picture
 KINDS = ('image/png', 'text/html', 'text/markdown', 'text/plain')
 # Where the defaults take long: what is enough for pictures. A notebook says so where its parameters stand.
 SMALL = dict(
@@ -48,17 +47,14 @@ def stale(root) -> list[str]:
     return found
 
 
-def small_png(data: str) -> str:
-    "A PNG, both in base64, of at most 256 colours and MOST bytes."
-    from PIL import Image
+def packed(data: str) -> str:
+    "A PNG of few colours, in base64."
+    from srlviz.figures.pictures import MOST_PNG, palette_png
 
-    picture = Image.open(io.BytesIO(base64.b64decode(data)))
-    while True:
-        small = picture.convert('RGB').quantize(256, dither=Image.Dither.NONE)
-        small.save(packed := io.BytesIO(), 'PNG', optimize=True)
-        if packed.tell() <= MOST:
-            return base64.b64encode(packed.getvalue()).decode()
-        picture = picture.resize([side * 3 // 4 for side in picture.size], Image.Resampling.LANCZOS)
+    png = palette_png(base64.b64decode(data))
+    if len(png) > MOST_PNG:
+        sys.exit(f'a picture of {len(png):,} bytes, more than {MOST_PNG:,}')
+    return base64.b64encode(png).decode()
 
 
 def kept(output, name: str):
@@ -72,7 +68,7 @@ def kept(output, name: str):
     if any('plotly' in k or 'widget' in k for k in shown) and 'image/png' not in data:
         sys.exit(f'{name}: no PNG of {data.get("text/plain", "an output")}')
     if 'image/png' in data:
-        data = {'image/png': small_png(data['image/png'].strip()), 'text/plain': data.get('text/plain', 'a picture')}
+        data = {'image/png': packed(data['image/png']), 'text/plain': data.get('text/plain', 'a picture')}
     if 'text/html' in data:  # a styled table is named by chance
         names = dict.fromkeys(re.findall(r'id="T_([0-9a-f]+)', data['text/html']))
         for i, chance in enumerate(names):
