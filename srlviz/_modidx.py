@@ -226,6 +226,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'srlviz.core.film._check_head': ('00_core/film.html#_check_head', 'srlviz/core/film.py'),
                                   'srlviz.core.film._chunk': ('00_core/film.html#_chunk', 'srlviz/core/film.py'),
                                   'srlviz.core.film._end': ('00_core/film.html#_end', 'srlviz/core/film.py'),
+                                  'srlviz.core.film._forget_times': ('00_core/film.html#_forget_times', 'srlviz/core/film.py'),
                                   'srlviz.core.film._look': ('00_core/film.html#_look', 'srlviz/core/film.py'),
                                   'srlviz.core.film._packed': ('00_core/film.html#_packed', 'srlviz/core/film.py'),
                                   'srlviz.core.film._start': ('00_core/film.html#_start', 'srlviz/core/film.py'),

@@ -285,7 +285,7 @@ def literal(node) -> bool:
 
 
 def markup(root):
-    """Words become markup in one place, the class Words in widgets/views.py;
+    """Words become markup in one place, the class Words in widgets/base.py;
     a Markup is written out where it stands, and no script sets HTML."""
     for p in modules(root):
         if p.parent.name not in ('figures', 'widgets'):
@@ -294,13 +294,13 @@ def markup(root):
         words = [
             b
             for n in nodes
-            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words')
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'Words')
             for b in n.bases
         ]
         for n in nodes:
             called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
             if called in HTML_NAMES and n not in words:
-                yield f'{name}: {called} beside Words of widgets/views.py'
+                yield f'{name}: {called} beside Words of widgets/base.py'
             if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
                 yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
     for p in sorted((root / 'srlviz').rglob('*.js')):
