@@ -93,13 +93,23 @@ def remark(parameters):
 
 
 def picture(path: Path) -> None:
-    "Execute a notebook and put what it shows into it."
+    "Execute a notebook and put what it shows into it; say how long it took, and how large it is."
     from srlviz.studies.run import run_study
 
     name, began = path.stem, time.time()
-    given = SMALL.get(name, {})
-    asked = {k: str(ROOT / v) if k == 'path' else v for k, v in given.items()}
+    asked = {k: str(ROOT / v) if k == 'path' else v for k, v in SMALL.get(name, {}).items()}
     done = run_study(path, asked, RUNS / name, progress=False)
+    sizes = keep(path, done)
+    print(
+        f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(sizes):2} pictures, '
+        f'the largest {max(sizes, default=0) / 1e3:.0f} kB',
+        flush=True,
+    )
+
+
+def keep(path: Path, done: Path) -> list[int]:
+    "Put what an executed notebook shows into its source; give the sizes of the pictures."
+    name, given = path.stem, SMALL.get(path.stem)
     ran = {c.get('id'): c for c in json.loads(done.read_text(encoding='utf-8'))['cells']}
     nb = json.loads(path.read_text(encoding='utf-8'))
     for cell in (c for c in nb['cells'] if c['cell_type'] == 'code'):
@@ -110,12 +120,7 @@ def picture(path: Path) -> None:
     nb['metadata']['srlviz'] = dict(pictures=fingerprint(nb))
     path.write_text(json.dumps(nb, indent=1, ensure_ascii=False, sort_keys=True) + '\n', encoding='utf-8')
     shown = [o.get('data', {}) for c in nb['cells'] for o in c.get('outputs', [])]
-    sizes = [len(data['image/png']) * 3 // 4 for data in shown if 'image/png' in data]
-    print(
-        f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(sizes):2} pictures, '
-        f'the largest {max(sizes, default=0) / 1e3:.0f} kB',
-        flush=True,
-    )
+    return [len(data['image/png']) * 3 // 4 for data in shown if 'image/png' in data]
 
 
 def main(names):
@@ -133,5 +138,5 @@ def main(names):
 
 if __name__ == '__main__':
     if '--check' in sys.argv:
-        sys.exit('\n'.join(stale(ROOT)))
+        sys.exit('\n'.join(stale(ROOT)) or 0)
     main(sys.argv[1:])
