@@ -1,6 +1,6 @@
 """A JupyterLab of its own and a Chromium on it, for tests that press what a reader presses."""
 
-import json, os, secrets, socket, subprocess, sys, time, urllib.error, urllib.request
+import json, os, secrets, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
 from pathlib import Path
 
 import nbformat, pytest
@@ -20,6 +20,23 @@ FLAGS = [
     '--disable-sync',
     '--disable-dev-shm-usage',
 ]
+
+
+def chromium():
+    "The browser's path, as `make test` finds or installs it; None for the one that playwright keeps itself."
+    names = [
+        os.environ.get('CHROMIUM', ''),
+        'chromium',
+        'chromium-browser',
+        'google-chrome',
+        'google-chrome-stable',
+        'chrome',
+        '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+        '/Applications/Chromium.app/Contents/MacOS/Chromium',
+    ]
+    return next((p for p in map(shutil.which, filter(None, names)) if p), None)
+
+
 SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
 
 
@@ -189,12 +206,14 @@ class Lab:
             self.process.wait(5)
 
 
-def open_page(browser, lab, meanwhile=None):
+def open_page(browser, lab, meanwhile=None, before=None):
     "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
     SHOTS.mkdir(exist_ok=True)
     page = browser.new_page(viewport=dict(width=1400, height=1250))
     page.set_default_timeout(60_000)
     page.outside, page.errors = [], []
+    if before:
+        before(page)
     page.on(
         'request',
         lambda r: (

@@ -434,13 +434,14 @@ def follow(w: dict):
     board.view, board.game = 'conditioning', evil('task0')
     failing._open.click()
     failing.view = 'ranks'
-    ram.find_effects()
-    ram.find_predictors()
+    ram.grid.find()
+    ram.region.ask()
+    ram.view = 'region'
     ram.address = 49
     yield
     ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
     with pytest.raises(ValueError):
-        ram.find_effects()
+        ram.grid.find()
     near.neighbours = dict.fromkeys(
         near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
@@ -452,7 +453,7 @@ def follow(w: dict):
     w['PlayWidget'].act(1)
     with pytest.raises(ValueError):
         w['PlayWidget'].act(7)
-    w['MemoryExplorer'].model = 'GRU'
+    w['MemoryExplorer'].method = 'GRU'
     w['FleetBrowser'].outcome = evil('outcome')
     w['FleetBrowser'].flight = 0
     w['FlightBrowser'].search = 'evil'
@@ -462,7 +463,7 @@ def follow(w: dict):
 # ---- what Python sends
 
 TAGS = {'span', 'b', 'i', 'pre', 'code', 'div', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'details', 'summary'}
-CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-even'}
+CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-zero'}
 PLOTLY = re.compile(
     r'<[\s/<]*(?:(?:a|img|script|svg|iframe|style|details|math)\b|(?:b|br|span)\s[^>]*(?:on\w+=|url))', re.I
 )

@@ -116,15 +116,16 @@ function render({ model, el }) {
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   const refused = message => { if (message.kind === 'refused') waiting = false; };
   model.on('msg:custom', refused);
-  const name = () => root.setAttribute('aria-label', model.get('title'));
-  model.on('change:title', name);
+  const name = () => { root.setAttribute('aria-label', model.get('title')); root.classList.toggle('drawn', model.get('drawn')); };
+  model.on('change:title change:drawn', name);
   name();
+  nameParts(el);
   drawActions();
   draw();
   return () => {
     for (const [event, handler] of Object.entries(on)) model.off(event, handler);
     model.off('msg:custom', refused);
-    model.off('change:title', name);
+    model.off('change:title change:drawn', name);
   };
 }
 

@@ -39,8 +39,9 @@ function listen(model, on) {
 }
 
 /** Give a name to what ipywidgets leaves without one, so that screen readers can say it: menus, play buttons, handles of ranges. */
-function nameParts(el) {
+function nameParts(el, tries = 40) {
   const root = el.closest('.srlviz-explorer');
+  if (!root && tries) setTimeout(() => nameParts(el, tries - 1), 150);      // a view is made before it stands in the page
   if (!root || root.dataset.named) return;
   root.dataset.named = '';
   const words = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
