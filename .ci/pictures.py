@@ -7,12 +7,11 @@ A notebook says in its metadata of which code its pictures are. Plotly's JSON, w
 is what went to stderr.
 """
 
-import base64, hashlib, io, json, re, sys, tempfile, time
+import base64, hashlib, json, re, sys, tempfile, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / 'runs' / 'pictures'  # where they run; what they compute stays there, so that a second time is quicker
-MOST = 400_000  # bytes of a picture
 KINDS = ('image/png', 'text/html', 'text/markdown', 'text/plain')
 # Where the defaults take long: what is enough for pictures. A notebook says so where its parameters stand.
 SMALL = dict(
@@ -48,17 +47,14 @@ def stale(root) -> list[str]:
     return found
 
 
-def small_png(data: str) -> str:
-    "A PNG, both in base64, of at most 256 colours and MOST bytes."
-    from PIL import Image
+def packed(data: str) -> str:
+    "A PNG of few colours, in base64."
+    from srlviz.figures.pictures import MOST_PNG, palette_png
 
-    picture = Image.open(io.BytesIO(base64.b64decode(data)))
-    while True:
-        small = picture.convert('RGB').quantize(256, dither=Image.Dither.NONE)
-        small.save(packed := io.BytesIO(), 'PNG', optimize=True)
-        if packed.tell() <= MOST:
-            return base64.b64encode(packed.getvalue()).decode()
-        picture = picture.resize([side * 3 // 4 for side in picture.size], Image.Resampling.LANCZOS)
+    png = palette_png(base64.b64decode(data))
+    if len(png) > MOST_PNG:
+        sys.exit(f'a picture of {len(png):,} bytes, more than {MOST_PNG:,}')
+    return base64.b64encode(png).decode()
 
 
 def kept(output, name: str):
@@ -72,7 +68,7 @@ def kept(output, name: str):
     if any('plotly' in k or 'widget' in k for k in shown) and 'image/png' not in data:
         sys.exit(f'{name}: no PNG of {data.get("text/plain", "an output")}')
     if 'image/png' in data:
-        data = {'image/png': small_png(data['image/png'].strip()), 'text/plain': data.get('text/plain', 'a picture')}
+        data = {'image/png': packed(data['image/png']), 'text/plain': data.get('text/plain', 'a picture')}
     if 'text/html' in data:  # a styled table is named by chance
         names = dict.fromkeys(re.findall(r'id="T_([0-9a-f]+)', data['text/html']))
         for i, chance in enumerate(names):
@@ -97,13 +93,23 @@ def remark(parameters):
 
 
 def picture(path: Path) -> None:
-    "Execute a notebook and put what it shows into it."
+    "Execute a notebook and put what it shows into it; say how long it took, and how large it is."
     from srlviz.studies.run import run_study
 
     name, began = path.stem, time.time()
-    given = SMALL.get(name, {})
-    asked = {k: str(ROOT / v) if k == 'path' else v for k, v in given.items()}
+    asked = {k: str(ROOT / v) if k == 'path' else v for k, v in SMALL.get(name, {}).items()}
     done = run_study(path, asked, RUNS / name, progress=False)
+    sizes = keep(path, done)
+    print(
+        f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(sizes):2} pictures, '
+        f'the largest {max(sizes, default=0) / 1e3:.0f} kB',
+        flush=True,
+    )
+
+
+def keep(path: Path, done: Path) -> list[int]:
+    "Put what an executed notebook shows into its source; give the sizes of the pictures."
+    name, given = path.stem, SMALL.get(path.stem)
     ran = {c.get('id'): c for c in json.loads(done.read_text(encoding='utf-8'))['cells']}
     nb = json.loads(path.read_text(encoding='utf-8'))
     for cell in (c for c in nb['cells'] if c['cell_type'] == 'code'):
@@ -114,12 +120,7 @@ def picture(path: Path) -> None:
     nb['metadata']['srlviz'] = dict(pictures=fingerprint(nb))
     path.write_text(json.dumps(nb, indent=1, ensure_ascii=False, sort_keys=True) + '\n', encoding='utf-8')
     shown = [o.get('data', {}) for c in nb['cells'] for o in c.get('outputs', [])]
-    sizes = [len(data['image/png']) * 3 // 4 for data in shown if 'image/png' in data]
-    print(
-        f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(sizes):2} pictures, '
-        f'the largest {max(sizes, default=0) / 1e3:.0f} kB',
-        flush=True,
-    )
+    return [len(data['image/png']) * 3 // 4 for data in shown if 'image/png' in data]
 
 
 def main(names):
@@ -137,5 +138,5 @@ def main(names):
 
 if __name__ == '__main__':
     if '--check' in sys.argv:
-        sys.exit('\n'.join(stale(ROOT)))
+        sys.exit('\n'.join(stale(ROOT)) or 0)
     main(sys.argv[1:])

@@ -3522,6 +3522,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'srlviz/figures/pictures.py'),
                                          'srlviz.figures.pictures.figure_png': ( '07_figures/pictures.html#figure_png',
                                                                                  'srlviz/figures/pictures.py'),
+                                         'srlviz.figures.pictures.palette_png': ( '07_figures/pictures.html#palette_png',
+                                                                                  'srlviz/figures/pictures.py'),
                                          'srlviz.figures.pictures.unheard': ( '07_figures/pictures.html#unheard',
                                                                               'srlviz/figures/pictures.py')},
             'srlviz.figures.probe': { 'srlviz.figures.probe.Room': ('07_figures/probe.html#room', 'srlviz/figures/probe.py'),
