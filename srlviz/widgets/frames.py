@@ -424,7 +424,7 @@ class FrameBrowser(Explorer):
     Traits: recording, episode, t, factor, against, second, show_marks.
     """
 
-    recording = traitlets.Any()
+    recording = traitlets.Any(allow_none=False)
     episode, t, against = traitlets.Int(0), traitlets.Int(0), traitlets.Int(NONE)
     factor, second, show_marks = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
 

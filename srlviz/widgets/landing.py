@@ -597,9 +597,8 @@ class FleetBrowser(Explorer):
 
     Parameters
     ----------
-    recording : Recording of flights
-    table : what `fleet_table` takes, such as `srlviz.data.landing.flight_table(recording)`; made from the recording if
-        None, which reads the factors of every flight
+    recording : of flights
+    table : what `fleet_table` takes, such as `srlviz.data.landing.flight_table(recording)`; None reads every flight
     sensors : table of sensors, for the FlightBrowser
     episode : the one to open; -1 for none
 
@@ -640,7 +639,7 @@ class FleetBrowser(Explorer):
     @traitlets.validate('episode')
     def _is_flight(self, proposal):
         i, n = proposal['value'], len(self.recording)
-        return i if i == NONE else check_place('episode', i, n, 'the recording has, beside -1 for none, episodes')
+        return i if i == NONE else check_place('episode', i, n, 'there are, beside -1 for none,')
 
     @traitlets.validate('outcome', 'airport', 'split', 'event', 'condition')
     def _is_known(self, proposal):

@@ -67,8 +67,8 @@ class StepCursor(anywidget.AnyWidget):
     """Mark the step of a player on the plots beside it.
 
     Traits: channel, that of the player; within, the class of the box that holds player and plots; kinds, 'dot' or
-    'line' for each plot in order, dots first; rate, steps of one unit of a line's axis; n, how many steps there are; xy,
-    float32 bytes (dots, T, 2): where each step lies on each plot that has a dot.
+    'line' for each plot in order, dots first; rate, steps of one unit of a line's axis; n, how many steps there are;
+    xy, float32 bytes (dots, T, 2): where each step lies on each plot that has a dot.
     """
 
     _esm = script('step_cursor.js')
@@ -268,8 +268,8 @@ def check_column(c, table: pd.DataFrame, timed: Sequence[str]) -> int | str:
 
 
 def in_order(chosen: Sequence[int | str], picked: Sequence[int | str], listed: Sequence[int | str]) -> tuple:
-    """Give what is chosen after others were picked from a list: what was chosen before keeps its place, and so does what
-    the list does not have."""
+    """Give what is chosen after others were picked from a list: what was chosen before keeps its place, and so does
+    what the list does not have."""
     kept = [c for c in chosen if c in picked or c not in listed]
     return *kept, *(c for c in picked if c not in kept)
 
@@ -351,8 +351,8 @@ def said_nothing(still: int) -> str:
 class SensorPicker(W.VBox):
     """Choose from a list of all that an episode holds over time.
 
-    Traits: group and search (which rows the list shows), varying (leave out what is constant), picked (what is chosen of
-    the list: numbers of columns and names).
+    Traits: group and search (which rows the list shows), varying (leave out what is constant), picked (what is
+    chosen of the list: numbers of columns and names).
     """
 
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
@@ -603,19 +603,17 @@ class SensorBrowser(Explorer):
     Parameters
     ----------
     recording : Recording, or one Episode
-    sensors : table with a row for each column: group, name, units, about; None takes the names in the recording's
-        `meta['columns']`, or numbers
-    episode, t : where to begin;  against : an episode that is laid over it, -1 for none
-    chosen : what to draw over time: names (as the list shows them, or in full) or numbers of columns; the first that
-        vary if None. Held are numbers of columns and names of factors
-    modality : whose columns are listed, one name or several; all that are vectors if None
-    world : what is special of recordings of one kind
+    sensors, modality : as `World` takes them: a table of the columns; whose columns they are
+    episode, t : where to begin;  against : an episode laid over it, -1 for none
+    chosen : what to draw: names (as listed, or in full) or numbers of columns; the first that vary if None. Held are
+        numbers of columns and names of factors
+    world : what is special of its kind
 
-    Traits: recording, episode, against, t, chosen, group and search (what the list shows), varying (leave out what is
-    constant in the episode), picture (how wide the film is on the screen, in pixels).
+    Traits: recording, episode, against, t, chosen, group, search and varying (what the list shows), picture (how wide
+    the film is, in pixels).
     """
 
-    recording, chosen = traitlets.Any(), Several()
+    recording, chosen = traitlets.Any(allow_none=False), Several()
     episode, against, t = traitlets.Int(0), traitlets.Int(NONE), traitlets.Int(0)
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
     picture, shown = traitlets.Int(288), None
@@ -636,20 +634,20 @@ class SensorBrowser(Explorer):
         super().__init__(interactive)
         self.world = world = World(sensors, modality) if world is None else world
         self.recording = recording
-        self.parts, self.episodes = SensorParts(world.player(), world.dots), EpisodeMenus(self, world.label)
-        self.player, self.picker, self.traces = self.parts.player, self.parts.picker, self.parts.traces
+        self.parts = parts = SensorParts(world.player(), world.dots)
+        self.episodes = EpisodeMenus(self, world.label)
+        self.player, self.picker, self.traces, self.list = parts.player, parts.picker, parts.traces, parts.picker.list
         self._tell()
         self.episode, self.against = episode, against
         self._read(t)
         self.chosen = self.chosen if chosen is None else chosen
         self._draw()
-        self.parts.tie(self)
-        self.children = [self.episodes.row, *world.above, self.parts.stand(world.below, self.status), self.parts.cursor]
+        parts.tie(self)
+        self.children = [self.episodes.row, *world.above, parts.stand(world.below, self.status), parts.cursor]
         self.add_class('srlviz-sensors')
         self.begin()
 
     reading, table = property(lambda self: self.shown.reading), property(lambda self: self.world.table)
-    list = property(lambda self: self.picker.list)
 
     @traitlets.validate('recording', 'episode', 'against', 't', 'group', 'chosen')
     def _is_there(self, proposal):
@@ -687,11 +685,11 @@ class SensorBrowser(Explorer):
         go_to(self, episode, t)
 
     def current(self) -> pd.Series:
-        """Return what is drawn, at the step shown, by name."""
+        """Return what is drawn now, by name."""
         return self.reading.at(self.t, self.chosen).rename(f'episode {self.episode}, t {self.t}')
 
     def figure(self, frames: int = 6) -> go.Figure:
-        """Draw the static form: some frames if there is a film, and what is chosen over time."""
+        """Draw the static form: some frames, and what is chosen."""
         return self.world.figure(self.shown, self.chosen, frames)
 
     def __repr__(self):
