@@ -17,6 +17,7 @@ from traitlets import TraitError
 from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 import srlviz.figures as figures
+import srlviz.widgets.base as base
 import srlviz.widgets.views as views
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores
@@ -401,8 +402,8 @@ def widgets(interactive: bool) -> dict:
         empty=evil('empty'),
         header=True,
     )
-    line = getattr(views, 'Words', W.HTML)()
-    with pytest.raises(ValueError), views.busy(line, evil('work')):
+    line = base.Words()
+    with pytest.raises(ValueError), base.busy(line, evil('work')):
         raise ValueError(evil('failure'))
     return made | dict(
         PlotView=views.PlotView(plain_figure(), label=evil('plot')),
@@ -681,7 +682,7 @@ def test_texts_set_after_the_style():
 
 @pytest.mark.parametrize('word', MORE)
 def test_more_kinds_of_attack(word):
-    line, view = views.Words(word), views.PlotView(plain_figure(word))
+    line, view = base.Words(word), views.PlotView(plain_figure(word))
     assert wrong(line) == [] and wrong(view) == [] and Reader(line.value).tags == []
     line.say(word, word)
     assert Reader(line.value).tags == ['span'] and [a[:2] for a in Reader(line.value).attributes] == [('span', 'role')]
