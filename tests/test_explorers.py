@@ -2,7 +2,7 @@
 presses and drags, what the page shows, what the kernel then holds."""
 
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/02_atari.ipynb'
@@ -32,12 +32,13 @@ def plot(page, where, k=0):
     return view
 
 
-def point(view, x, y):
-    "Where on the page a place of a plot's first axes is"
+def point(view, x, y, axes=''):
+    "Where on the page a place of a plot's axes is, of the first or of those named '2', '3'..."
     return view.evaluate(
-        """(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout;
-            return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }""",
-        [x, y],
+        """(g, [x, y, a]) => { const r = g.getBoundingClientRect(), X = g._fullLayout[`xaxis${a}`],
+            Y = g._fullLayout[`yaxis${a}`];
+            return [r.left + X._offset + X.c2p(x), r.top + Y._offset + Y.c2p(y)] }""",
+        [x, y, axes],
     )
 
 
@@ -183,7 +184,7 @@ def test_a_byte(page, lab):
 
 def test_what_each_byte_moves(page, lab):
     page.get_by_role('button', name='find what each byte moves').click()
-    wait_for(lambda: lab.ask('explorer.colours') == 'effects', 120, say='the table is there')
+    wait_for(lambda: lab.ask('explorer.view') == 'effects', 120, say='the table is there')
     wait_for(
         lambda: 'which bytes move which pixels' in plot(page, '.srlviz-ram-explorer', 1).inner_text(),
         say='the grid shows it',
@@ -193,7 +194,7 @@ def test_what_each_byte_moves(page, lab):
     ram = lab.ask('explorer.lab.ram.tolist()')
     page.get_by_role('button', name='play on').click()
     wait_for(
-        lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.effects is None'),
+        lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.grid.effects is None'),
         say='another moment',
     )
 
@@ -201,16 +202,17 @@ def test_what_each_byte_moves(page, lab):
 def test_a_region(page, lab):
     "A rectangle dragged over the picture is, to the pixel, the region that is asked about"
     picture = plot(page, '.srlviz-ram-explorer')
-    (x0, y0), (x1, y1) = point(picture, 19.5, 39.5), point(picture, 99.5, 179.5)
+    (x0, y0), (x1, y1) = (point(picture, *at, axes='2') for at in ((19.5, 39.5), (99.5, 179.5)))
     page.mouse.move(x0, y0)
     page.mouse.down()
     page.mouse.move(x1, y1, steps=8)
     page.mouse.up()
     box = wait_for(lambda: lab.ask('explorer.box'), say='the kernel knows the region')
     assert all(abs(a - b) <= 1 for a, b in zip(box, (20, 40, 100, 180)))
+    wait_for(lambda: lab.ask('explorer.view') == 'region', say='the question has taken the place of the grid')
     page.get_by_role('button', name='which byte tells it?').click()
     best = wait_for(
-        lambda: lab.ask("None if explorer.predictors is None else explorer.predictors['address'].tolist()[:3]"),
+        lambda: lab.ask("None if explorer.region.table is None else explorer.region.table['address'].tolist()[:3]"),
         120,
         say='the answer',
     )

@@ -7,7 +7,7 @@ import io, json
 
 import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
-from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, open_page, wait_for
 
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing import (

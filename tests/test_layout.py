@@ -221,12 +221,22 @@ def lock(root):
                 yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
 
 
+def tool(name):
+    "A script of .ci as a module"
+    spec = importlib.util.spec_from_file_location(name, ROOT / f'.ci/{name}.py')
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def pictures(root):
+    "Tutorials and studies carry pictures of the code that they have."
+    yield from tool('pictures').stale(root)
+
+
 def readme(root):
     "README.md is what nbs/index.ipynb says."
-    spec = importlib.util.spec_from_file_location('sync', ROOT / '.ci/sync.py')
-    sync = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sync)
-    if (root / 'README.md').read_text(encoding='utf-8') != sync.readme(root):
+    if (root / 'README.md').read_text(encoding='utf-8') != tool('sync').readme(root):
         yield 'README.md is not what nbs/index.ipynb generates: make readme'
 
 
@@ -275,7 +285,7 @@ def literal(node) -> bool:
 
 
 def markup(root):
-    """Words become markup in one place, the class Words in widgets/views.py;
+    """Words become markup in one place, the class Words in widgets/base.py;
     a Markup is written out where it stands, and no script sets HTML."""
     for p in modules(root):
         if p.parent.name not in ('figures', 'widgets'):
@@ -284,13 +294,13 @@ def markup(root):
         words = [
             b
             for n in nodes
-            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words')
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'Words')
             for b in n.bases
         ]
         for n in nodes:
             called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
             if called in HTML_NAMES and n not in words:
-                yield f'{name}: {called} beside Words of widgets/views.py'
+                yield f'{name}: {called} beside Words of widgets/base.py'
             if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
                 yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
     for p in sorted((root / 'srlviz').rglob('*.js')):
@@ -394,6 +404,7 @@ RULES = [
     orphans,
     stray,
     outputs,
+    pictures,
     version,
     lock,
     readme,
@@ -427,6 +438,9 @@ def test_light_import():
 
 
 # ---- the same rules on a small house, sound and with each fault planted once
+
+
+ONE = 'nbs/studies/one.ipynb'
 
 
 def notebook(path, *sources, outputs=()):
@@ -465,6 +479,8 @@ def house(tmp_path):
         'from srlviz.data.atari import x\n%time x\nassert x',
     )
     notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
+    of = dict(srlviz=dict(pictures=tool('pictures').fingerprint(json.loads((tmp_path / ONE).read_text()))))
+    edit(tmp_path, ONE, '"metadata": {}, "nbformat"', f'"metadata": {json.dumps(of)}, "nbformat"')
     notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
     module(tmp_path / 'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
     module(
@@ -544,6 +560,8 @@ FAULTS = {
         outputs,
         lambda r: notebook(r / 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}]),
     ),
+    'changed after its pictures': (pictures, lambda r: edit(r, ONE, 'import srlviz', 'import srlviz.core')),
+    'no pictures': (pictures, lambda r: notebook(r / ONE, 'import srlviz')),
     'two versions': (version, lambda r: edit(r, 'settings.ini', '0.1.0', '0.2.0')),
     'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
     'not in the lock for all': (

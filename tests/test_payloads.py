@@ -14,7 +14,7 @@ import gymnasium, ipywidgets as W, nbformat, numpy as np, pandas as pd, plotly.g
 from gymnasium import spaces
 from markupsafe import Markup
 from traitlets import TraitError
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 import srlviz.figures as figures
 import srlviz.widgets.views as views
@@ -434,13 +434,14 @@ def follow(w: dict):
     board.view, board.game = 'conditioning', evil('task0')
     failing._open.click()
     failing.view = 'ranks'
-    ram.find_effects()
-    ram.find_predictors()
+    ram.grid.find()
+    ram.region.ask()
+    ram.view = 'region'
     ram.address = 49
     yield
     ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
     with pytest.raises(ValueError):
-        ram.find_effects()
+        ram.grid.find()
     near.neighbours = dict.fromkeys(
         near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
@@ -452,7 +453,7 @@ def follow(w: dict):
     w['PlayWidget'].act(1)
     with pytest.raises(ValueError):
         w['PlayWidget'].act(7)
-    w['MemoryExplorer'].model = 'GRU'
+    w['MemoryExplorer'].method = 'GRU'
     w['FleetBrowser'].outcome = evil('outcome')
     w['FleetBrowser'].flight = 0
     w['FlightBrowser'].search = 'evil'
@@ -462,7 +463,7 @@ def follow(w: dict):
 # ---- what Python sends
 
 TAGS = {'span', 'b', 'i', 'pre', 'code', 'div', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'details', 'summary'}
-CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-even'}
+CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-zero'}
 PLOTLY = re.compile(
     r'<[\s/<]*(?:(?:a|img|script|svg|iframe|style|details|math)\b|(?:b|br|span)\s[^>]*(?:on\w+=|url))', re.I
 )
@@ -832,7 +833,7 @@ PRESS = """() => ['.srlviz-row', '.srlviz-picker button', '.srlviz-player tbody 
     .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
 
 
-def listening(browser):  # noqa: F811
+def listening(browser):
     "A browser whose pages note what runs, what becomes an element, and what is asked for"
 
     def new_page(**how):
@@ -916,11 +917,11 @@ def lab(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
-    return open_page(listening(browser), lab)  # noqa: F811
+    return open_page(listening(browser), lab)
 
 
 @pytest.mark.browser
-def test_the_browser_hears_an_attack(browser):  # noqa: F811
+def test_the_browser_hears_an_attack(browser):
     "What the tests below listen for is heard where it is"
     page = listening(browser).new_page()
     page.route('**/*', lambda r: r.fulfill(body='<p>', content_type='text/html'))
@@ -964,7 +965,7 @@ def test_a_real_press(page, lab):
 
 
 @pytest.mark.browser
-def test_pages_in_a_browser(browser, pages):  # noqa: F811
+def test_pages_in_a_browser(browser, pages):
     "One page of a widget, and one with the figures of all the others"
     page = listening(browser).new_page()
     for name in ('AtariDashboard', 'everything'):

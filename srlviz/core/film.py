@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .content import ContentHash
 from .files import MOST_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, reading
 
 # %% ../../nbs/00_core/09_film.ipynb #c57c9d5f
@@ -208,14 +209,21 @@ class FrameFile:
         return a if dtype is None else a.astype(dtype)
 
 # %% ../../nbs/00_core/09_film.ipynb #098585cf
-def write_frames(path: str | Path, frames) -> None:
-    """Store (T, ...) uint8 frames losslessly as one Zarr file, a chunk at a time."""
+def write_frames(path: str | Path, frames) -> str:
+    """Store (T, ...) uint8 frames losslessly as one Zarr file, a chunk at a time.
+
+    The same frames give the same bytes, whenever they are written; a later Zarr or Zstandard may pack them otherwise.
+
+    Returns
+    -------
+    The content of the frames, as of `srlviz.core.content.array_content`
+    """
     import zarr
 
     if not is_film(frames) or not math.prod(frames.shape):
         raise ValueError(f"film is uint8 (T, H, W, ...); got {frames.dtype} {tuple(frames.shape)}")
     n, *_ = chunk = _chunk(frames.shape)
-    packed = zarr.codecs.ZstdCodec(level=0, checksum=False)
+    packed, content = zarr.codecs.ZstdCodec(level=0, checksum=False), ContentHash(frames.dtype, frames.shape)
     with atomic_path(path) as p:
         store = zarr.storage.ZipStore(p, mode='w', compression=zipfile.ZIP_STORED)
         z = zarr.create_array(
@@ -230,6 +238,26 @@ def write_frames(path: str | Path, frames) -> None:
             config={'write_empty_chunks': True},
         )
         for a in range(0, len(frames), n):
-            z[a : a + n] = np.asarray(frames[a : a + n])
+            z[a : a + n] = part = np.asarray(frames[a : a + n])
+            content.add(part)
         store.close()
+        _forget_times(p)
         FrameFile(p, frames.shape).check()  # a later Zarr may write what is not read here
+    return str(content)
+
+
+_NEW_YEAR = struct.pack('<HH', 0, 1 << 5 | 1)  # 1980, the first that a zip knows
+
+
+def _forget_times(path: Path) -> None:
+    "Give all members of a zip one time, both in front of them and in the table at the end"
+    with open(path, 'r+b') as f:
+        with zipfile.ZipFile(f) as z:
+            members, at = z.infolist(), z.start_dir
+        for member in members:
+            f.seek(member.header_offset + 10)
+            f.write(_NEW_YEAR)
+            f.seek(at + 12)
+            f.write(_NEW_YEAR)
+            f.seek(at + 28)
+            at += 46 + sum(struct.unpack('<HHH', f.read(6)))  # the name, what is extra, and a comment follow

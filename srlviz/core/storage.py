@@ -7,12 +7,11 @@ __all__ = ['VERSION', 'SHARD_BYTES', 'KINDS', 'ENDINGS', 'SPLITS', 'FACTOR_FIELD
            'from_arrow', 'row_bytes', 'check_features', 'films', 'singles', 'step_features', 'check_rate',
            'factor_label', 'check_words', 'check_factors', 'told_factor', 'check_split', 'StepFile', 'check_key',
            'write_episode', 'partial_episodes', 'is_finished', 'moments', 'merge_moments', 'described',
-           'finish_recording', 'LazyColumns', 'RecordingFolder', 'read_episode', 'open_cache', 'frame_cache']
+           'finish_recording', 'LazyColumns', 'RecordingFolder', 'read_episode']
 
 # %% ../../nbs/00_core/02_storage.ipynb #9e5428bc
-import csv, io, math, os, re, shutil, time
+import csv, io, math, os, re, shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
 from numbers import Real
 from pathlib import Path
@@ -25,8 +24,10 @@ import pyarrow.parquet as pq
 
 from .files import COUNT, FILES, MOST_BYTES, RATE, TABLE, TEXT, Field, check_fields, is_whole
 from .files import all_inside, file_size, inside, open_file, read_bytes, read_json, reading
-from .files import atomic_path, checksum, make_folder, remove_temporary, write_json
-from .film import CHUNK_FRAMES, FrameFile, check_film_name, is_film, write_frames
+from .files import atomic_path, checksum, remove_temporary, write_json
+from .cache import check_cache
+from .content import episode_content
+from .film import FrameFile, check_film_name, is_film, write_frames
 
 # %% ../../nbs/00_core/02_storage.ipynb #74fe28ef
 VERSION = 1
@@ -376,11 +377,11 @@ def write_episode(folder: str | Path, key: str, episode) -> None:
     paths = all_inside(folder, [f'partial/{key}.parquet', f'partial/{key}.json', *film])
     for path in paths.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-    for name, frames in film.items():
-        write_frames(paths[name], frames)
+    known = {f'obs.{name.split("/")[1]}': write_frames(paths[name], frames) for name, frames in film.items()}
     with atomic_path(paths[f'partial/{key}.parquet']) as p:
         pq.write_table(to_arrow(columns), p)
     files = {name: [paths[name].stat().st_size, checksum(paths[name])] for name in film}
+    single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
     record = dict(
         key=key,
         length=len(episode),
@@ -388,7 +389,8 @@ def write_episode(folder: str | Path, key: str, episode) -> None:
         name=episode.name,
         files=files,
         features=features,
-        factors={k: np.asarray(v).item() for k, v in episode.factors.items() if not v.ndim},
+        factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
+        content=episode_content(columns | single, episode.ended, known),
     )
     write_json(paths[f'partial/{key}.json'], record)
 
@@ -550,6 +552,8 @@ def finish_recording(
         files[path] = [paths[path].stat().st_size, checksum(paths[path])]
     counts = dict(n_episodes=len(table), n_steps=int(table['length'].sum()))
     info = dict(format='srlviz recording', version=VERSION, name=name, hz=hz) | counts
+    if all('content' in e for e in episodes):  # none of them was written before there were contents
+        info['content'] = [e['content'] for e in episodes]
     write_json(paths['meta/info.json'], info | dict(features=features, meta=meta or {}, files=files))
     shutil.rmtree(folder / 'partial')
 
@@ -636,6 +640,10 @@ _INFO: dict[str, Field] = dict(
 )
 
 
+def _is_hashes(x) -> bool:
+    return isinstance(x, list) and all(isinstance(v, str) and re.fullmatch('[0-9a-f]{32}', v) for v in x)
+
+
 def _read_info(path: Path) -> dict:
     "meta/info.json of a finished recording"
     with reading(path, 'that of an srlviz recording'):
@@ -643,6 +651,8 @@ def _read_info(path: Path) -> dict:
         if info['version'] != VERSION:
             raise ValueError(f"{path} has layout version {info['version']}; this srlviz reads version {VERSION}")
         check_features(info['features'], path)
+        if not _is_hashes(told := info.get('content', [])):
+            raise ValueError(f"{path}: the field 'content' is {told!r:.80}; expected a list of hashes")
         if lost := [f for f in ('episodes.parquet', 'meta/splits.json') if f not in info['files']]:
             raise ValueError(f"{path}: the field 'files' lacks {lost[0]}")
     return info
@@ -712,6 +722,8 @@ def _check_rows(table: pd.DataFrame, info: dict) -> None:
         raise ValueError(f"its episodes have {steps:,} steps together; meta/info.json says {info['n_steps']:,}")
     if wrong := sorted({*table['ended'].unique().tolist()} - {*ENDINGS}):
         raise ValueError(f"an episode 'ended' {wrong[0]!r:.80}; expected {' or '.join(ENDINGS)}")
+    if (n := len(info.get('content', keys))) != len(keys):
+        raise ValueError(f"meta/info.json: the field 'content' has {n:,} hashes for {len(keys):,} episodes")
     if (table[['shard', 'row_group']] < 0).any(axis=None) or table.duplicated(['shard', 'row_group']).any():
         raise ValueError("two episodes have one 'shard' and 'row_group', or they are below 0")
     lost = (f'frames/{k}/{key}.zip' for k in films(info['features']) for key in keys)
@@ -868,11 +880,24 @@ def _verify(folder: RecordingFolder) -> None:
     for i in range(len(folder)):
         for modality in modalities:
             folder.film(i, modality).check()
-        folder.columns(i, list(folder.steps))
+        _check_content(folder, i, folder.columns(i, list(folder.steps)))
     for modality in modalities:
-        _check_cache(folder, modality)
+        check_cache(folder, modality)
     if 'meta/stats.json' in folder.files:
         _check_stats(folder.files['meta/stats.json'], folder.steps)
+
+
+def _check_content(folder: RecordingFolder, i: int, columns: Mapping[str, np.ndarray]) -> None:
+    "An episode holds what meta/info.json says, by which its recording is known"
+    row, features = folder.episodes.iloc[i], folder.info['features']
+    if 'content' not in folder.info:
+        return
+    single = {k: np.asarray(row[k], features[k]['dtype']) for k in singles(features)}
+    film = {f'obs.{k}': folder.film(i, k) for k in films(features)}
+    if episode_content({**columns, **single, **film}, row['ended']) != folder.info['content'][i]:
+        raise ValueError(
+            f"{folder.manifest}: the episode {row['key']!r} holds something else than the field 'content' says"
+        )
 
 # %% ../../nbs/00_core/02_storage.ipynb #1a0160f7
 def read_episode(folder: RecordingFolder, i: int) -> dict:
@@ -903,108 +928,3 @@ def read_episode(folder: RecordingFolder, i: int) -> dict:
         ended=row['ended'],
         name=row['name'],
     )
-
-# %% ../../nbs/00_core/02_storage.ipynb #3251091d
-def _cache_files(folder: RecordingFolder, modality: str, where: str | Path | None) -> tuple[Path, Path]:
-    "The array and the stamp of a cache; neither may be a symbolic link"
-    if modality not in films(folder.info['features']):
-        raise ValueError(f"{folder.path} has no film {modality!r}")
-    place = Path(where) if where else inside(folder.path, 'cache')
-    return tuple(all_inside(place, [f'{modality}.npy', f'{modality}.json']).values())
-
-
-def _made_from(array: Path, stamp: Path, ours: bool) -> str | None:
-    "What a cache was made from, '' if it is being made, None if none is there; nothing else is replaced unless `ours`"
-    there = [p for p in (stamp, array) if os.path.lexists(p)]
-    if not there:
-        return None
-    with suppress(ValueError):
-        told = read_json(stamp) if stamp in there else None
-        if isinstance(told, str) and re.fullmatch('[0-9a-f]{32}|', told):
-            return told
-    if ours:
-        return None
-    raise ValueError(f"{there[0]} is not that of a cache of srlviz; remove it, or give another folder")
-
-
-def open_cache(folder: RecordingFolder, modality: str, where: str | Path | None = None) -> np.ndarray | None:
-    """Map the cache of a modality, read-only; None if there is none that was made from this recording.
-
-    Raises
-    ------
-    ValueError : naming the file: one that claims to be made from this recording and has another shape, type or size;
-        a symbolic link; a file that is no cache
-    """
-    array, stamp = _cache_files(folder, modality, where)
-    if _made_from(array, stamp, not where) != checksum(folder.manifest) or file_size(array) is None:
-        return None
-    return _mapped(array, (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape']))
-
-
-def _mapped(array: Path, shape: tuple) -> np.ndarray:
-    "The array in a file, if it has this shape"
-    with reading(array, 'a cache of film', 'delete it, and it is made again'):
-        with open_file(array) as f:
-            if np.lib.format.read_magic(f) != (1, 0):
-                raise ValueError("it has another version")
-            found = np.lib.format.read_array_header_1_0(f)
-            start = f.tell()
-        if found != (shape, False, np.dtype('uint8')):
-            raise ValueError(f"it has the shape {found[0]} and the type {found[2]}; expected {shape} and uint8")
-        if array.stat().st_size != start + math.prod(shape):
-            raise ValueError(f"it has {array.stat().st_size:,} bytes; expected {start + math.prod(shape):,}")
-        return np.load(array, mmap_mode='r', allow_pickle=False)
-
-
-def frame_cache(folder: RecordingFolder, modality: str, where: str | Path | None = None) -> np.ndarray:
-    """Map all frames of a modality as one read-only array (n_steps, ...).
-
-    It is built on first use, and again when the recording changed. `where` is a folder (cache/ in the recording).
-    Raises what `open_cache` raises, and an OSError if there is no room.
-    """
-    if (there := open_cache(folder, modality, where)) is not None:
-        return there
-    _build_cache(folder, modality, *(files := _cache_files(folder, modality, where)))
-    return _mapped(files[0], (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape']))
-
-# %% ../../nbs/00_core/02_storage.ipynb #37e9c9bc
-def _build_cache(folder: RecordingFolder, modality: str, array: Path, stamp: Path) -> None:
-    shape = (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape'])
-    try:
-        make_folder(array.parent)
-        if math.prod(shape) > (free := shutil.disk_usage(array.parent).free):
-            raise OSError(f"{str(array.parent)!r} has room for {free:,} bytes; the frames need {math.prod(shape):,}")
-    except OSError as e:
-        advice = "random access needs a place for unpacked frames: recording.cached(where='a folder')"
-        raise OSError(f"{e}; {advice}") from e
-    for old in array.parent.glob(f'.{modality}.*'):  # what killed processes left; a file of one that lives is young
-        ours = re.fullmatch(rf'\.{re.escape(modality)}\.(npy|json)\.[0-9a-f]{{8}}\.(npy|json)', old.name)
-        with suppress(FileNotFoundError):
-            if ours and time.time() - old.stat().st_mtime > 600:
-                old.unlink()
-    write_json(stamp, '')
-    with atomic_path(array) as p, open(p, 'wb') as f:
-        np.lib.format.write_array_header_1_0(f, dict(descr='|u1', fortran_order=False, shape=shape))
-        for part in _frames_in_order(folder, modality):
-            f.write(part.tobytes())
-    write_json(stamp, checksum(folder.manifest))
-
-
-def _frames_in_order(folder: RecordingFolder, modality: str):
-    "All frames of a modality, 64 at a time"
-    for i, n in enumerate(folder.lengths):
-        film = folder.film(i, modality)
-        for a in range(0, n, CHUNK_FRAMES):
-            yield film[a : a + CHUNK_FRAMES]
-
-
-def _check_cache(folder: RecordingFolder, modality: str) -> None:
-    "A cache that says that it was made from a recording has its frames"
-    if (there := open_cache(folder, modality)) is None:
-        return
-    a = 0
-    for part in _frames_in_order(folder, modality):
-        if not np.array_equal(there[a : a + len(part)], part):
-            array, _ = _cache_files(folder, modality, None)
-            raise ValueError(f"{array} differs from the film near frame {a}; delete it, and it is made again")
-        a += len(part)

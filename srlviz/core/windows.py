@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from .film import is_film
-from .recordings import Episode, Recording
+from .recordings import Episode, Recording, recording_contents
 from .storage import LazyColumns
 
 # %% ../../nbs/00_core/10_windows.ipynb #05c20c1e
@@ -144,6 +144,11 @@ class _Windows(Sequence):
         whole = last[1]
         name = f"{whole.name or f'episode {number}'} from {start}"
         return cut_episode(whole, start, start + self.length, name)
+
+    def contents(self, index: np.ndarray) -> list[str]:
+        """Say what windows hold: by their episodes and places there, without reading them."""
+        whole = recording_contents(self.recording)
+        return [f'{whole[self.episode[i]]} {self.start[i]} {self.length}' for i in index]
 
     def __getstate__(self):
         return self.__dict__ | {'_last': (-1, None)}  # what was read last cannot be sent to another process

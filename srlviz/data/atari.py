@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from gymnasium import spaces
-from tqdm.auto import tqdm
+from ..core.progress import Bar
 
 from ..core.names import unknown
 from ..core.play import episode_seed
@@ -432,7 +432,7 @@ def _play(request, policy, n_jobs, progress, out=None):
     done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(request['n_streams'])]
     with (
         _workplace() as where,
-        tqdm(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
+        Bar(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
     ):
         rows = None if out else _map_rows(where, request['steps'], create=True)
         return rows, _run(request, policy, done, where, out, n_jobs, bar)
@@ -710,7 +710,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
         raise ValueError(f"games must be a whole number of at least 1; got {games}")
     raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _player(policy, game_name(game))
     rows = _room(MAX_FRAMES // 4 + 1)  # pages are taken when touched
-    with tqdm(total=games, unit='game', desc=game, disable=not progress) as bar:
+    with Bar(total=games, unit='game', desc=game, disable=not progress) as bar:
         for key, a, b, _ in play_stream(raw, player, seed, 0, games * MAX_FRAMES, rows, rewind=True):
             table[now := _game_of(key)] += b - a, rows['reward'][a:b].sum()
             over = now == games - 1 and raw.over or now == games

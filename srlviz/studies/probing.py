@@ -739,14 +739,14 @@ def probe_games(
 
 # %% ../../nbs/09_studies/02_probing.ipynb #383d9fe9
 def _run_games(games, methods, call, found, jobs, keep_frames, progress) -> list[tuple]:
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     todo = {
         g: [m for m in methods if found[g][0].get('methods', {}).get(m, {}).get('stamp') != call.stamp(g, m)]
         for g in games
     }
     failed, running, stop = [], {}, threading.Event()
-    with tqdm(
+    with Bar(
         total=len(games) * len(methods),
         initial=len(games) * len(methods) - sum(map(len, todo.values())),
         desc='games x methods',

@@ -1,8 +1,6 @@
 // Shows on the plots beside a film where the flight is at its step: a dot on the path, a line over the traces. A press or a drag on a plot moves the film.
 // All of it happens in the page: the film tells its step by an event, and is told by one, as the plots of plot_view.js do.
 
-const floats = view => view?.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
-
 function render({ model, el }) {
   el.style.display = 'none';
   let t = 0, xy = floats(), root = null, held = null;

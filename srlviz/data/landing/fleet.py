@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from srlviz.core.files import (
     LIST,
@@ -225,10 +225,10 @@ def _remove_parts(out: Path) -> None:
         (out / 'parts').rmdir()
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #f14d9ab0
-def _bar(n: int, progress: bool) -> tuple[tqdm, Callable]:
+def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
     "A bar of n flights, and what to call when some are there; the first call, for those from before, leaves the rate"
     form = '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left{postfix}]'
-    bar = tqdm(total=n, desc='flights', bar_format=form, smoothing=0, disable=not progress)
+    bar = Bar(total=n, desc='flights', bar_format=form, smoothing=0, disable=not progress)
     start, begun = time.monotonic(), []
 
     def tick(n):
@@ -308,7 +308,7 @@ def _mend(folder: FlightFolder, world: World, request: dict, workers: int, progr
         how = dict(desc='films made again', total=len(lost), unit='film', disable=not progress)
         kept = 'the films made so far are kept, and the same call goes on from there'
         with _writing(out, lambda: kept), pool(min(workers, len(lost))) as processes:
-            for _ in tqdm(processes.map(again, lost), **how):
+            for _ in Bar(processes.map(again, lost), **how):
                 pass
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #ed8fb098

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from ...core.files import LIST, TABLE, check_fields, checksum, file_size, inside, open_file, read_json, reading
 from ...core.storage import from_arrow, is_finished
@@ -311,7 +311,7 @@ def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
         return
     flights = flights.assign(first_row=flights['n_frames'].cumsum() - flights['n_frames'])
     shards = _ShardCheck(path, info, columns, flights, faults)
-    with tqdm(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
+    with Bar(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
         for data, rows in flights.groupby('data', sort=False):
             faults.read(data, lambda: shards.verify(data, rows))
             bar.update(len(rows))
