@@ -90,7 +90,7 @@ def busy(line: Words, words: str, *controls):
 # %% ../../nbs/08_widgets/00_base.ipynb #1b606d71
 def row(*parts: W.Widget) -> W.HBox:
     """Lay parts side by side; what has no room goes to the next line."""
-    return W.HBox(parts).add_class('srlviz-row')
+    return W.HBox(parts).add_class('srlviz-parts')
 
 
 SHAPES = ('even', 'auto', 'wide', 'narrow')

@@ -520,7 +520,7 @@ class FleetMenus(W.HBox):
         self.slider.description_allow_html = False
         self.all = button('all flights', self.clear, 'show all flights')
         super().__init__([*self.menus.values(), self.slider, self.all])
-        self.add_class('srlviz-row')
+        self.add_class('srlviz-parts')
         for trait, part in self.menus.items():
             traitlets.link((self, trait), (part, 'value'))
         self.slider.observe(self._on_slider, 'value')

@@ -413,7 +413,7 @@ class ChoiceMenus(W.HBox):
         for part in self.parts.values():
             part.style.description_width = '50px'
         self.also(*extra)
-        self.add_class('srlviz-row')
+        self.add_class('srlviz-parts')
 
     def also(self, *extra: W.Widget):
         """Put other things behind the menus."""

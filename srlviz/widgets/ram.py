@@ -290,7 +290,7 @@ class Moment(W.HBox):
         self.on = button('play on', lambda: self.step(self.action.value, self.n.value), words[0])
         self.again = button('start again', lambda: self.restart(self.seed.value, self.after.value), words[1])
         self.children = [self.action, self.n, self.on, self.seed, self.after, self.again]
-        self.add_class('srlviz-row')
+        self.add_class('srlviz-parts')
 
     def step(self, action: int = 0, n: int = 1):
         """Play on: hold an action (its number) for n steps, then look at that moment."""
