@@ -775,7 +775,7 @@ def _factor_values(factors: Mapping, n: int, n_episodes: int, about: Sequence[Fa
         raise ValueError(f"`about` says something of the factor {lost[0]!r}; there are {', '.join(values) or 'none'}")
     return values, list(known.values())
 
-
+# %% ../../nbs/00_core/03_recordings.ipynb #9de5a927
 def from_arrays(
     obs,
     *,
@@ -844,6 +844,50 @@ def from_arrays(
 Recording.from_arrays = staticmethod(from_arrays)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #3757532e
+def _column(table: pd.DataFrame, name) -> pd.Series:
+    if name not in table:
+        raise unknown('column', name, table.columns)
+    if isinstance(column := table[name], pd.DataFrame):
+        raise ValueError(f"the table has {column.shape[1]} columns called {name!r}; rename them")
+    return column
+
+
+def _numbers(column: pd.Series, name: str) -> np.ndarray:
+    "A column of numbers, none of them missing"
+    values, names = _plain_values(column, what := f"the column {name!r}")
+    if names or values.dtype.kind not in 'biuf':
+        raise ValueError(f"{what} holds text; what is seen and time are numbers. Is it one of the factors?")
+    return _finite(values, what)
+
+
+def _once(values: np.ndarray, starts: np.ndarray, what: str) -> np.ndarray:
+    "The one value of each episode"
+    whole = np.repeat(values[starts], np.diff([*starts, len(values)]))
+    if (rows := np.flatnonzero(values != whole)).size:
+        raise ValueError(f"{what} changes within an episode, in row {rows[0]:,}; expected one value an episode")
+    return values[starts]
+
+
+def _shortest(column: pd.Series, starts: np.ndarray):
+    "A factor's values, one an episode if there is more than one episode and it never changes within one"
+    codes = pd.factorize(column)[0]
+    same = codes == np.repeat(codes[starts], np.diff([*starts, len(codes)]))
+    return column.iloc[starts] if same.all() and 1 < len(starts) < len(column) else column
+
+
+def _rate(seconds: np.ndarray, starts: np.ndarray, name: str) -> float | None:
+    "Rows a second; None if no episode has two rows"
+    steps = np.delete(np.diff(seconds), starts[1:] - 1)
+    if not len(steps):
+        return None
+    if not (np.median(steps) > 0 and np.allclose(steps, np.median(steps), rtol=0.05)):
+        raise ValueError(
+            f"the column {name!r} of seconds goes on by {steps.min():.4g} to {steps.max():.4g} within an episode; "
+            "put the rows at even times, or leave `time` out and give the mean rate as `hz`"
+        )
+    return float(np.round(1 / steps.mean(), 6))
+
+# %% ../../nbs/00_core/03_recordings.ipynb #49d63542
 def from_table(
     table: pd.DataFrame,
     *,
@@ -914,50 +958,6 @@ def from_table(
 
 
 Recording.from_table = staticmethod(from_table)
-
-
-def _column(table: pd.DataFrame, name) -> pd.Series:
-    if name not in table:
-        raise unknown('column', name, table.columns)
-    if isinstance(column := table[name], pd.DataFrame):
-        raise ValueError(f"the table has {column.shape[1]} columns called {name!r}; rename them")
-    return column
-
-
-def _numbers(column: pd.Series, name: str) -> np.ndarray:
-    "A column of numbers, none of them missing"
-    values, names = _plain_values(column, what := f"the column {name!r}")
-    if names or values.dtype.kind not in 'biuf':
-        raise ValueError(f"{what} holds text; what is seen and time are numbers. Is it one of the factors?")
-    return _finite(values, what)
-
-
-def _once(values: np.ndarray, starts: np.ndarray, what: str) -> np.ndarray:
-    "The one value of each episode"
-    whole = np.repeat(values[starts], np.diff([*starts, len(values)]))
-    if (rows := np.flatnonzero(values != whole)).size:
-        raise ValueError(f"{what} changes within an episode, in row {rows[0]:,}; expected one value an episode")
-    return values[starts]
-
-
-def _shortest(column: pd.Series, starts: np.ndarray):
-    "A factor's values, one an episode if there is more than one episode and it never changes within one"
-    codes = pd.factorize(column)[0]
-    same = codes == np.repeat(codes[starts], np.diff([*starts, len(codes)]))
-    return column.iloc[starts] if same.all() and 1 < len(starts) < len(column) else column
-
-
-def _rate(seconds: np.ndarray, starts: np.ndarray, name: str) -> float | None:
-    "Rows a second; None if no episode has two rows"
-    steps = np.delete(np.diff(seconds), starts[1:] - 1)
-    if not len(steps):
-        return None
-    if not (np.median(steps) > 0 and np.allclose(steps, np.median(steps), rtol=0.05)):
-        raise ValueError(
-            f"the column {name!r} of seconds goes on by {steps.min():.4g} to {steps.max():.4g} within an episode; "
-            "put the rows at even times, or leave `time` out and give the mean rate as `hz`"
-        )
-    return float(np.round(1 / steps.mean(), 6))
 
 # %% ../../nbs/00_core/03_recordings.ipynb #9192374f
 def align(

@@ -186,6 +186,67 @@ def load_csv(
     return recording if video is None else add_video(recording, video)
 
 # %% ../../nbs/02_data/03_own.ipynb #266c839f
+def _leaves(values: Mapping, before: str = '') -> dict:
+    "The arrays in nested dictionaries: 'a.b' -> array"
+    out = {}
+    for k, v in sorted((values or {}).items()):
+        if getattr(v, 'dtype', None) == object and len(v) and all(isinstance(x, Mapping) for x in v):
+            v = {name: np.array([x[name] for x in v]) for name in v[0]}  # as an Arrow file gives them
+        out |= _leaves(v, f'{before}{k}.') if isinstance(v, Mapping) else {f'{before}{k}': v}
+    return out
+
+
+def _is_factor(v, n: int) -> bool:
+    "True for numbers of each of n steps, or of n and the last"
+    v = np.asarray(v)
+    return v.dtype.kind in 'biuf' and v.ndim in (1, 2) and len(v) in (n, n + 1)
+
+
+def _first_rows(v, n: int, name: str) -> np.ndarray:
+    if not _is_factor(v, n):
+        raise ValueError(f"{name!r} is no number of each of {n} steps: {np.asarray(v).dtype} {np.asarray(v).shape}")
+    return np.asarray(v)[:n]
+
+# %% ../../nbs/02_data/03_own.ipynb #e0eabbe6
+def _observed(space: spaces.Space, values, n: int, without: set, before: str = '') -> dict:
+    "Pictures as they are, everything else flattened side by side; the parts in `without` are left out"
+    parts = space.spaces.items() if isinstance(space, spaces.Dict) else [('', space)]
+    frames, vectors = {}, []
+    for k, part in parts:
+        v, full = values[k] if k else values, before + k
+        if full in without:
+            continue
+        if isinstance(part, spaces.Dict):
+            inner = _observed(part, v, n, without, f'{full}.')
+            vectors += [inner.pop('vector')] if 'vector' in inner else []
+            frames |= inner
+        elif _is_picture(part):
+            frames[full or 'frame'] = _as_film(np.asarray(v)[:n], part.shape)
+        elif isinstance(part, spaces.Text):
+            raise ValueError(f"the observation {full!r} is text; encoders take pictures and numbers")
+        else:
+            vectors.append(flat(part, _cut(v, n), (n,)))
+    if not before and len(frames) == 1:
+        frames = {'frame': v for v in frames.values()}
+    return frames | ({'vector': np.concatenate(vectors, 1)} if vectors else {})
+
+
+def _cut(v, n: int):
+    "The first n rows, also of a tuple of arrays"
+    return tuple(_cut(x, n) for x in v) if isinstance(v, tuple) else np.asarray(v)[:n]
+
+
+def _is_picture(space: spaces.Space) -> bool:
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
+
+
+def _as_film(v: np.ndarray, shape: tuple) -> np.ndarray:
+    "Pictures with the channel last"
+    if len(shape) == 2:
+        return v[..., None]
+    return np.moveaxis(v, 1, -1) if shape[0] in (1, 3) and shape[2] not in (1, 3) else v
+
+# %% ../../nbs/02_data/03_own.ipynb #d3e7412e
 def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
     """Open a Minari data set that is on this machine; episodes are read when they are indexed.
 
@@ -258,67 +319,6 @@ class _MinariEpisodes(Sequence):
         ended = 'terminated' if bool(np.asarray(e.terminations)[-1]) else 'truncated'
         return Episode(obs, actions, np.asarray(e.rewards, np.float32), spread_factors(truth), ended, f'episode {e.id}')
 
-
-def _leaves(values: Mapping, before: str = '') -> dict:
-    "The arrays in nested dictionaries: 'a.b' -> array"
-    out = {}
-    for k, v in sorted((values or {}).items()):
-        if getattr(v, 'dtype', None) == object and len(v) and all(isinstance(x, Mapping) for x in v):
-            v = {name: np.array([x[name] for x in v]) for name in v[0]}  # as an Arrow file gives them
-        out |= _leaves(v, f'{before}{k}.') if isinstance(v, Mapping) else {f'{before}{k}': v}
-    return out
-
-
-def _is_factor(v, n: int) -> bool:
-    "True for numbers of each of n steps, or of n and the last"
-    v = np.asarray(v)
-    return v.dtype.kind in 'biuf' and v.ndim in (1, 2) and len(v) in (n, n + 1)
-
-
-def _first_rows(v, n: int, name: str) -> np.ndarray:
-    if not _is_factor(v, n):
-        raise ValueError(f"{name!r} is no number of each of {n} steps: {np.asarray(v).dtype} {np.asarray(v).shape}")
-    return np.asarray(v)[:n]
-
-
-def _observed(space: spaces.Space, values, n: int, without: set, before: str = '') -> dict:
-    "Pictures as they are, everything else flattened side by side; the parts in `without` are left out"
-    parts = space.spaces.items() if isinstance(space, spaces.Dict) else [('', space)]
-    frames, vectors = {}, []
-    for k, part in parts:
-        v, full = values[k] if k else values, before + k
-        if full in without:
-            continue
-        if isinstance(part, spaces.Dict):
-            inner = _observed(part, v, n, without, f'{full}.')
-            vectors += [inner.pop('vector')] if 'vector' in inner else []
-            frames |= inner
-        elif _is_picture(part):
-            frames[full or 'frame'] = _as_film(np.asarray(v)[:n], part.shape)
-        elif isinstance(part, spaces.Text):
-            raise ValueError(f"the observation {full!r} is text; encoders take pictures and numbers")
-        else:
-            vectors.append(flat(part, _cut(v, n), (n,)))
-    if not before and len(frames) == 1:
-        frames = {'frame': v for v in frames.values()}
-    return frames | ({'vector': np.concatenate(vectors, 1)} if vectors else {})
-
-
-def _cut(v, n: int):
-    "The first n rows, also of a tuple of arrays"
-    return tuple(_cut(x, n) for x in v) if isinstance(v, tuple) else np.asarray(v)[:n]
-
-
-def _is_picture(space: spaces.Space) -> bool:
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
-
-
-def _as_film(v: np.ndarray, shape: tuple) -> np.ndarray:
-    "Pictures with the channel last"
-    if len(shape) == 2:
-        return v[..., None]
-    return np.moveaxis(v, 1, -1) if shape[0] in (1, 3) and shape[2] not in (1, 3) else v
-
 # %% ../../nbs/02_data/03_own.ipynb #489311c4
 _ROWS = 'data/chunk-{:03d}/file-{:03d}.parquet'
 _FILM = 'videos/{}/chunk-{:03d}/file-{:03d}.mp4'
@@ -335,46 +335,6 @@ _FEATURE = dict(
     shape=(lambda x: isinstance(x, list) and len(x) < 8 and all(is_whole(n, 1) for n in x), 'a list of whole numbers'),
 )
 _DTYPES = ('bool', 'float16', 'float32', 'float64', *(f'{u}int{b}' for u in ('', 'u') for b in (8, 16, 32, 64)))
-
-
-def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
-    """Open a data set of LeRobot's version 3.0 that is on this machine; rows and film are read when they are touched.
-
-    Parameters
-    ----------
-    path : the folder that has meta/info.json
-    factors : columns of what is true, such as 'observation.environment_state' or 'next.success', which encoders then
-        do not see; None takes those called 'factor.<name>', as `export_lerobot` of `srlviz.data.landing` writes them.
-        One with several numbers becomes `x_0`, `x_1`, ... Where there are several tasks, `task` is a factor too
-    name : of the recording; by default that of the folder
-
-    Returns
-    -------
-    Recording at the rate of the set; obs `sensors` (the column observation.state; `meta['columns']` names them),
-    `frame` (the film, if there is one camera or one called front) and whatever else is observed, under its own name;
-    `actions`; `rewards` where there is a column next.reward
-
-    Raises
-    ------
-    ValueError : naming the file: another version, damaged tables, pictures that are not video, an unknown factor (the
-        nearest is named)
-    """
-    root = Path(path)
-    info = _lerobot_info(root)
-    table, columns = _lerobot_episodes(root, info), _lerobot_columns(info['features'], factors)
-    episodes = _LeRobotEpisodes(root, info, table, columns)
-    own = root / 'meta' / 'srlviz.json'
-    told = read_json(own, 'what srlviz says of a set') if own.exists() else {}
-    told = told if isinstance(told, dict) else {}
-    with reading(own if own.exists() else root / 'meta' / 'info.json', 'a LeRobot data set'):
-        known = {f['name']: f for f in told.get('factors', [])}
-        meta = dict(told.get('meta', {}), lerobot=info['codebase_version'])
-        if names := _state_names(info['features']):
-            meta.setdefault('columns', names)
-        recording = Recording(episodes, name or str(told.get('name') or root.name), info['fps'], None, None, meta)
-        split = table['split'].tolist() if 'split' in table else None
-        own_factors = [Factor(**known[f.name]) if f.name in known else f for f in recording.factors]
-        return recording.replace(factors=own_factors, split=split if split and {*split} <= {*SPLITS, ''} else None)
 
 
 def _lerobot_info(root: Path) -> dict:
@@ -423,7 +383,7 @@ def _lerobot_episodes(root: Path, info: dict) -> pd.DataFrame:
         )
     return table
 
-
+# %% ../../nbs/02_data/03_own.ipynb #7ea28fdf
 def _lerobot_columns(features: Mapping, factors: Sequence[str] | None) -> dict[str, tuple[str, str]]:
     "Column -> what it becomes: ('obs', modality), ('step', name), ('factor', name) or ('film', modality)"
     truths = [k for k in features if k.startswith('factor.')] if factors is None else list(factors)
@@ -453,7 +413,7 @@ def _state_names(features: Mapping) -> list[str]:
     width = np.prod(features.get('observation.state', {}).get('shape', [0]))
     return list(map(str, names)) if isinstance(names, list) and len(names) == width else []
 
-# %% ../../nbs/02_data/03_own.ipynb #7ea28fdf
+# %% ../../nbs/02_data/03_own.ipynb #d496c16c
 class _LeRobotTables:
     "The columns of a LeRobot data set, episode by episode; the files that were read last are kept"
 
@@ -497,7 +457,7 @@ class _LeRobotTables:
             x = values.to_numpy(zero_copy_only=False).astype('U' if dtype == 'string' else dtype)
         return x.reshape(n, *(() if shape == [1] else shape))
 
-
+# %% ../../nbs/02_data/03_own.ipynb #66cbb816
 class _LeRobotEpisodes(Sequence):
     "The episodes of a LeRobot data set, read when they are touched"
 
@@ -563,3 +523,43 @@ def _as_seen(x: np.ndarray) -> np.ndarray:
 
 
 _video = lru_cache(64)(Video)  # its frames are counted once
+
+# %% ../../nbs/02_data/03_own.ipynb #a087afd6
+def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
+    """Open a data set of LeRobot's version 3.0 that is on this machine; rows and film are read when they are touched.
+
+    Parameters
+    ----------
+    path : the folder that has meta/info.json
+    factors : columns of what is true, such as 'observation.environment_state' or 'next.success', which encoders then
+        do not see; None takes those called 'factor.<name>', as `export_lerobot` of `srlviz.data.landing` writes them.
+        One with several numbers becomes `x_0`, `x_1`, ... Where there are several tasks, `task` is a factor too
+    name : of the recording; by default that of the folder
+
+    Returns
+    -------
+    Recording at the rate of the set; obs `sensors` (the column observation.state; `meta['columns']` names them),
+    `frame` (the film, if there is one camera or one called front) and whatever else is observed, under its own name;
+    `actions`; `rewards` where there is a column next.reward
+
+    Raises
+    ------
+    ValueError : naming the file: another version, damaged tables, pictures that are not video, an unknown factor (the
+        nearest is named)
+    """
+    root = Path(path)
+    info = _lerobot_info(root)
+    table, columns = _lerobot_episodes(root, info), _lerobot_columns(info['features'], factors)
+    episodes = _LeRobotEpisodes(root, info, table, columns)
+    own = root / 'meta' / 'srlviz.json'
+    told = read_json(own, 'what srlviz says of a set') if own.exists() else {}
+    told = told if isinstance(told, dict) else {}
+    with reading(own if own.exists() else root / 'meta' / 'info.json', 'a LeRobot data set'):
+        known = {f['name']: f for f in told.get('factors', [])}
+        meta = dict(told.get('meta', {}), lerobot=info['codebase_version'])
+        if names := _state_names(info['features']):
+            meta.setdefault('columns', names)
+        recording = Recording(episodes, name or str(told.get('name') or root.name), info['fps'], None, None, meta)
+        split = table['split'].tolist() if 'split' in table else None
+        own_factors = [Factor(**known[f.name]) if f.name in known else f for f in recording.factors]
+        return recording.replace(factors=own_factors, split=split if split and {*split} <= {*SPLITS, ''} else None)
