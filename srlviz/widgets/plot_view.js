@@ -62,7 +62,7 @@ function render({ model, el }) {
     };
     const { data, layout } = figures.get(key);
     parsed = { dark, data: data.map((text, k) => read(text, parsed.data[k])), layout: read(layout, parsed.layout) };
-    return { data: parsed.data.map(part => part.made), layout: parsed.layout.made };
+    return { data: parsed.data.map(part => part.made), layout: { ...parsed.layout.made } };      // a copy: when a box is resized, plotly deletes the height from the layout that it was given
   }
   async function draw() {
     if (!P || ended) return;

@@ -164,7 +164,7 @@ class RolloutMenus:
     """
 
     def __init__(self, tasks: TaskMenu, policies: Sequence[str]):
-        said = lambda words, options=(), width=262: menu(words, options, width, style=dict(description_width='82px'))
+        said = lambda words, options=(), width=242: menu(words, options, width, style=dict(description_width='62px'))
         self.tasks, self.policy, self.episode = tasks, said('Policy', policies), said('Episode')
         self.against, self.factor = said('Against', [('nothing', '')]), said('Hidden', [('all', '')])
         self.against.tooltip = 'whose return lies over this one'
