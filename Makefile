@@ -10,6 +10,7 @@ PIP_ARGS ?=
 LOCK ?= requirements-lock.txt
 JOBS ?= 2
 FUZZ ?=
+NOTEBOOKS ?=
 # what `make demo` runs
 DEMO ?= -p game pong -p encoder_frames 8000 -p probe_frames 12000 -p epochs 6 -p probe_epochs 60
 DEMO_OUT ?= runs/demo
@@ -22,10 +23,10 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz readme setup
+.PHONY: help demo lab test check bench slow fuzz pictures readme lock setup
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## Pong from pixels to a heat map: run the study, print its table, open JupyterLab (about 4 minutes)
 	@$(BIN)/srlviz run atari_probe $(DEMO) --out $(DEMO_OUT)
@@ -56,8 +57,16 @@ fuzz: setup ## every reader on 300 mutations of each of its files; FUZZ='--reade
 bench: setup ## the measured claims: speed of collector, probe, training, import
 	@for b in $(filter-out benchmarks/measure_%,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
+pictures: setup ## execute the tutorials and studies and keep what they show in them (needs Chromium); or NOTEBOOKS='02_atari'
+	$(READY) --browser
+	@$(BIN)/python .ci/pictures.py $(NOTEBOOKS)
+	@$(BIN)/python .ci/sync.py --write
+
 readme: setup ## export, clean, and write README.md from nbs/index.ipynb
 	@$(BIN)/python .ci/sync.py --write
+
+lock: setup ## the lock anew, for every Python and system, old versions kept; UPGRADE=--upgrade for the newest
+	@$(BIN)/python .ci/lock.py $(UPGRADE)
 
 setup:
 	$(READY)

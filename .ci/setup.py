@@ -5,13 +5,15 @@ Environment: PIP_ARGS (more arguments for pip), LOCK='' (loose ranges of setting
 browser of your own).
 """
 
-import hashlib, json, os, shlex, shutil, signal, subprocess, sys, time
+import hashlib, json, os, platform, re, shlex, shutil, signal, subprocess, sys, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV, LOG = ROOT / '.venv', ROOT / '.venv-setup.log'
 BIN = VENV / ('Scripts' if os.name == 'nt' else 'bin')
 LOCK = ROOT / os.environ.get('LOCK', 'requirements-lock.txt')
+OLDEST, NEWEST = (3, 11), (3, 14)  # what the lock is made for, see .ci/lock.py
+KNOWN = 'Python 3.11 to 3.14 on Linux or Windows (x86-64), or macOS 14 or newer (Apple silicon)'
 BROWSERS = [
     'chromium',
     'chromium-browser',
@@ -61,15 +63,45 @@ def phase(name, *command):
             p.poll() is None and p.kill()
     print('  %-44s %4.0f s' % (name, time.time() - t0), flush=True)
     if p.returncode:
-        tail = LOG.read_text(encoding='utf-8', errors='replace').splitlines()[-15:]
-        stop(*tail, '', '%s failed; the whole log is %s' % (name, LOG.relative_to(ROOT)))
+        said = LOG.read_text(encoding='utf-8', errors='replace')
+        said = said[said.rindex('\n$ ') :]  # of this command
+        told = why(said, venv_python()) or said.splitlines()[-15:] + ['']
+        stop(*told + ['%s failed; the whole log is %s' % (name, LOG.relative_to(ROOT))])
+
+
+OFFLINE = r'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSLError'
+
+
+def why(said, python):
+    "What pip's log says that it could not do, in a sentence, and what to do about it; nothing if it is something else"
+    proxy = "A proxy or an index of your own goes in PIP_ARGS: make setup PIP_ARGS='--index-url URL'"
+    other = 'Another Python: make setup PYTHON=/path/to/it. Known to work: ' + KNOWN
+    place = 'for Python %s on this system (%s)' % (python, platform.platform())
+    if 'No space left on device' in said:
+        return ['The disk is full: set-up takes 3 GB, and about 8 with the CUDA build of torch.']
+    lacks = re.search(r'No matching distribution found for ([^\s=<>~!;]+)(?:==(\S+))?', said)
+    if re.search(OFFLINE, said) and (lacks is None or 'from versions: none' in said):
+        return ['The package index could not be reached.', proxy]
+    if lacks:
+        needs = re.search(r' %s Requires-Python ([^;\n]+)' % re.escape(lacks.group(2) or '?'), said)
+        if needs:
+            return ['%s wants Python %s; this is %s.' % (lacks.group(1), needs.group(1), python), other]
+        return ['There is no %s %s %s.' % (lacks.group(1), lacks.group(2) or '', place), other]
+    differs = re.search(r"Package '([^']+)' requires a different Python: \S+ not in '([^']+)'", said)
+    if differs:
+        return ['%s wants Python %s; this is %s.' % (differs.group(1), differs.group(2), python), other]
+    built = re.findall(r'Failed building wheel for ([\w.-]+)', said) or re.findall(r'Collecting ([\w.-]+)', said)
+    if 'error: subprocess-exited-with-error' in said and built:
+        return ['There is no ready build of %s %s, and building it failed.' % (built[-1], place), other]
+    return []
 
 
 def python311():
-    "Restart under Python 3.11 or newer if this one is older."
-    if sys.version_info >= (3, 11):
+    "Restart under a Python that the lock is made for if this one is older."
+    if sys.version_info >= OLDEST:
         return
-    newer = next((p for p in map(shutil.which, ['python3.11', 'python3.12', 'python3.13', 'python3.14']) if p), None)
+    known = ['python3.%d' % n for n in range(OLDEST[1], NEWEST[1] + 1)]
+    newer = next((p for p in map(shutil.which, known) if p), None)
     if newer:
         os.execv(newer, [newer] + sys.argv)
     stop(
@@ -108,6 +140,15 @@ def have():
         return None
 
 
+def venv_python():
+    "The version of the Python of .venv, such as 3.11.2"
+    tell = 'import platform; print(platform.python_version())'
+    try:
+        return subprocess.check_output([str(BIN / 'python'), '-c', tell], universal_newlines=True).strip()
+    except OSError:  # there is none yet
+        return platform.python_version()
+
+
 def venv():
     want, stamp = wanted(), have()
     if stamp == want:
@@ -121,7 +162,11 @@ def venv():
         except ImportError:
             command, able = root_apt('python%d.%d-venv' % sys.version_info[:2])
             if not able:
-                stop('This Python cannot make virtual environments. On Debian or Ubuntu:', command)
+                stop(
+                    '%s cannot make virtual environments. On Debian or Ubuntu:' % sys.executable,
+                    command,
+                    'without root: another Python that can, make setup PYTHON=/path/to/it',
+                )
             phase('apt-get update', 'apt-get', 'update')
             phase('python-venv', *command.split())
         shutil.rmtree(str(VENV), ignore_errors=True)
@@ -138,21 +183,15 @@ def venv():
         '--progress-bar',
         'off',
     ] + shlex.split(os.environ.get('PIP_ARGS', ''))
-    version = subprocess.check_output(
-        [str(BIN / 'python'), '-c', 'import sys; print("%d.%d" % sys.version_info[:2])'], universal_newlines=True
-    ).strip()
-    if version == '3.11' and LOCK.is_file():
-        phase(
-            '%d packages of %s' % (sum('==' in line for line in LOCK.read_text().splitlines()), LOCK.name),
-            *pip,
-            '--no-compile',
-            '-r',
-            LOCK,
-        )
+    fits = tuple(map(int, venv_python().split('.')[:2])) <= NEWEST
+    if not fits:
+        print('  %s is made for %s: here the ranges of settings.ini' % (LOCK.name, KNOWN))
+    if LOCK.is_file() and fits:
+        phase('packages of %s' % LOCK.name, *pip, '--no-compile', '-r', LOCK)
         phase('srlviz itself', *pip, '--no-deps', '-e', '.')
         phase('first import (writes bytecode)', BIN / 'python', '-c', 'import ' + ', '.join(HEAVY))
     else:
-        phase('packages, loose ranges (Python %s)' % version, *pip, '-e', '.[dev]')
+        phase('packages, loose ranges', *pip, '-e', '.[dev]')
     (VENV / 'ready.json').write_text(json.dumps(want))
     print('  set-up took %.0f s' % (time.time() - START), flush=True)
 

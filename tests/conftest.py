@@ -1,19 +1,22 @@
-import os, shutil
+import os
 
+import lab as labs
 import pytest
 
 
 @pytest.fixture(scope='session')
 def chromium():
-    "The browser's path, as `make test` finds or installs it; None for the one that playwright keeps itself."
-    names = [
-        os.environ.get('CHROMIUM', ''),
-        'chromium',
-        'chromium-browser',
-        'google-chrome',
-        'google-chrome-stable',
-        'chrome',
-        '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
-        '/Applications/Chromium.app/Contents/MacOS/Chromium',
-    ]
-    return next((p for p in map(shutil.which, filter(None, names)) if p), None)
+    return labs.chromium()
+
+
+@pytest.fixture(scope='session')
+def browser(chromium):
+    "One Chromium for all tests"
+    if not (chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')):
+        pytest.fail(f'no Chromium on this machine. Install it with: {labs.INSTALL}', pytrace=False)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=labs.FLAGS)
+        yield browser
+        browser.close()

@@ -2,7 +2,7 @@
 presses and drags, what the page shows, what the kernel then holds."""
 
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/02_atari.ipynb'
@@ -32,12 +32,13 @@ def plot(page, where, k=0):
     return view
 
 
-def point(view, x, y):
-    "Where on the page a place of a plot's first axes is"
+def point(view, x, y, axes=''):
+    "Where on the page a place of a plot's axes is, of the first or of those named '2', '3'..."
     return view.evaluate(
-        """(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout;
-            return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }""",
-        [x, y],
+        """(g, [x, y, a]) => { const r = g.getBoundingClientRect(), X = g._fullLayout[`xaxis${a}`],
+            Y = g._fullLayout[`yaxis${a}`];
+            return [r.left + X._offset + X.c2p(x), r.top + Y._offset + Y.c2p(y)] }""",
+        [x, y, axes],
     )
 
 
@@ -66,32 +67,33 @@ def menu(page, name):
 
 
 def test_a_game(page, lab):
-    "A press on a cell of the games shows that game: its categories and its variables"
+    "A press on a cell of the games shows that game beside them: its factors, or its categories"
     heat = plot(page, '.srlviz-dashboard')
-    assert heat.locator('text=Montezuma’s Revenge').count() and lab.ask('dashboard.game') == 'all'
+    assert heat.locator('text=Montezuma’s Revenge').count() and lab.ask('dashboard.task') == 'all'
     page.mouse.click(*cell(heat, 'pong', 'srlviz', 'st_dim'))
     wait_for(
-        lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'st_dim'],
+        lambda: lab.ask('[dashboard.task, dashboard.method]') == ['pong', 'st_dim'],
         say='the game and the method are chosen',
     )
-    wait_for(
-        lambda: 'by category: Pong' in plot(page, '.srlviz-dashboard', 1).inner_text(), say='its categories are shown'
-    )
-    wait_for(lambda: 'ball_y' in plot(page, '.srlviz-probe-heatmap').inner_text(), say='its variables are shown')
-    assert menu(page, 'Game').input_value() == 'Pong' and lab.ask('dashboard.browser is None')
+    wait_for(lambda: 'ball_y' in plot(page, '.srlviz-probe-heatmap').inner_text(), say='its factors are shown')
+    page.locator('.srlviz-dashboard .widget-toggle-button', has_text='Categories').click()
+    categories = page.locator('.srlviz-dashboard .srlviz-plot[aria-label="scores by category"]')
+    wait_for(lambda: 'by category: Pong' in categories.inner_text(), say='its categories are shown')
+    page.locator('.srlviz-dashboard .widget-toggle-button', has_text='Factors').click()
+    assert menu(page, 'Game').input_value() == 'Pong' and lab.ask('not dashboard.frames.opened')
 
 
-def test_a_variable(page, lab):
-    "A press on a variable opens frames, with that variable over time"
+def test_a_factor(page, lab):
+    "A press on a factor opens frames, with that factor over time, in place of the games"
     page.mouse.click(*cell(plot(page, '.srlviz-probe-heatmap'), None, 'ball_y', 'srlviz', 'random_cnn'))
     wait_for(
         lambda: (
-            lab.ask("[dashboard.variable, dashboard.method, dashboard.browser and dashboard.browser.factor]")
-            == ['ball_y', 'random_cnn', 'ball_y']
+            lab.ask('[dashboard.factor, dashboard.method, dashboard.frames.opened]') == ['ball_y', 'random_cnn', 'pong']
         ),
         120,
         say='the frames are there',
     )
+    assert lab.ask('dashboard.detail.probe.beside.browser.factor') == 'ball_y'
     player = page.locator('.srlviz-dashboard .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first frame is drawn')
@@ -99,29 +101,29 @@ def test_a_variable(page, lab):
     assert player.locator('tr[data-name=ball_y] button').get_attribute('aria-pressed') == 'true'
     wait_for(
         lambda: 'Ball y' in page.locator('.srlviz-dashboard .srlviz-frame-browser .srlviz-plot').first.inner_text(),
-        say='the variable is drawn over time',
+        say='the factor is drawn over time',
     )
     page.screenshot(path=SHOTS / 'dashboard_frames.png')
 
 
 def test_menus_choose_the_same(page, lab):
-    menu(page, 'Variable').select_option('ball_x')
+    menu(page, 'Factor').select_option('ball_x')
     wait_for(
-        lambda: lab.ask('[dashboard.variable, dashboard.browser.factor]') == ['ball_x', 'ball_x'],
+        lambda: lab.ask('[dashboard.factor, dashboard.detail.probe.beside.browser.factor]') == ['ball_x', 'ball_x'],
         say='the open frames follow',
     )
     menu(page, 'Probes on').select_option('standardized codes')
     wait_for(
         lambda: (
-            lab.ask('[dashboard.conditioning, dashboard.method, dashboard.variable]')
+            lab.ask('[dashboard.conditioning, dashboard.method, dashboard.factor]')
             == ['standardized', 'random_cnn · standardized', 'ball_x']
         ),
-        say='the same encoder and variable',
+        say='the same encoder and factor',
     )
     menu(page, 'Probes on').select_option('both')
     menu(page, 'Game').select_option('Breakout')
     wait_for(
-        lambda: lab.ask('[dashboard.conditioning, dashboard.game, dashboard.variable]') == ['both', 'breakout', ''],
+        lambda: lab.ask('[dashboard.conditioning, dashboard.task, dashboard.factor]') == ['both', 'breakout', ''],
         say='the menu sets the game',
     )
     wait_for(
@@ -129,7 +131,7 @@ def test_menus_choose_the_same(page, lab):
             'Breakout' in plot(page, '.srlviz-probe-heatmap').inner_text()
             and not page.locator('.srlviz-dashboard .srlviz-player').count()
         ),
-        say='its variables are shown, the frames of the other game are gone',
+        say='its factors are shown, the frames of the other game are gone',
     )
 
 
@@ -148,7 +150,7 @@ def test_raw_against_standardized(page, lab):
     )
     page.mouse.click(x, y)
     wait_for(
-        lambda: lab.ask('[dashboard.game, dashboard.method]') == ['pong', 'random_cnn'],
+        lambda: lab.ask('[dashboard.task, dashboard.method]') == ['pong', 'random_cnn'],
         say='a press on a ring chooses its game and encoder',
     )
     page.screenshot(path=SHOTS / 'dashboard_conditioning.png')
@@ -183,7 +185,7 @@ def test_a_byte(page, lab):
 
 def test_what_each_byte_moves(page, lab):
     page.get_by_role('button', name='find what each byte moves').click()
-    wait_for(lambda: lab.ask('explorer.colours') == 'effects', 120, say='the table is there')
+    wait_for(lambda: lab.ask('explorer.view') == 'effects', 120, say='the table is there')
     wait_for(
         lambda: 'which bytes move which pixels' in plot(page, '.srlviz-ram-explorer', 1).inner_text(),
         say='the grid shows it',
@@ -193,7 +195,7 @@ def test_what_each_byte_moves(page, lab):
     ram = lab.ask('explorer.lab.ram.tolist()')
     page.get_by_role('button', name='play on').click()
     wait_for(
-        lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.effects is None'),
+        lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.grid.effects is None'),
         say='another moment',
     )
 
@@ -201,16 +203,17 @@ def test_what_each_byte_moves(page, lab):
 def test_a_region(page, lab):
     "A rectangle dragged over the picture is, to the pixel, the region that is asked about"
     picture = plot(page, '.srlviz-ram-explorer')
-    (x0, y0), (x1, y1) = point(picture, 19.5, 39.5), point(picture, 99.5, 179.5)
+    (x0, y0), (x1, y1) = (point(picture, *at, axes='2') for at in ((19.5, 39.5), (99.5, 179.5)))
     page.mouse.move(x0, y0)
     page.mouse.down()
     page.mouse.move(x1, y1, steps=8)
     page.mouse.up()
     box = wait_for(lambda: lab.ask('explorer.box'), say='the kernel knows the region')
     assert all(abs(a - b) <= 1 for a, b in zip(box, (20, 40, 100, 180)))
+    wait_for(lambda: lab.ask('explorer.view') == 'region', say='the question has taken the place of the grid')
     page.get_by_role('button', name='which byte tells it?').click()
     best = wait_for(
-        lambda: lab.ask("None if explorer.predictors is None else explorer.predictors['address'].tolist()[:3]"),
+        lambda: lab.ask("None if explorer.region.table is None else explorer.region.table['address'].tolist()[:3]"),
         120,
         say='the answer',
     )

@@ -7,7 +7,7 @@ import io, json
 
 import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
-from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, open_page, wait_for
 
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing import (
@@ -84,27 +84,28 @@ def test_one_step():
     "The step, the slider and the film are one; another flight begins at its beginning"
     b = FlightBrowser(fleet(), TABLE, interactive=True)
     b.seek(1, 240)
-    assert [b.t, b.player.value, b.flight, b.player.source['n']] == [240, 240, 1, 250] and 'hard' in b.facts.value
+    assert [b.t, b.player.value, b.episode, b.player.source['n']] == [240, 240, 1, 250] and 'hard' in b.facts.value
     b.picture = 640
     assert b.player.zoom == 20  # of 32 pixels
-    b.flight = 2
+    b.episode = 2
     assert b.player.zoom == 20 and b.t == 0 and b.player.source['n'] == 200 and 'nothing happened' in b.facts.value
     with pytest.raises(traitlets.TraitError, match='has steps 0 to 199'):
         b.t = 200
-    xy = np.frombuffer(b.cursor.xy, np.float32).reshape(3, 200, 2)
-    assert xy[0, 0, 0] == -4 and xy[2, -1, 0] == np.float32(199 / 5)  # the profile is over km, the traces over seconds
+    xy = np.frombuffer(b.parts.cursor.xy, np.float32).reshape(2, 200, 2)
+    assert xy[0, 0, 0] == -4 and (b.parts.cursor.rate, b.parts.cursor.n) == (5, 200)  # over km, and over seconds
 
 
 def test_what_is_drawn():
     "What is chosen is drawn in that order, told beside the film, and marked in the list; a factor may be chosen too"
     b = FlightBrowser(fleet(), TABLE, chosen=[2, 'height', 0], interactive=True)
-    assert [d.name for d in b.traces.figure.data] == ['speed', 'Height', 'speed'] and b.list.picked == [2, 0]
+    height = b.picker.keys.index('height')
+    assert [d.name for d in b.traces.figure.data] == ['speed', 'Height', 'speed'] and b.list.picked == [2, height, 0]
     assert b.chosen == (2, 'height', 0), 'the list keeps the order'
-    b.list.picked = [0, 3]  # 2 is taken away, 3 comes
+    b.list.picked = [height, 0, 3]  # 2 is taken away, 3 comes
     assert b.chosen == ('height', 0, 3)
-    b.player.picked = 'height'
-    assert b.chosen == (0, 3) and len(b.player.table_values) == 4 * 300 * len(b.player.table)
-    b._clear.click()
+    b.parts.table.picked = 'height'
+    assert b.chosen == (0, 3) and len(b.parts.table.rows.rows(0)) == 4 * 300 * len(b.parts.table.table)
+    b.picker.clear.click()
     assert b.chosen == () and not b.list.picked and b.traces.figure.layout.annotations
     for wrong, words in (((9,), 'sensor 9 is not there'), (('heigth',), "did you mean 'height'")):
         with pytest.raises(traitlets.TraitError, match=words):
@@ -113,7 +114,10 @@ def test_what_is_drawn():
 
 def test_find():
     b = FlightBrowser(fleet(), TABLE, interactive=True)
-    assert b.list.shown == [0, 2, 3] and '1 constant left out' in b._found.value
+    b.group = 'gauges'
+    assert b.list.shown == [0, 2] and '1 constant left out' in b.picker.found.value
+    b.group = ''
+    assert {b.picker.keys[i] for i in b.list.shown} == {0, 2, 3, *b.reading.timed} - {'seconds', 'wind_speed_kt'}
     b.search = 'moves NEVER'
     assert b.list.shown == []
     b.varying = False
@@ -129,7 +133,7 @@ def test_find():
     b.search = 'moves never'
     assert (
         b.list.shown == []
-        and b.list.empty == '1 constant sensor matches; untick “only what varies in this flight” to see it'
+        and b.list.empty == '1 constant sensor matches; untick “only what varies in this episode” to see it'
     )
 
 
@@ -155,9 +159,8 @@ def test_chosen_by_name():
 def test_known_sensors():
     "Without a table: the names that the recording tells, the 1,090 of the landings, or numbers"
     wide = Episode(dict(sensors=np.zeros((5, 1090), np.float32)))
-    assert known_sensors(Recording([wide]))['name'].is_unique and FlightBrowser(wide, interactive=True).list.rows[
-        0
-    ] == ['zulu_time_sec', 's', None]
+    first = FlightBrowser(wide, interactive=True).list.rows[0]
+    assert known_sensors(Recording([wide]))['name'].is_unique and first == ['zulu_time_sec', 's', None]
     told = Recording([made()], meta=dict(columns=['sim/cockpit2/engine/indicators/N1_percent[0]', 'x', 'y', 'z']))
     assert known_sensors(told)[['name', 'units', 'group']].fillna('').iloc[:2].to_numpy().tolist() == [
         ['sim/cockpit2/engine/indicators/N1_percent[0]', 'percent', 'engine'],
@@ -165,7 +168,7 @@ def test_known_sensors():
     ]
     assert known_sensors(fleet())['name'].tolist() == ['sensor 0', 'sensor 1', 'sensor 2', 'sensor 3']
     f = FleetBrowser(told, interactive=True)
-    f.flight = 0
+    f.episode = 0
     assert f.browser.chosen == (0,)
 
 
@@ -177,7 +180,8 @@ def test_film_and_no_film():
     assert sheet.shape == (64, 8 * 64, 3) and abs(sheet[:, :64].astype(int) - smooth[32]).max() < 8
     bare = Episode({'sensors': made().obs['sensors']}, factors=made().factors)
     b = FlightBrowser(bare, TABLE, interactive=True)
-    assert b.player.source['n'] == 300 and b.player.marks['names'] == [] and len(b.figure().data) > 5
+    assert (b.player.source['n'], b.player.source['width'], b.player.note) == (300, 0, 'flown without a camera')
+    assert b.player.marks['names'] == [] and len(b.figure().data) > 5
     with pytest.raises(ValueError, match='there is no flight'):
         FlightBrowser(Recording([]))
     with pytest.raises(ValueError, match="unknown modality 'sensors'"):
@@ -189,7 +193,7 @@ def test_film_and_no_film():
         unknown.chosen == (0, 1, 2, 3) and unknown.profile.layout.display == 'none' and len(unknown.figure().data) == 4
     )
     with pytest.raises(ValueError, match='there is nothing to draw'):
-        plot_flight(unknown.episode)
+        plot_flight(unknown.reading.episode)
 
 
 def test_little_is_sent():
@@ -207,24 +211,30 @@ def test_little_is_sent():
 def test_fleet():
     f = FleetBrowser(fleet(), sensors=TABLE, interactive=True)
     f.outcome = 'crashed'
-    assert f.list.shown == [1] and len(f.found()) == 1 and '1 of 3 flights' in f._found.value
+    assert f.list.shown == [1] and len(f.found()) == 1 and '1 of 3 flights' in f.flights.words.value
     f.clear()
     f.event = 'none'
     assert f.list.shown == [2]
     f.clear()
     f.condition = 'wind_speed'
-    assert f.within == (0, 2) and f._within.layout.display == ''
+    assert f.within == (0, 2) and f.menus.slider.layout.display == ''
     f.within = (0.5, 1.5)
     assert f.list.shown == [1]
     f.condition = 'seconds'
     assert f.within == (40, 60) and f.list.shown == [0, 1, 2]
     f.clear()
     f.list.picked = [2]
-    assert f.flight == 2 == f.browser.flight and f.place.children == (f.browser,) and len(f.figure().data) == 3
-    f.flight = -1
-    assert f.place.children == () and f.list.picked == []
+    assert f.episode == 2 == f.browser.episode and f.place.children == (f.browser,) and len(f.figure().data) == 3
+    f.outcome = 'crashed'  # what is filtered out is closed
+    assert (f.episode, f.place.children, f.list.picked, f.list.layout.display) == (-1, (), [], '')
+    f.clear()
+    f.episode = 0
+    f.flights.after.click()
+    assert f.episode == f.browser.episode == 1 and f.list.layout.display == 'none'
+    f.flights.back.click()
+    assert f.episode == -1 and f.place.children == () and f.list.picked == []
     for trait, wrong in dict(
-        outcome='landet', airport='KSEB', split='tests', event='rel_engfir', condition='wind', flight=3
+        outcome='landet', airport='KSEB', split='tests', event='rel_engfir', condition='wind', episode=3
     ).items():
         with pytest.raises(traitlets.TraitError):
             setattr(f, trait, wrong)
@@ -259,7 +269,7 @@ def test_told_by_a_table():
     whole = Closed([*fleet()], hz=5, factors=KNOWN)
     f = FleetBrowser(whole, table, TABLE, interactive=True)
     assert f.list.rows[0][-1] == ['wind rises'] and find_flights(f.table, event='none').tolist() == [1, 2]
-    f.flight = 0
+    f.episode = 0
     assert f.browser.events['t'].tolist() == [50] and 'wind rises' in f.browser.facts.value
     assert onsets(made().factors)['t'].tolist() == [150]
 
@@ -272,7 +282,7 @@ def test_words_and_beams_are_those_of_the_recording():
     assert b.profile.figure.data[1].name == 'glide slope, 4.5°' and '4.5' in b.figure().to_json()
     assert 'wind (kt)' in [c['label'] for c in FleetBrowser(steep, interactive=True).list.columns]
     lone = FlightBrowser(made(), TABLE, interactive=True)
-    assert lone.hz == 5 and 'fire <i>from 30 s' in lone.facts.value and 'fire (rel_engfir0)' in lone.named
+    assert lone.hz == 5 and 'fire <i>from 30 s' in lone.facts.value and 'fire (rel_engfir0)' in lone.parts.named
     assert FleetBrowser(fleet().replace(factors=None), interactive=True).list.rows[0][-1] == ['fire']
     with pytest.raises(ValueError, match="meta\\['beams'\\] says slope='x'"):
         FlightBrowser(steep.replace(meta=dict(beams=dict(slope='x'))), TABLE)
@@ -307,8 +317,9 @@ def test_a_thousand_flights():
     f.condition = 'wind_speed'
     f.within = (0.2, 0.3)
     assert f.list.shown == np.flatnonzero(table['wind_speed'].between(0.2, 0.3)).tolist() and len(f.figure().data) == 2
-    f.flight = 8000
-    assert f.browser.flight == 8000 and f.browser._flight.max == n - 1  # a menu of so many would be no menu
+    f.episode = int(f.list.shown[-1])
+    assert f.browser.episode == f.list.shown[-1]
+    assert f.browser.episodes.episode.max == n - 1  # a menu of so many would be no menu
 
 
 def test_static(tmp_path):
@@ -366,7 +377,7 @@ def all_at(whole, lab, t, name='browser'):
 
 def go(whole, lab, t, name='browser'):
     "Begin a test at a known step"
-    lab.ask(f'{name}.seek({name}.flight, {t})')
+    lab.ask(f'{name}.seek({name}.episode, {t})')
     all_at(whole, lab, t, name)
 
 
@@ -499,7 +510,7 @@ def test_search_and_draw(page, lab):
     )
     whole.get_by_placeholder('search').fill('')
     wait_for(lambda: rows(whole) == many and lab.ask('browser.search') == '', say='all sensors again')
-    group = whole.locator('.widget-dropdown select').first
+    group = whole.locator('.srlviz-picker .widget-dropdown select').first
     group.select_option(next(o for o in group.locator('option').all_inner_texts() if o.startswith('gauges')))
     wait_for(
         lambda: lab.ask('browser.group') == 'gauges' and rows(whole) == len(lab.ask('browser.list.shown')) < many,
@@ -512,13 +523,15 @@ def test_another_flight(page, lab):
     "The second browser holds three flights; its menu changes film, plots and words"
     whole = flight(page, 1)
     wait_for(
-        lambda: lab.ask('broken.flight') == 2 and 'elevator servo' in whole.locator('.srlviz-facts').first.inner_text(),
+        lambda: (
+            lab.ask('broken.episode') == 2 and 'elevator servo' in whole.locator('.srlviz-facts').first.inner_text()
+        ),
         say='the flight it began with',
     )
     whole.locator('.widget-dropdown select').first.select_option(index=1)
     wait_for(
         lambda: (
-            lab.ask('broken.flight') == 1
+            lab.ask('broken.episode') == 1
             and 'engine 2 out' in whole.locator('.srlviz-facts').first.inner_text()
             and 'engine 2 out' in whole.locator('.js-plotly-plot').nth(2).inner_text()
         ),
@@ -592,7 +605,7 @@ def test_a_fleet(page, lab):
     fleet.locator('.srlviz-row').first.click()
     wait_for(
         lambda: (
-            lab.ask('flights.flight') == first
+            lab.ask('flights.episode') == first
             and fleet.locator('.srlviz-flight').count() == 1
             and fleet.locator('.srlviz-row.picked').first.get_attribute('data-row') == str(first)
         ),
@@ -607,6 +620,8 @@ def test_a_fleet(page, lab):
         say='its film and its plots',
     )
     fleet.screenshot(path=SHOTS / 'fleet.png')
+    fleet.get_by_role('button', name='back to the list').click()
+    wait_for(lambda: lab.ask('flights.episode') == -1 and listed(fleet) and not whole.count(), say='the list again')
     fleet.get_by_role('button', name='all flights').click()
     wait_for(lambda: lab.ask('flights.outcome') == '' and len(listed(fleet)) == n, say='all again')
 
@@ -615,6 +630,7 @@ def test_a_fleet(page, lab):
 def test_what_happened_fits(page, lab):
     "However narrow the list, what does not fit is counted, in sight, and told by the pointer"
     fleet = page.locator('.srlviz-fleet')
+    lab.ask("[setattr(flights, 'episode', -1), flights.clear(), 1][2]")  # the list, all of it
     fleet.scroll_into_view_if_needed()
     events, rows = lab.ask('[r[-1] for r in flights.list.rows]'), fleet.locator('.srlviz-rows').first
     look = """list => [...list.querySelectorAll('.srlviz-row .tags')].map(c => ({

@@ -413,19 +413,22 @@ def test_a_file_of_the_user_in_where_is_not_replaced(folder, tmp_path, name, con
     assert (tmp_path / 'mine' / name).read_text() == content and len([*(tmp_path / 'mine').iterdir()]) == 1
 
 
-def test_a_cache_removes_only_what_its_own_writers_left(folder, tmp_path):
+@pytest.mark.parametrize('locks', [True, False], ids=['with locks', 'on a drive without locks'])
+def test_a_cache_removes_only_what_its_own_writers_left(folder, tmp_path, monkeypatch, locks):
     (tmp_path / 'mine' / 'sub').mkdir(parents=True)
     mine, left = (
         [tmp_path / 'mine' / '.thesis.0123abcd.tex', tmp_path / 'mine' / 'sub' / '.frame.npy.0123abcd.npy'],
         tmp_path / 'mine' / '.frame.npy.0123abcd.npy',
     )
-    young = left.with_name('.frame.npy.89abcdef.npy')  # of a writer that may live
+    young = left.with_name('.frame.npy.89abcdef.npy')  # of a writer that may live, where no lock says that it is dead
     for p in (*mine, left, young):
         p.touch()
         if p is not young:
             os.utime(p, (0, 0))
+    if not locks:
+        monkeypatch.setattr('srlviz.core.files.lock_file', lambda f, shared=False: False)
     load_recording(folder).cached(where=tmp_path / 'mine')
-    assert all(p.exists() for p in (*mine, young)) and not left.exists()
+    assert all(p.exists() for p in mine) and not left.exists() and young.exists() != locks
 
 
 @pytest.mark.parametrize(
@@ -665,6 +668,9 @@ INFO = {
         lambda i: i['features'].update({'x.y': dict(dtype='int8', shape=[])}),
         'should be action, reward, obs',
     ),
+    'contents of text': (lambda i: i.update(content='0' * 32), "the field 'content' is '000"),
+    'contents of numbers': (lambda i: i.update(content=[1, 2, 3]), "the field 'content' is [1, 2"),
+    'a content less': (lambda i: i['content'].pop(), "the field 'content' has 2 hashes for 3 episodes"),
     'a feature of text': (lambda i: i['features'].update({'obs.x': 'x'}), "got 'x'"),
 }
 
@@ -674,6 +680,19 @@ def test_what_info_says_is_compared(folder, attack):
     change, words = INFO[attack]
     change_json(folder / 'meta' / 'info.json', change)
     refused(folder, str(folder), words)
+
+
+def test_a_content_that_is_anothers_is_found_by_verify(folder):
+    change_json(folder / 'meta' / 'info.json', lambda i: i['content'].reverse())
+    refused(folder, 'info.json', "the episode '000000' holds something else", readers=[verify_recording])
+
+
+def test_a_folder_without_contents_is_known_by_its_files(folder):
+    change_json(folder / 'meta' / 'info.json', lambda i: i.pop('content'))
+    old, again = load_recording(folder), load_recording(folder)
+    verify_recording(folder)
+    assert old.fingerprint() == again.fingerprint() != walks().fingerprint()
+    assert old[1:].fingerprint() != old[:2].fingerprint() and old['fit'].fingerprint() == again['fit'].fingerprint()
 
 
 def lengths(t, *n):
@@ -1023,7 +1042,7 @@ def bomb_shard(folder, rows, width=1, dtype=np.float32):
     info = json.loads((folder / 'meta' / 'info.json').read_text())
     feature = dict(dtype=str(np.dtype(dtype)), shape=[width] if width > 1 else [])
     info['features'] = {'obs.vector': feature}
-    info |= dict(n_episodes=1, n_steps=rows)
+    info |= dict(n_episodes=1, n_steps=rows, content=info['content'][:1])
     info['files'] = {k: v for k, v in info['files'].items() if not k.startswith('frames/')}
     (folder / 'meta' / 'info.json').write_text(json.dumps(info))
     values = pa.array(np.zeros(rows * width, dtype))

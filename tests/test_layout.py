@@ -194,31 +194,49 @@ def version(root):
 
 
 def lock(root):
-    "The lock pins every requirement within its range, and names no place to get it from."
+    "The lock pins every requirement within its range, for each Python, and names no place to get it from."
     lines = [
         line.strip()
         for line in (root / 'requirements-lock.txt').read_text().splitlines()
         if line.strip() and not line.startswith('#')
     ]
     for line in lines:
-        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+', line):
+        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+)?', line):
             yield f'{line!r} is not name==version'
-    pins = {canonicalize_name(n): v for n, _, v in (line.partition('==') for line in lines)}
+    pins, python = {}, {}
+    for line in lines:
+        pin, _, marker = line.partition(' ; ')
+        name, _, version = pin.partition('==')
+        pins.setdefault(canonicalize_name(name), []).append(version)
+        python.setdefault(canonicalize_name(name), []).append(marker)
     for text in (settings(root)['requirements'] + ' ' + settings(root)['dev_requirements']).split():
         req = Requirement(text)
-        pin = pins.get(canonicalize_name(req.name))
-        if pin is None:
+        found = pins.get(canonicalize_name(req.name), [])
+        if not found:
             yield f'{req.name} is not in the lock'
-        elif not req.specifier.contains(pin, prereleases=True):
-            yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
+        if len(found) == 1 and python[canonicalize_name(req.name)] != ['']:
+            yield f'{req.name} is in the lock for some Pythons only'
+        for pin in found:
+            if not req.specifier.contains(pin, prereleases=True):
+                yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
+
+
+def tool(name):
+    "A script of .ci as a module"
+    spec = importlib.util.spec_from_file_location(name, ROOT / f'.ci/{name}.py')
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def pictures(root):
+    "Tutorials and studies carry pictures of the code that they have."
+    yield from tool('pictures').stale(root)
 
 
 def readme(root):
     "README.md is what nbs/index.ipynb says."
-    spec = importlib.util.spec_from_file_location('sync', ROOT / '.ci/sync.py')
-    sync = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sync)
-    if (root / 'README.md').read_text(encoding='utf-8') != sync.readme(root):
+    if (root / 'README.md').read_text(encoding='utf-8') != tool('sync').readme(root):
         yield 'README.md is not what nbs/index.ipynb generates: make readme'
 
 
@@ -267,7 +285,7 @@ def literal(node) -> bool:
 
 
 def markup(root):
-    """Words become markup in one place, the class Words in widgets/views.py;
+    """Words become markup in one place, the class Words in widgets/base.py;
     a Markup is written out where it stands, and no script sets HTML."""
     for p in modules(root):
         if p.parent.name not in ('figures', 'widgets'):
@@ -276,19 +294,34 @@ def markup(root):
         words = [
             b
             for n in nodes
-            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('views.py', 'Words')
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'Words')
             for b in n.bases
         ]
         for n in nodes:
             called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
             if called in HTML_NAMES and n not in words:
-                yield f'{name}: {called} beside Words of widgets/views.py'
+                yield f'{name}: {called} beside Words of widgets/base.py'
             if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
                 yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
     for p in sorted((root / 'srlviz').rglob('*.js')):
         for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
             if m := HTML_DOORS.search(line):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}'
+
+
+PROCESSES = re.compile(
+    r'\b(multiprocessing|ProcessPoolExecutor|getppid|get_memmapping_executor|get_reusable_executor|Popen|os\.fork)\b'
+)
+
+
+def processes(root):
+    "Processes are started, and parents watched, in core/workers alone."
+    for p in modules(root):
+        if p.relative_to(root) == Path('srlviz/core/workers.py'):
+            continue
+        for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
+            if m := PROCESSES.search(line):
+                yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.workers'
 
 
 # Weight is counted in characters of formatted code, which no layout can cheat. What was reached is held: a page that
@@ -364,7 +397,23 @@ def heirs(root):
             yield f'{where[name]}: {name} has one heir, {children[0]}, and no other use'
 
 
-RULES = [imports, examples, mirror, orphans, stray, outputs, version, lock, readme, machines, markup, weight, heirs]
+RULES = [
+    imports,
+    examples,
+    mirror,
+    orphans,
+    stray,
+    outputs,
+    pictures,
+    version,
+    lock,
+    readme,
+    machines,
+    markup,
+    processes,
+    weight,
+    heirs,
+]
 
 
 @pytest.mark.parametrize('rule', RULES, ids=lambda r: r.__name__)
@@ -389,6 +438,9 @@ def test_light_import():
 
 
 # ---- the same rules on a small house, sound and with each fault planted once
+
+
+ONE = 'nbs/studies/one.ipynb'
 
 
 def notebook(path, *sources, outputs=()):
@@ -427,6 +479,8 @@ def house(tmp_path):
         'from srlviz.data.atari import x\n%time x\nassert x',
     )
     notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
+    of = dict(srlviz=dict(pictures=tool('pictures').fingerprint(json.loads((tmp_path / ONE).read_text()))))
+    edit(tmp_path, ONE, '"metadata": {}, "nbformat"', f'"metadata": {json.dumps(of)}, "nbformat"')
     notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
     module(tmp_path / 'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
     module(
@@ -506,8 +560,14 @@ FAULTS = {
         outputs,
         lambda r: notebook(r / 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}]),
     ),
+    'changed after its pictures': (pictures, lambda r: edit(r, ONE, 'import srlviz', 'import srlviz.core')),
+    'no pictures': (pictures, lambda r: notebook(r / ONE, 'import srlviz')),
     'two versions': (version, lambda r: edit(r, 'settings.ini', '0.1.0', '0.2.0')),
     'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
+    'not in the lock for all': (
+        lock,
+        lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', "nbdev==3.3.26 ; python_full_version < '3.12'"),
+    ),
     'out of range': (lock, lambda r: edit(r, 'requirements-lock.txt', 'numpy==2.4.6', 'numpy==1.24')),
     'lock names an index': (
         lock,
@@ -515,6 +575,10 @@ FAULTS = {
     ),
     'stale README': (readme, lambda r: edit(r, 'README.md', 'one', 'two')),
     'machine path': (machines, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
+    'a process of its own': (
+        processes,
+        lambda r: edit(r, 'srlviz/encoders/contrast.py', 'import numpy', 'import multiprocessing.pool, numpy'),
+    ),
     'HTML beside Words': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
     'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),

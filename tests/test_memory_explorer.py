@@ -2,7 +2,7 @@
 what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pytest, torch, traitlets
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording
@@ -29,9 +29,9 @@ def test_every_memory(name):
     assert np.allclose(alone.output, e.passage().output[5:], atol=1e-5)
     e.show, e.log, e.channel = 'output', True, 3
     assert (
-        'Output' in e.heat.figure.layout.title.text
-        and 'output 3' in e.weights.figure.layout.title.text
-        and e.weights.figure.layout.yaxis.type == 'log'
+        'Output' in e.views.heat.figure.layout.title.text
+        and 'output 3' in e.views.weights.figure.layout.title.text
+        and e.views.weights.figure.layout.yaxis.type == 'log'
     )
 
 
@@ -55,38 +55,44 @@ def test_linked():
         interactive=True,
     )
     e.t = 8
-    assert [e._t.value, e.inputs.cursor, e.heat.cursor, e.weights.cursor, len(e.weights.figure.data[0].x)] == [
+    assert [
+        e.menus.t.value,
+        e.views.inputs.cursor,
+        e.views.heat.cursor,
+        e.views.weights.cursor,
+        len(e.views.weights.figure.data[0].x),
+    ] == [
         8,
         8,
         8,
         8,
         9,
     ]
-    e.heat.cursor = 4  # as a drag does
+    e.views.heat.cursor = 4  # as a drag does
     assert e.t == 4 and 't = 4' in e.status.value
-    e.matrix.clicked = dict(x=1, y=7, n=1)
+    e.views.matrix.cursor = 7  # in the table of weights time runs to the right too
     assert e.t == 7
     e.resets = (10, 3)
-    assert e.resets == (3, 10) and e._begin() == 3
+    assert e.resets == (3, 10) and 'an episode that began at 3' in e.status.value
     e.stream = 'short'
-    assert e.t == 2 and e.resets == () and e._t.max == 2
+    assert e.t == 2 and e.resets == () and e.menus.t.max == 2
 
 
 def test_a_cut_and_back():
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, 'abcabc', saliency=saliency, t=4, interactive=True)
     whole = e.weigh().copy()
-    assert whole[4, 0] > 0 and e._again.disabled
-    e._cut.click()
+    assert whole[4, 0] > 0 and e.menus.again.disabled
+    e.menus.cut.click()
     assert (
         e.resets == (4,)
         and e.weigh()[4, :4].sum() == 0
         and 'Only the present input' in e.status.value
-        and not e._again.disabled
+        and not e.menus.again.disabled
     )
-    e._again.click()
-    assert e.resets == () and np.array_equal(e.weigh(), whole) and e._again.disabled
+    e.menus.again.click()
+    assert e.resets == () and np.array_equal(e.weigh(), whole) and e.menus.again.disabled
     e.t = 0
-    assert e._cut.disabled
+    assert e.menus.cut.disabled
     e.toggle_reset(0)
     assert e.resets == ()
 
@@ -102,8 +108,8 @@ def test_one_computation_each():
     e = MemoryExplorer(
         {k: catalog('memories')[k] for k in ('GRU', 'MLP')}, 'abcabc', saliency=counted, interactive=True
     )
-    for model in ('MLP', 'GRU', 'MLP'):
-        e.model = model
+    for method in ('MLP', 'GRU', 'MLP'):
+        e.method = method
     for t in range(6):
         e.t = t
     assert len(asked) == 2
@@ -123,7 +129,7 @@ def test_bad_input():
         MemoryExplorer({'GRU': GRU}, '| |')
     e = MemoryExplorer({'GRU': GRU}, 'abc', interactive=True)
     for trait, wrong, words in (
-        ('model', 'gru', "did you mean 'GRU'"),
+        ('method', 'gru', "did you mean 'GRU'"),
         ('stream', 'x', 'unknown stream'),
         ('t', 3, 'has 0 to 2'),
         ('resets', (0,), 'cannot begin'),
@@ -212,7 +218,7 @@ def test_a_press_moves_all(page, lab):
     page.mouse.click(*at(state, 20))
     wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20'] * 3, say='kernel and lines are at 20')
     wait_for(
-        lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').nth(1).inner_text(),
+        lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').inner_text(),
         say='the sentence tells',
     )
     whole.screenshot(path=SHOTS / 'memory_explorer.png')
@@ -241,7 +247,7 @@ def test_a_reset(page, lab):
     wait_for(
         lambda: lab.ask('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0], say='cut'
     )
-    wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').nth(1).inner_text())
+    wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').inner_text())
     whole.screenshot(path=SHOTS / 'memory_reset.png')
     whole.get_by_role('button', name='episodes as they came').click()
     wait_for(lambda: lab.ask('list(explorer.resets)') == [16], say='as it came')
@@ -254,15 +260,13 @@ def test_another_memory(page, lab):
     menu(whole, 'Memory').select_option('MLP, first')
     wait_for(
         lambda: (
-            lab.ask('explorer.model') == 'MLP, first'
-            and 'holds nothing' in whole.locator('.srlviz-status').first.inner_text()
+            lab.ask('explorer.method') == 'MLP, first'
+            and 'holds nothing' in whole.locator('.srlviz-memory-facts').inner_text()
         ),
         say='the facts of the MLP',
     )
     wait_for(lambda: 'has no state' in whole.locator('.js-plotly-plot').nth(1).inner_text(), say='instead of a state')
-    wait_for(
-        lambda: 'Only the present input' in whole.locator('.srlviz-status').nth(1).inner_text(), say='no past weighs'
-    )
+    wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').inner_text(), say='no past weighs')
     whole.screenshot(path=SHOTS / 'memory_mlp.png')
     whole.get_by_role('button', name='its output').click()
     wait_for(
@@ -283,13 +287,14 @@ def test_another_memory(page, lab):
 def test_tables(page, lab):
     "The last explorer of the tutorial: cards, recall and cost, with the model marked"
     whole = explorer(page, 2)
-    wait_for(
-        lambda: whole.locator('.js-plotly-plot').count() == 6, say='three over time, the table of weights, recall, cost'
-    )
+    wait_for(lambda: whole.locator('.js-plotly-plot').count() == 4, say='three over time, and the table of weights')
+    for panel in ('Cost', 'Recall'):
+        whole.get_by_role('button', name=panel, exact=True).click()
+        wait_for(lambda: lab.ask('watch.panel') == panel.lower() and whole.locator('.js-plotly-plot').count() == 2)
     in_step(page)
     assert lab.ask(
-        "[t.line.width for t in watch.recalled.figure.data if t.name == 'GRU'][0] > [t.line.width for t in "
-        "watch.recalled.figure.data if t.name == 'MLP'][0]"
+        "[t.line.width for t in watch.views.of_table['recall'].figure.data if t.name == 'GRU'][0] > "
+        "[t.line.width for t in watch.views.of_table['recall'].figure.data if t.name == 'MLP'][0]"
     )
     page.wait_for_timeout(600)
     whole.screenshot(path=SHOTS / 'memory_cards.png')

@@ -1,10 +1,10 @@
 """Run the example cells of every room notebook against the exported module.
 
 Cells marked `#| slow` run with SRLVIZ_SLOW=1 (make slow). nbdev-test runs the export cells instead, and so never sees
-the module that users import.
+the module that users import: the quick notebooks are tried with it too.
 """
 
-import importlib, os, re
+import importlib, os, re, subprocess, sys
 from pathlib import Path
 
 import nbformat, pytest
@@ -61,3 +61,36 @@ def test_notebook(path, shell, monkeypatch):
         p for p in set(path.parent.iterdir()) - before if p.suffix != '.ipynb' and not p.name.startswith(('.', '_'))
     }
     assert not left, f'the examples left files in the tree: {left}'
+
+
+# what takes nbdev-test more than about four seconds on an idle machine: learning, films, games
+LONG = {
+    *('00_core/03_recordings', '00_core/06_training', '00_core/15_workers', '01_envs/00_atari', '01_envs/01_ram'),
+    *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
+    *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
+    *('03_encoders/02_vae', '03_encoders/03_contrast', '03_encoders/04_pixel_pred', '03_encoders/05_cpc'),
+    *('03_encoders/06_supervised', '05_agents/00_ppo', '07_figures/03_games', '09_studies/02_probing'),
+    *('09_studies/03_agents', '09_studies/04_tables'),
+}
+QUICK = [p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG]
+ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK} - {'08_widgets'})
+
+
+@pytest.mark.parametrize('room', ROOMS)
+def test_runs_live(room):
+    "A notebook runs from its own cells, without its module: as nbdev-test runs it, and whoever works in it."
+    paths = '|'.join(re.escape(str(p)) for p in QUICK if p.is_relative_to(NBS / room))
+    command = [
+        Path(sys.executable).with_name('nbdev-test'),
+        '--n-workers',
+        '0',
+        '--path-re',
+        f'^({paths})$',
+        NBS / room,
+    ]
+    r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
+    assert r.returncode == 0 and 'Success' in r.stdout, r.stdout[-2000:] + r.stderr[-6000:]
+
+
+def test_every_long_notebook_is_there():
+    assert not LONG - {p.relative_to(NBS).with_suffix('').as_posix() for p in room_notebooks()}

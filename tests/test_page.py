@@ -1,7 +1,5 @@
 """The page of a study in a real browser: the figure draws, code unfolds, and nobody is asked for anything."""
 
-import os
-
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -37,19 +35,6 @@ def page_path(tmp_path_factory):
         d / 'times.ipynb',
     )
     return run_study(d / 'times.ipynb', dict(n='5'), d / 'out', progress=False).with_suffix('.html')
-
-
-@pytest.fixture(scope='module')
-def browser(chromium):
-    from playwright.sync_api import sync_playwright
-
-    found = chromium or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')
-    if not found:
-        pytest.fail('no Chromium here: make test installs it, or set CHROMIUM', pytrace=False)
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope='module')

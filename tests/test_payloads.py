@@ -14,12 +14,14 @@ import gymnasium, ipywidgets as W, nbformat, numpy as np, pandas as pd, plotly.g
 from gymnasium import spaces
 from markupsafe import Markup
 from traitlets import TraitError
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 import srlviz.figures as figures
+import srlviz.widgets.base as base
 import srlviz.widgets.views as views
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores
+from srlviz.figures.rollouts import Strip
 
 # ---- the attack: each string names the place where it stands
 
@@ -343,10 +345,10 @@ def widgets(interactive: bool) -> dict:
     made = dict(
         FrameBrowser=FrameBrowser(recording, **how),
         ProbeHeatmap=ProbeHeatmap(
-            table(), results, recording, game=evil('task0'), method=evil('method'), variable=FACTORS[0], **how
+            table(), results, recording, task=evil('task0'), method=evil('method'), factor=FACTORS[0], **how
         ),
-        AtariDashboard=AtariDashboard(table(), open_game, game=evil('task0'), variable=FACTORS[0], **how),
-        Failing=AtariDashboard(table(), lambda game: fails(game), game=evil('task0'), variable=evil('target'), **how),
+        AtariDashboard=AtariDashboard(table(), open_game, task=evil('task0'), factor=FACTORS[0], **how),
+        Failing=AtariDashboard(table(), lambda game: fails(game), task=evil('task0'), factor=evil('target'), **how),
         RAMExplorer=RAMExplorer(lab, recording, predict, **how),
         InfoNCEMap=InfoNCEMap(Pairs(), recording, n_pairs=4, **how),
         NearestFrames=NearestFrames({evil('method'): Near(), 'st_dim': Near()}, recording, k=3, **how),
@@ -400,8 +402,8 @@ def widgets(interactive: bool) -> dict:
         empty=evil('empty'),
         header=True,
     )
-    line = getattr(views, 'Words', W.HTML)()
-    with pytest.raises(ValueError), views.busy(line, evil('work')):
+    line = base.Words()
+    with pytest.raises(ValueError), base.busy(line, evil('work')):
         raise ValueError(evil('failure'))
     return made | dict(
         PlotView=views.PlotView(plain_figure(), label=evil('plot')),
@@ -419,28 +421,29 @@ def follow(w: dict):
         w[k]
         for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
     )
-    heat.answers.confused.value = True
-    heat.picker.picked = 0
-    heat.picker.picks += 1
+    heat.beside.answers.confused.value = True
+    heat.beside.film.picker.picked = 0
+    heat.beside.film.picker.picks += 1
     yield
     heat.heat.clicked = dict(n=1, data=[evil('group0'), FACTORS[0], 'paper', 'st_dim'])
     heat.choose(evil('target'), evil('method'))
     yield
-    board.variable = FACTORS[1]
-    board.probe.heat.clicked = dict(n=1, data=[evil('group1'), evil('target'), 'srlviz', evil('method')])
-    yield  # a variable that the recording does not know
-    board.game = evil('task1')  # no score of a single variable
+    board.factor = FACTORS[1]
+    board.detail.probe.heat.clicked = dict(n=1, data=[evil('group1'), evil('target'), 'srlviz', evil('method')])
+    yield  # a factor that the recording does not know
+    board.task = evil('task1')  # no score of a single factor
     yield
-    board.view, board.game = 'conditioning', evil('task0')
-    failing._open.click()
+    board.view, board.task = 'conditioning', evil('task0')
+    failing.frames.press.click()
     failing.view = 'ranks'
-    ram.find_effects()
-    ram.find_predictors()
+    ram.grid.find()
+    ram.region.ask()
+    ram.view = 'region'
     ram.address = 49
     yield
     ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
     with pytest.raises(ValueError):
-        ram.find_effects()
+        ram.grid.find()
     near.neighbours = dict.fromkeys(
         near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
@@ -452,7 +455,7 @@ def follow(w: dict):
     w['PlayWidget'].act(1)
     with pytest.raises(ValueError):
         w['PlayWidget'].act(7)
-    w['MemoryExplorer'].model = 'GRU'
+    w['MemoryExplorer'].method = 'GRU'
     w['FleetBrowser'].outcome = evil('outcome')
     w['FleetBrowser'].flight = 0
     w['FlightBrowser'].search = 'evil'
@@ -462,7 +465,7 @@ def follow(w: dict):
 # ---- what Python sends
 
 TAGS = {'span', 'b', 'i', 'pre', 'code', 'div', 'table', 'thead', 'tbody', 'tr', 'td', 'th', 'details', 'summary'}
-CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-even'}
+CLASSES = {'badge', 'srlviz-facts', 'srlviz-hint', 'srlviz-gain', 'srlviz-loss', 'srlviz-zero'}
 PLOTLY = re.compile(
     r'<[\s/<]*(?:(?:a|img|script|svg|iframe|style|details|math)\b|(?:b|br|span)\s[^>]*(?:on\w+=|url))', re.I
 )
@@ -626,7 +629,7 @@ FIGURES = dict(
         metric=evil('metric'),
         title=evil('t'),
     ),
-    plot_confusion=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
+    plot_confusion=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_traces=lambda f: f(np.ones((9, 2)), [evil('n'), 'b'], [evil('u'), ''], events=EVENT, title=evil('t')),
     plot_profile=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
     plot_map=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
@@ -638,11 +641,14 @@ FIGURES = dict(
     plot_cost=lambda f: f(costs(), title=evil('t')),
     plot_state=lambda f: f(np.eye(4), title=evil('t')),
     plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
+    plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o')), title=evil('t')),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
-    plot_probe_trace=lambda f: f([0, 1], [1, 1], variable=evil('v'), method=evil('m')),
+    plot_probe_trace=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_rollout=lambda f: f(
         np.ones(3),
-        {evil('heading'): SimpleNamespace(values=np.ones((3, 1)), names=[evil('n')], groups=[evil('g')])},
+        {evil('heading'): Strip(np.ones((3, 1)), [evil('n')], [evil('g')], {evil('n'): [evil('v0'), evil('v1')]})},
+        name=evil('who'),
+        against={evil('other'): np.ones(2)},
         title=evil('t'),
     ),
 )
@@ -676,7 +682,7 @@ def test_texts_set_after_the_style():
 
 @pytest.mark.parametrize('word', MORE)
 def test_more_kinds_of_attack(word):
-    line, view = views.Words(word), views.PlotView(plain_figure(word))
+    line, view = base.Words(word), views.PlotView(plain_figure(word))
     assert wrong(line) == [] and wrong(view) == [] and Reader(line.value).tags == []
     line.say(word, word)
     assert Reader(line.value).tags == ['span'] and [a[:2] for a in Reader(line.value).attributes] == [('span', 'role')]
@@ -695,11 +701,11 @@ def test_a_press_on_such_a_name_chooses_it():
     "A dashboard whose names need translation answers a press as any other"
     from srlviz.widgets.atari import AtariDashboard
 
-    board = AtariDashboard(table(), game=evil('task0'), interactive=True)
-    cells = json.loads(board.probe.heat.fig_json)['data'][0]['customdata']
+    board = AtariDashboard(table(), task=evil('task0'), interactive=True)
+    cells = json.loads(board.detail.probe.heat.fig_json)['data'][0]['customdata']
     said = next(c for row in cells for c in row if views.original(c[1]) == FACTORS[1] and c[2] == 'srlviz')
-    board.probe.heat.set_state(dict(clicked=dict(n=1, data=said)))
-    assert board.variable == FACTORS[1]
+    board.detail.probe.heat.set_state(dict(clicked=dict(n=1, data=said)))
+    assert board.factor == FACTORS[1]
 
 
 SAID = [
@@ -750,7 +756,7 @@ def test_our_own_markup_is_markup():
     "What we wrote ourselves looks as it did, beside words that are not ours"
     from srlviz.widgets.atari import AtariDashboard
 
-    board = AtariDashboard(table(), game=evil('task0'), interactive=True)
+    board = AtariDashboard(table(), task=evil('task0'), interactive=True)
     assert (
         Reader(board.status.value).tags == ['span', 'pre']
         and 'AtariDashboard(scores, open_game)</pre>' in board.status.value
@@ -832,7 +838,7 @@ PRESS = """() => ['.srlviz-row', '.srlviz-picker button', '.srlviz-player tbody 
     .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
 
 
-def listening(browser):  # noqa: F811
+def listening(browser):
     "A browser whose pages note what runs, what becomes an element, and what is asked for"
 
     def new_page(**how):
@@ -916,11 +922,11 @@ def lab(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
-    return open_page(listening(browser), lab)  # noqa: F811
+    return open_page(listening(browser), lab)
 
 
 @pytest.mark.browser
-def test_the_browser_hears_an_attack(browser):  # noqa: F811
+def test_the_browser_hears_an_attack(browser):
     "What the tests below listen for is heard where it is"
     page = listening(browser).new_page()
     page.route('**/*', lambda r: r.fulfill(body='<p>', content_type='text/html'))
@@ -964,7 +970,7 @@ def test_a_real_press(page, lab):
 
 
 @pytest.mark.browser
-def test_pages_in_a_browser(browser, pages):  # noqa: F811
+def test_pages_in_a_browser(browser, pages):
     "One page of a widget, and one with the figures of all the others"
     page = listening(browser).new_page()
     for name in ('AtariDashboard', 'everything'):

@@ -2,7 +2,7 @@
 its strips; what the page shows, and what the kernel then holds."""
 
 import pytest
-from test_browser import ROOT, SHOTS, Lab, browser, in_step, open_page, wait_for  # noqa: F401, browser is a fixture
+from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/03_pomdps.ipynb'
@@ -352,7 +352,8 @@ def test_another_world(page, lab):
         say='it finds the way out',
     )
     player = explorer(page)
-    page.locator('.srlviz-environment-explorer input[type=number]').first.fill('5')
+    seed = page.locator('.srlviz-environment-explorer .widget-text').filter(has=page.locator('label:text-is("Seed")'))
+    seed.locator('input').fill('5')
     page.keyboard.press('Enter')
     wait_for(lambda: lab.ask('explorer.seed') == 5, say='another seed')
     menu(page, 'Episode').select_option(index=2)

@@ -34,8 +34,8 @@ def installed(wheel):
     d = wheel.parent / 'env'
     venv.create(d, with_pip=True)
     python = d / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
-    lock = ['-c', ROOT / 'requirements-lock.txt'] if sys.version_info[:2] == (3, 11) else []
-    run(python, '-m', 'pip', 'install', '-q', '--no-compile', '--disable-pip-version-check', *lock, wheel, cwd=d)
+    how = ['-q', '--no-compile', '--disable-pip-version-check', '-c', ROOT / 'requirements-lock.txt']
+    run(python, '-m', 'pip', 'install', *how, wheel, cwd=d)
     yield python
     shutil.rmtree(d)  # 1.6 GB
 

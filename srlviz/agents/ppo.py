@@ -473,11 +473,11 @@ class _Checkpoint:
 
 def _bar(config: PPOConfig, done: int, words: str, progress: bool):
     "A progress bar of steps, `done` updates of which are behind"
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     a_round = config.num_envs * config.num_steps
     steps = dict(total=config.updates * a_round, initial=done * a_round, unit='step', unit_scale=True)
-    return tqdm(**steps, desc=words, disable=not progress)
+    return Bar(**steps, desc=words, disable=not progress)
 
 # %% ../../nbs/05_agents/00_ppo.ipynb #8cc5e127
 class PPO:

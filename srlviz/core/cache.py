@@ -7,13 +7,13 @@ __all__ = ['open_cache', 'frame_cache', 'check_cache']
 
 # %% ../../nbs/00_core/12_cache.ipynb #19d577d6
 import math, os, re, shutil, time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
 from .files import all_inside, atomic_path, checksum, file_size, inside, make_folder, open_file, read_json
-from .files import reading, write_json
+from .files import only_writer, reading, write_json
 from .film import CHUNK_FRAMES
 
 # %% ../../nbs/00_core/12_cache.ipynb #3251091d
@@ -54,7 +54,12 @@ def open_cache(folder, modality: str, where: str | Path | None = None) -> np.nda
     array, stamp = _cache_files(folder, modality, where)
     if _made_from(array, stamp, not where) != checksum(folder.manifest) or file_size(array) is None:
         return None
-    return _mapped(array, (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape']))
+    return _mapped(array, _shape(folder, modality))
+
+
+def _shape(folder, modality: str) -> tuple:
+    "That of all frames of a modality"
+    return (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape'])
 
 
 def _mapped(array: Path, shape: tuple) -> np.ndarray:
@@ -75,29 +80,47 @@ def _mapped(array: Path, shape: tuple) -> np.ndarray:
 def frame_cache(folder, modality: str, where: str | Path | None = None) -> np.ndarray:
     """Map all frames of a modality as one read-only array (n_steps, ...).
 
-    It is built on first use, and again when the recording changed. `where` is a folder (cache/ in the recording).
+    It is built on first use, and again when the recording changed; while another process builds it, this one waits.
+    `where` is a folder (cache/ in the recording).
     Raises what `open_cache` raises, and an OSError if there is no room.
     """
     if (there := open_cache(folder, modality, where)) is not None:
         return there
-    _build_cache(folder, modality, *(files := _cache_files(folder, modality, where)))
-    return _mapped(files[0], (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape']))
+    array, stamp = _cache_files(folder, modality, where)
+    with _placed():
+        make_folder(array.parent)
+    with only_writer(array.parent, name=f'.{modality}.lock', patience=math.inf) as locked:
+        if (there := open_cache(folder, modality, where)) is not None:
+            return there  # another has made it while we waited
+        _remove_left(array, 0 if locked else 600)
+        _build_cache(folder, modality, array, stamp)
+        return _mapped(array, _shape(folder, modality))
 
 # %% ../../nbs/00_core/12_cache.ipynb #37e9c9bc
-def _build_cache(folder, modality: str, array: Path, stamp: Path) -> None:
-    shape = (folder.info['n_steps'], *folder.info['features'][f'obs.{modality}']['shape'])
+@contextmanager
+def _placed():
+    "Say what to do where no cache can be written"
     try:
-        make_folder(array.parent)
-        if math.prod(shape) > (free := shutil.disk_usage(array.parent).free):
-            raise OSError(f"{str(array.parent)!r} has room for {free:,} bytes; the frames need {math.prod(shape):,}")
+        yield
     except OSError as e:
         advice = "random access needs a place for unpacked frames: recording.cached(where='a folder')"
         raise OSError(f"{e}; {advice}") from e
-    for old in array.parent.glob(f'.{modality}.*'):  # what killed processes left; a file of one that lives is young
-        ours = re.fullmatch(rf'\.{re.escape(modality)}\.(npy|json)\.[0-9a-f]{{8}}\.(npy|json)', old.name)
+
+
+def _remove_left(array: Path, age: float) -> None:
+    "Remove the files that killed makers have left, if they are older than `age` seconds"
+    ours = re.compile(rf'\.{re.escape(array.stem)}\.(npy|json)\.[0-9a-f]{{8}}\.(npy|json)')
+    for old in array.parent.glob(f'.{array.stem}.*'):
         with suppress(FileNotFoundError):
-            if ours and time.time() - old.stat().st_mtime > 600:
+            if ours.fullmatch(old.name) and time.time() - old.stat().st_mtime >= age:
                 old.unlink()
+
+
+def _build_cache(folder, modality: str, array: Path, stamp: Path) -> None:
+    shape = _shape(folder, modality)
+    with _placed():
+        if math.prod(shape) > (free := shutil.disk_usage(array.parent).free):
+            raise OSError(f"{str(array.parent)!r} has room for {free:,} bytes; the frames need {math.prod(shape):,}")
     write_json(stamp, '')
     with atomic_path(array) as p, open(p, 'wb') as f:
         np.lib.format.write_array_header_1_0(f, dict(descr='|u1', fortran_order=False, shape=shape))

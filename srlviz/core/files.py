@@ -13,6 +13,7 @@ __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RAT
 import csv, errno, hashlib, io, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -92,7 +93,7 @@ def checksum(path: str | Path) -> str:
 # %% ../../nbs/00_core/00_files.ipynb #e5db10f6
 def sample_path(name: str) -> Path:
     """Locate a file of data_samples/, in a checkout or in an installed wheel."""
-    package = Path(__file__).parents[1]
+    package = Path(files('srlviz'))
     folders = [package / 'data_samples', package.parent / 'data_samples']
     folder = next((f for f in folders if f.is_dir()), folders[-1])
     if not (folder / name).exists():
@@ -505,8 +506,11 @@ def lock_file(f, shared: bool = False) -> bool:
 # %% ../../nbs/00_core/00_files.ipynb #f0f72fe2
 @contextmanager
 def only_writer(
-    out: str | Path, done: Callable[[Path], bool] = lambda out: True, name: str = '.lock'
-) -> Iterator[None]:
+    out: str | Path,
+    done: Callable[[Path], bool] = lambda out: True,
+    name: str = '.lock',
+    patience: float | None = None,
+) -> Iterator[bool]:
     """Hold the lock of a folder to write to; wait a little for what is left of a killed process.
 
     Parameters
@@ -515,34 +519,39 @@ def only_writer(
     done : asked at the end; the lock goes if it says True, and stays, free, for workers that may still write if it says
         False
     name : of the lock in the folder
+    patience : seconds to wait for another process that holds it; None takes `PATIENCE`
+
+    Yields
+    ------
+    Whether nobody else can hold it now; False where there are no such locks (some network drives)
 
     Raises
     ------
-    OSError : if another process holds it after `PATIENCE` seconds;  ValueError : if something else is in the lock's
-        place
+    OSError : if another process still holds it then;  ValueError : if something else is in the lock's place
     """
-    out, until = Path(out), time.monotonic() + PATIENCE
-    while (f := _taken(out / name)) is None:
+    out, until = Path(out), time.monotonic() + (PATIENCE if patience is None else patience)
+    while (taken := _taken(out / name)) is None:
         if time.monotonic() > until:
             raise OSError(f"another process is writing to {str(out)!r}; wait for it, or give another folder")
         time.sleep(0.05)
+    f, locked = taken
     with f:
         try:
-            yield
+            yield locked
         finally:
             if done(out):
                 with suppress(PermissionError):
                     (out / name).unlink(missing_ok=True)  # Windows removes no open file
 
 
-def _taken(path: Path) -> BinaryIO | None:
-    "The open file of a lock that is ours now; None if it is another's, or was removed while we waited for it"
+def _taken(path: Path) -> tuple[BinaryIO, bool] | None:
+    "The open file of a lock, and whether it is ours; None if it is another's, or was removed while we waited"
     f = open_lock(path)
     try:
-        lock_file(f)
+        locked = lock_file(f)
         lock_file(f, shared=True)
         if os.path.samestat(os.fstat(f.fileno()), os.stat(path)):
-            return f
+            return f, locked
     except (BlockingIOError, FileNotFoundError):
         pass
     f.close()

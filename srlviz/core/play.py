@@ -7,7 +7,7 @@ __all__ = ['draws_from_records', 'can_undo', 'DrawnFrames', 'spread_factors', 'f
            'stack_records', 'Keeper', 'Recorder', 'episode_seed', 'play_episode', 'gather_episodes']
 
 # %% ../../nbs/00_core/08_play.ipynb #85424825
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version as installed
 
 import gymnasium
@@ -16,6 +16,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from .content import array_content
 from .film import take_rows
 from .policies import as_policy
 from .recordings import Episode, Factor, Recording
@@ -72,6 +73,19 @@ class DrawnFrames:
     def __array__(self, dtype=None, copy=None):
         a = self[:]
         return a if dtype is None else a.astype(dtype)
+
+    def content(self) -> str:
+        """Say what decides the frames, for `srlviz.core.content`: drawing them takes 1 to 2 ms each."""
+        world, fields = type(self.world), [f'{k} {array_content(v)}' for k, v in _fields(self.records)]
+        return '\n'.join([f'{world.__module__}.{world.__qualname__} {self.shape} {self.reveal}', *fields])
+
+
+def _fields(records: np.ndarray, name: str = '') -> Iterator[tuple[str, np.ndarray]]:
+    "The fields of records, and those in them; what lies between them is chance"
+    if records.dtype.names is None:
+        yield name, records
+    for k in records.dtype.names or ():
+        yield from _fields(records[k], f'{name}.{k}')
 
 # %% ../../nbs/00_core/08_play.ipynb #8535e630
 def spread_factors(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

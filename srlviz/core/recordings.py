@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Factor', 'Episode', 'Recording', 'with_split', 'steps', 'save', 'FolderEpisodes', 'load_recording',
-           'verify_recording', 'cached', 'fingerprint', 'align']
+           'verify_recording', 'cached', 'fingerprint', 'recording_contents', 'from_arrays', 'from_table', 'align']
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json
@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
-from .files import Npz, atomic_folder, atomic_path, checksum, make_folder, reading
+from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .film import check_film_name, is_film
 from .cache import frame_cache
+from .content import episode_content
+from .names import unknown
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, told_factor
-from .storage import RecordingFolder, read_episode, write_recording
+from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -191,6 +193,9 @@ class Recording(Sequence):
     meta : whatever JSON can hold: how the recording was made
 
     `recording[3]` is an episode, `recording[2:5]` a recording, `recording['test']` the recording of that split.
+
+    Your own data: `Recording.from_arrays` and `Recording.from_table` take arrays and pandas tables; `load_csv`,
+    `add_video`, `load_minari` and `load_lerobot` of `srlviz.data.own` read files.
     """
 
     def __init__(
@@ -471,7 +476,7 @@ def _load_npz(path: Path, most: int) -> Recording:
         head = check_fields(z.read_json('head'), _HEAD, f'{path}: head')
         shapes = {k: v for k, v in z.headers.items() if k != 'head'}
         _check_head(head, shapes)
-        return _from_arrays(head, {k: z.read(k) for k in shapes})
+        return _from_npz(head, {k: z.read(k) for k in shapes})
 
 
 def _check_head(head: dict, shapes: Mapping[str, tuple]) -> None:
@@ -497,7 +502,7 @@ def _check_head(head: dict, shapes: Mapping[str, tuple]) -> None:
             check_film_name(k.removeprefix('obs.'))
 
 
-def _from_arrays(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
+def _from_npz(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
     ends, single = np.cumsum(head['lengths']), {f'factor.{k}' for k in head['per_episode']}
 
     def rows(v, i):
@@ -530,18 +535,30 @@ class FolderEpisodes(Sequence):
 
     def __init__(self, folder: RecordingFolder, caches: Mapping[str, np.ndarray] | None = None):
         self.folder, self.lengths, self.caches = folder, folder.lengths, dict(caches or {})
+        self._ends = np.cumsum(self.lengths)
 
     def __len__(self):
         return len(self.folder)
 
     def __getitem__(self, i):
-        parts, end = read_episode(self.folder, i), int(self.lengths[: i + 1].sum())
+        parts = read_episode(self.folder, i)
         if self.caches:
-            parts['obs'] = {
-                **{k: parts['obs'][k] for k in parts['obs'] if k not in self.caches},
-                **{k: v[end - self.lengths[i] : end] for k, v in self.caches.items()},
-            }
+            parts['obs'] = self._mapped(parts['obs'], i)
         return Episode.stored(**parts)
+
+    def contents(self, index: np.ndarray) -> list[str]:
+        """Say what episodes hold, in the words of meta/info.json; an older folder is known by its files' checksums."""
+        if (told := self.folder.info.get('content')) is not None:
+            return [told[i] for i in index]
+        files = {k: digest for k, (_, digest) in self.folder.info['files'].items() if not k.startswith('videos/')}
+        whole = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
+        return [f'{whole} {i}' for i in index.tolist()]
+
+    def _mapped(self, obs: Mapping, i: int) -> LazyColumns:
+        "The same, with film from the caches; the rest is read when it is touched"
+        end, made = int(self._ends[i]), {k: lambda k=k: obs[k] for k in obs}
+        start = end - int(self.lengths[i])
+        return LazyColumns(made | {k: lambda v=v: v[start:end] for k, v in self.caches.items()})
 
 
 def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
@@ -597,21 +614,349 @@ Recording.cached = cached
 
 # %% ../../nbs/00_core/03_recordings.ipynb #8af08e43
 def fingerprint(self: Recording) -> str:
-    """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others."""
-    base, index = self.origin
+    """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others.
+
+    The same request gives the same digits whenever and wherever it is made, and so does what is saved and loaded.
+    """
     factors = [{k: getattr(f, k) for k in ('name', 'group', 'kind', 'unit')} for f in self.factors]  # words are no data
-    said = [self.name, self.meta, self.lengths.tolist(), self.split.tolist(), factors]
-    told = hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode())
-    if isinstance(base, FolderEpisodes):
-        told.update(f'{checksum(base.folder.path / "meta" / "info.json")} {index.tolist()}'.encode())
-    else:
-        for e in self:
-            for a in (*e.obs.values(), *e._steps.values(), *e.factors.values()):
-                told.update(np.ascontiguousarray(a[[0, len(e) - 1]] if a.shape else a))
-    return told.hexdigest()[:16]
+    meta = {k: v for k, v in self.meta.items() if k != 'packages'}
+    meta = json.loads(json.dumps(meta, default=_as_stored))  # keys become text, as they do in a file
+    hz = None if self.hz is None else float(self.hz)
+    said = dict(hz=hz, split=self.split.tolist(), factors=factors, meta=meta, contents=recording_contents(self))
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _as_stored(x):
+    return x.tolist() if isinstance(x, (np.generic, np.ndarray)) else str(x)
+
+
+def recording_contents(recording: Recording) -> list[str]:
+    """Say what each episode holds; a sequence of episodes with a method `contents` knows it without reading them."""
+    base, index = recording.origin
+    if hasattr(base, 'contents'):
+        return base.contents(index)
+    return [episode_content(_all_arrays(e), e.ended) for e in recording]
+
+
+def _all_arrays(e: Episode) -> dict:
+    obs, factors = ({f'{kind}.{k}': v for k, v in m.items()} for kind, m in (('obs', e.obs), ('factor', e.factors)))
+    return {**obs, **e._steps, **factors}
 
 
 Recording.fingerprint = fingerprint
+
+# %% ../../nbs/00_core/03_recordings.ipynb #d25cc2ae
+def _plain_values(x, what: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Give values as plain numbers, truths or text, and the names of categories (of pandas) whose values they number.
+
+    Raises
+    ------
+    ValueError : naming `what`, for missing values and for anything else
+    """
+    if isinstance(getattr(x, 'dtype', None), pd.CategoricalDtype):
+        x = pd.Categorical(x)
+        if x.categories.map(lambda c: isinstance(c, str)).all():
+            return _whole(np.asarray(x.codes), x.codes < 0, what), tuple(x.categories)
+        x = np.asarray(x)
+    if isinstance(x, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
+        x = x.to_numpy(dtype=object if pd.api.types.is_extension_array_dtype(x.dtype) else None)
+    if not hasattr(x, 'shape') or x.dtype.hasobject:
+        x = _from_objects(x, what)
+    if x.dtype.kind not in 'biufUS':
+        raise ValueError(f"{what} has the dtype {x.dtype}; expected numbers, truths or text")
+    return x, ()
+
+
+def _from_objects(x, what: str) -> np.ndarray:
+    "Plain values of a list, or of Python objects in an array"
+    try:
+        objects = np.asarray(x, object) if hasattr(x, 'shape') else np.asarray(x)
+    except ValueError as e:
+        raise ValueError(f"{what} has rows of different lengths; give one array of all rows: {e}") from None
+    if objects.dtype.hasobject and objects.ndim == 1:
+        _whole(objects, pd.isna(objects), what)
+        kinds = sorted({type(v).__name__ for v in objects})
+        plain = np.asarray(objects.tolist()) if len(kinds) == 1 or 'str' not in kinds else objects
+        if plain.dtype.hasobject or plain.ndim != 1:
+            raise ValueError(f"{what} holds Python objects ({', '.join(kinds)}); expected numbers, truths or text")
+        return plain
+    if objects.dtype.hasobject:
+        raise ValueError(f"{what} holds Python objects; expected numbers, truths or text")
+    return objects
+
+
+def _whole(x: np.ndarray, missing: np.ndarray, what: str) -> np.ndarray:
+    "The same values, if none is missing"
+    if (rows := np.flatnonzero(missing)).size:
+        raise ValueError(
+            f"{what} has {len(rows):,} missing values, the first in row {rows[0]:,}; drop these rows, or fill them"
+        )
+    return x
+
+
+def _finite(x: np.ndarray, what: str) -> np.ndarray:
+    if x.dtype.kind == 'f':
+        return _whole(x, ~np.isfinite(x).reshape(len(x), -1).all(1), what)
+    return x
+
+# %% ../../nbs/00_core/03_recordings.ipynb #5ca696d5
+def _modalities(obs) -> dict:
+    "Modality -> (N, ...), in the form that an episode's are in"
+    if not isinstance(obs, Mapping):
+        x = obs if hasattr(obs, 'shape') else np.asarray(obs)
+        if len(x.shape) > 2 and x.dtype != np.uint8:
+            raise ValueError(
+                f"obs is {x.dtype} {tuple(x.shape)}; pictures are uint8 from 0 to 255 (what is from 0 to 1 becomes "
+                "so by `(255 * x).round().astype('uint8')`), and numbers (N, F); anything else needs a name: "
+                "obs={'name': array}"
+            )
+        obs = {'frame' if len(x.shape) > 2 else 'vector': x}
+    if not obs:
+        raise ValueError("obs is empty; an episode has at least one modality, such as obs={'vector': array}")
+    forms = dict(frame=_as_frames, vector=_as_numbers, sensors=_as_numbers)
+    return {k: forms.get(k, lambda x, what: x)(_seen(v, k), f"obs[{k!r}]") for k, v in obs.items()}
+
+
+def _seen(x, name: str):
+    "An array that may be read when it is indexed"
+    lazy = hasattr(x, 'shape') and not isinstance(x, (np.ndarray, pd.Series)) and is_film(x)
+    return x if lazy else _plain_values(x, f"obs[{name!r}]")[0]
+
+
+def _as_frames(x, what: str):
+    "Pictures (N, H, W, C)"
+    if x.dtype != np.uint8 or x.ndim not in (3, 4):
+        raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; pictures are uint8 (N, H, W, C) or (N, H, W)")
+    if x.ndim == 4 and x.shape[3] > 4 and x.shape[1] in (1, 3):
+        raise ValueError(f"{what} is {tuple(x.shape)}, channels first; give `np.moveaxis(frames, 1, -1)`")
+    return x if x.ndim == 4 else np.asarray(x)[..., None]
+
+
+def _as_numbers(x, what: str) -> np.ndarray:
+    "Numbers (N, F) float32"
+    if x.ndim not in (1, 2) or x.dtype.kind not in 'biuf':
+        raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; expected numbers (N, F)")
+    return _finite(np.asarray(x, np.float32).reshape(len(x), -1), what)
+
+# %% ../../nbs/00_core/03_recordings.ipynb #214aefbd
+def _stretches(episode, n: int) -> tuple[np.ndarray, list[str]]:
+    "The first row of each episode, and their names; the rows of one are next to each other"
+    if episode is None:
+        return np.zeros(1, int), ['']
+    ids, names = _plain_values(episode, "episode")
+    if ids.ndim != 1 or len(ids) != n:
+        raise ValueError(f"episode says for each row which episode it belongs to: expected ({n:,},), got {ids.shape}")
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+    if len(np.unique(first := ids[starts])) < len(starts):
+        k = next(k for k, v in enumerate(first) if v in first[:k])
+        before = int(starts[np.flatnonzero(first[:k] == first[k])[0]])
+        raise ValueError(
+            f"the rows of episode {first[k]!s:.80} are not next to each other: it begins in row {before:,} and again "
+            f"in row {starts[k]:,}; sort the rows by episode and time"
+        )
+    return starts, [names[v] if names else str(v) for v in first]
+
+
+def _factor_values(factors: Mapping, n: int, n_episodes: int, about: Sequence[Factor]) -> tuple[dict, list[Factor]]:
+    "Name -> values of each row, or of each episode; and what is known of them"
+    values, known = {}, {f.name: f for f in about}
+    for k in factors:
+        what = f"the factor {k!r}"
+        v, names = _plain_values(factors[k], what)
+        if v.shape not in ((n,), (n_episodes,)):
+            raise ValueError(
+                f"{what} has the shape {v.shape}; expected ({n:,},), or ({n_episodes:,},) for whole episodes"
+            )
+        values[k] = _finite(v, what)
+        if names:
+            known.setdefault(k, Factor(k, names=names))
+    if lost := [k for k in known if k not in values]:
+        raise ValueError(f"`about` says something of the factor {lost[0]!r}; there are {', '.join(values) or 'none'}")
+    return values, list(known.values())
+
+# %% ../../nbs/00_core/03_recordings.ipynb #9de5a927
+def from_arrays(
+    obs,
+    *,
+    episode=None,
+    actions=None,
+    rewards=None,
+    factors: Mapping | None = None,
+    ended: str | Sequence[str] = 'truncated',
+    about: Sequence[Factor] = (),
+    name: str = '',
+    hz: float | None = None,
+    split: Sequence[str] | None = None,
+    meta: dict | None = None,
+) -> Recording:
+    """Make a recording of arrays whose rows follow one another, episode by episode.
+
+    Parameters
+    ----------
+    obs : (N, ...), or modality -> (N, ...)
+        `frame` uint8 (N, H, W[, C]), `vector` or `sensors` (N, F), which become float32, or any other name; an array
+        without a name is `frame` if it is uint8 with more than two axes, else `vector`
+    episode : (N,), numbers or text: which episode each row belongs to; None if all rows are one episode
+    actions, rewards : (N, ...) and (N,), or None
+    factors : name -> (N,), or (n_episodes,) for what is true of a whole episode; a DataFrame of N rows will do
+    ended : 'terminated' or 'truncated', of all episodes or of each
+    about : what is known of factors; of others floats are continuous, all else is categorical, and the names of a
+        pandas category are taken over
+    name, hz, split, meta : as in `Recording`
+
+    Returns
+    -------
+    Recording in memory; its arrays are views where nothing had to be converted
+
+    Raises
+    ------
+    ValueError : naming the argument, for unequal numbers of rows, an episode whose rows are not next to each other,
+        missing values, and what is no number, truth or text
+    """
+    seen, steps = _modalities(obs), {k: v for k, v in (('actions', actions), ('rewards', rewards)) if v is not None}
+    steps = {k: _finite(_plain_values(v, k)[0], k) for k, v in steps.items()}
+    rows = {f'obs[{k!r}]': v.shape[0] for k, v in seen.items()} | {k: v.shape[0] for k, v in steps.items() if v.shape}
+    if len({*rows.values()}) != 1 or not all(v.shape for v in steps.values()):
+        told = ', '.join(f'{k}: {n:,}' for k, n in rows.items())
+        raise ValueError(f"every array needs the same number of rows; got {told}")
+    if not (n := next(iter(rows.values()))):
+        raise ValueError("there are no rows")
+    if 'rewards' in steps:
+        steps['rewards'] = steps['rewards'].astype(np.float32)
+    starts, names = _stretches(episode, n)
+    values, about = _factor_values({} if factors is None else factors, n, len(starts), about)
+    endings = [ended] * len(starts) if isinstance(ended, str) else list(ended)
+    if len(endings) != len(starts):
+        raise ValueError(f"ended says how each episode ended: expected {len(starts)} words, got {len(endings)}")
+
+    def cut(i: int, a: int, b: int) -> Episode:
+        of_rows = {k: v[a:b] if len(v) == n else v[i] for k, v in values.items()}
+        parts = {k: v[a:b] for k, v in steps.items()}
+        return Episode(
+            {k: v[a:b] for k, v in seen.items()}, factors=of_rows, ended=endings[i], name=names[i], about=about, **parts
+        )
+
+    episodes = [cut(i, a, b) for i, (a, b) in enumerate(zip(starts, np.append(starts[1:], n)))]
+    return Recording(episodes, name, hz, None, split, meta)
+
+
+Recording.from_arrays = staticmethod(from_arrays)
+
+# %% ../../nbs/00_core/03_recordings.ipynb #3757532e
+def _column(table: pd.DataFrame, name) -> pd.Series:
+    if name not in table:
+        raise unknown('column', name, table.columns)
+    if isinstance(column := table[name], pd.DataFrame):
+        raise ValueError(f"the table has {column.shape[1]} columns called {name!r}; rename them")
+    return column
+
+
+def _numbers(column: pd.Series, name: str) -> np.ndarray:
+    "A column of numbers, none of them missing"
+    values, names = _plain_values(column, what := f"the column {name!r}")
+    if names or values.dtype.kind not in 'biuf':
+        raise ValueError(f"{what} holds text; what is seen and time are numbers. Is it one of the factors?")
+    return _finite(values, what)
+
+
+def _once(values: np.ndarray, starts: np.ndarray, what: str) -> np.ndarray:
+    "The one value of each episode"
+    whole = np.repeat(values[starts], np.diff([*starts, len(values)]))
+    if (rows := np.flatnonzero(values != whole)).size:
+        raise ValueError(f"{what} changes within an episode, in row {rows[0]:,}; expected one value an episode")
+    return values[starts]
+
+
+def _shortest(column: pd.Series, starts: np.ndarray):
+    "A factor's values, one an episode if there is more than one episode and it never changes within one"
+    codes = pd.factorize(column)[0]
+    same = codes == np.repeat(codes[starts], np.diff([*starts, len(codes)]))
+    return column.iloc[starts] if same.all() and 1 < len(starts) < len(column) else column
+
+
+def _rate(seconds: np.ndarray, starts: np.ndarray, name: str) -> float | None:
+    "Rows a second; None if no episode has two rows"
+    steps = np.delete(np.diff(seconds), starts[1:] - 1)
+    if not len(steps):
+        return None
+    if not (np.median(steps) > 0 and np.allclose(steps, np.median(steps), rtol=0.05)):
+        raise ValueError(
+            f"the column {name!r} of seconds goes on by {steps.min():.4g} to {steps.max():.4g} within an episode; "
+            "put the rows at even times, or leave `time` out and give the mean rate as `hz`"
+        )
+    return float(np.round(1 / steps.mean(), 6))
+
+# %% ../../nbs/00_core/03_recordings.ipynb #49d63542
+def from_table(
+    table: pd.DataFrame,
+    *,
+    episode: str | None = None,
+    factors: Sequence[str] = (),
+    obs: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    actions: str | Sequence[str] | None = None,
+    rewards: str | None = None,
+    time: str | None = None,
+    split: str | None = None,
+    about: Sequence[Factor] = (),
+    name: str = '',
+    hz: float | None = None,
+    meta: dict | None = None,
+) -> Recording:
+    """Make a recording of a pandas table with one row a step.
+
+    Parameters
+    ----------
+    table : its rows follow one another in time, episode by episode
+    episode : the column that says which episode a row belongs to; None if all rows are one episode
+    factors : columns of what is true, to ask probes about; one that never changes within an episode is stored once
+    obs : columns of what is seen, which become `sensors` float32 (T, F); or modality -> columns. None takes all
+        columns of numbers that have no other role
+    actions, rewards : columns, or None
+    time : the column of seconds, from which comes `hz`
+    split : the column of 'fit', 'valid', 'probe', 'test' or '', one word an episode
+    about, name, hz, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
+
+    Returns
+    -------
+    Recording in memory
+
+    Raises
+    ------
+    ValueError : naming the column: one that is not there (the nearest is named) or there twice, missing values, text
+        that is to be seen, an episode whose rows are not next to each other, time that does not go on evenly
+    """
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"expected a pandas DataFrame, got {type(table).__name__}; arrays go to Recording.from_arrays")
+    column = lambda k: _column(table, k)
+    acts = [actions] if isinstance(actions, str) else list(actions or ())
+    roles = [k for k in (episode, rewards, time, split, *acts, *factors) if k is not None]
+    for k in roles:
+        column(k)
+    if obs is None:
+        obs = [k for k in table if k not in roles and table[k].dtype.kind in 'iuf']
+    seen = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
+    if not all(seen.values()):
+        raise ValueError("no column of numbers is left for obs; name some, as in obs=['speed', 'height']")
+    arrays = {k: np.column_stack([_numbers(column(c), c) for c in columns]) for k, columns in seen.items()}
+    moves = [_plain_values(column(k), f"the column {k!r}")[0] for k in acts]
+    starts, _ = _stretches(None if episode is None else column(episode), len(table))
+    if split is not None:
+        split = _once(_plain_values(column(split), split)[0], starts, f"the column {split!r}").tolist()
+    return from_arrays(
+        arrays,
+        episode=None if episode is None else column(episode),
+        actions=None if not moves else moves[0] if isinstance(actions, str) else np.column_stack(moves),
+        rewards=None if rewards is None else column(rewards),
+        factors={k: _shortest(column(k), starts) for k in factors},
+        about=about,
+        name=name,
+        hz=hz if time is None else _rate(_numbers(column(time), time), starts, time),
+        split=split,
+        meta=dict(meta or {}) | ({'columns': list(map(str, seen['sensors']))} if 'sensors' in seen else {}),
+    )
+
+
+Recording.from_table = staticmethod(from_table)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #9192374f
 def align(

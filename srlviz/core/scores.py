@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'RANGES', 'COLUMNS_BEFORE', 'PAPER_NAMES', 'MOST_SCORES', 'method_label',
-           'split_label', 'with_labels', 'check_scores', 'score_row', 'migrate_scores', 'paper_name', 'our_name',
+           'split_label', 'with_labels', 'migrate_scores', 'check_scores', 'score_row', 'paper_name', 'our_name',
            'merge_scores', 'save_scores', 'load_scores', 'paper_scores', 'pivot_scores', 'interquartile_mean',
            'bootstrap_interval', 'summarize_scores']
 
@@ -148,6 +148,34 @@ def _apart(df: pd.DataFrame) -> pd.DataFrame:
     columns = [c for c in nothing if c == 'method' or c not in df]
     return df.assign(**{c: [p[c] for p in parts] for c in columns})
 
+# %% ../../nbs/00_core/05_scores.ipynb #502cc485
+COLUMNS_BEFORE = ('study', 'source', 'task', 'method', 'seed', 'target', 'group', 'metric', 'value')
+_OF_PROBES = ('f1', 'f1_macro', 'accuracy')
+
+
+def migrate_scores(df: pd.DataFrame) -> pd.DataFrame:
+    """Lay a score table of before, of nine columns, in the columns of today.
+
+    Parameters
+    ----------
+    df : table with exactly the columns of `COLUMNS_BEFORE`, in any order; any other is given back as it came
+
+    Returns
+    -------
+    New frame with the columns of `SCORE_COLUMNS`, rows in their order.
+    """
+    if sorted(map(str, df.columns)) != sorted(COLUMNS_BEFORE):
+        return df
+    df = _apart(df.reset_index(drop=True)).assign(budget=0)
+    probes = (df['study'] == 'atari') & df['metric'].isin(_OF_PROBES)
+    df.loc[probes & (df['norm'] == ''), 'norm'] = 'none'
+    df.loc[probes & (df['data'] == ''), 'data'] = 'random'
+    df.loc[df['method'] == 'ppo_agent', 'data'] = 'ppo'  # the returns of the agent itself
+    costs = (df['study'] == 'popgym') & (df['task'] == 'cost')  # the group was the machine
+    df.loc[costs, 'data'] = df.loc[costs, 'group']
+    df.loc[costs, 'group'] = 'cost'
+    return df[list(SCORE_COLUMNS)]
+
 # %% ../../nbs/00_core/05_scores.ipynb #66f29ada
 _CONTROL = re.compile('[\x00-\x1f\x7f]')
 _SIMPLE = re.compile('[A-Za-z][A-Za-z0-9_-]{0,59}')
@@ -286,34 +314,6 @@ def score_row(
     """Make one row of a score table, in the order of its columns; nothing is checked before `check_scores`."""
     said = locals()
     return {c: said[c] for c in SCORE_COLUMNS}
-
-# %% ../../nbs/00_core/05_scores.ipynb #502cc485
-COLUMNS_BEFORE = ('study', 'source', 'task', 'method', 'seed', 'target', 'group', 'metric', 'value')
-_OF_PROBES = ('f1', 'f1_macro', 'accuracy')
-
-
-def migrate_scores(df: pd.DataFrame) -> pd.DataFrame:
-    """Lay a score table of before, of nine columns, in the columns of today.
-
-    Parameters
-    ----------
-    df : table with exactly the columns of `COLUMNS_BEFORE`, in any order; any other is given back as it came
-
-    Returns
-    -------
-    New frame with the columns of `SCORE_COLUMNS`, rows in their order.
-    """
-    if sorted(map(str, df.columns)) != sorted(COLUMNS_BEFORE):
-        return df
-    df = _apart(df.reset_index(drop=True)).assign(budget=0)
-    probes = (df['study'] == 'atari') & df['metric'].isin(_OF_PROBES)
-    df.loc[probes & (df['norm'] == ''), 'norm'] = 'none'
-    df.loc[probes & (df['data'] == ''), 'data'] = 'random'
-    df.loc[df['method'] == 'ppo_agent', 'data'] = 'ppo'  # the returns of the agent itself
-    costs = (df['study'] == 'popgym') & (df['task'] == 'cost')  # the group was the machine
-    df.loc[costs, 'data'] = df.loc[costs, 'group']
-    df.loc[costs, 'group'] = 'cost'
-    return df[list(SCORE_COLUMNS)]
 
 # %% ../../nbs/00_core/05_scores.ipynb #2bdf22db
 PAPER_NAMES = {  # ours: the paper's

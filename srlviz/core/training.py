@@ -338,9 +338,9 @@ def _stale(history) -> int:
 
 
 def _progress_bar(label, epochs, done, progress):
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
-    return tqdm(
+    return Bar(
         total=epochs,
         initial=done,
         desc=label or 'training',

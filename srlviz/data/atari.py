@@ -12,14 +12,13 @@ import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import lru_cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from gymnasium import spaces
-from tqdm.auto import tqdm
+from ..core.progress import Bar
 
 from ..core.names import unknown
 from ..core.play import episode_seed
@@ -27,7 +26,9 @@ from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
+from ..core.workers import leave_if_orphan, pool
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
+from ..core.windows import FilmRows
 from srlviz.envs.atari import (
     MAX_FRAMES,
     PIXEL_COLUMNS,
@@ -36,6 +37,7 @@ from srlviz.envs.atari import (
     action_names,
     annotations,
     game_name,
+    kept_emulator,
     rom_name,
     rom_path,
 )
@@ -244,7 +246,6 @@ def _record_stream(
     done: Mapping[str, int],
     where: Path,
     out: Path | None,
-    parent: int | None = None,
     tick: Callable | None = None,
 ) -> list[tuple]:
     "Play a stream into the shared rows, or into episodes in `out`"
@@ -253,7 +254,7 @@ def _record_stream(
     counts = np.memmap(where / 'progress', np.int64, 'r+', shape=(len(steps),)) if tick is None else None
 
     def alive(n):
-        _parent_lives(parent)
+        leave_if_orphan()
         if tick:
             tick(stream, n)
         else:
@@ -271,7 +272,7 @@ def _record_stream(
         for key, a, b, ended in play_stream(
             raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(made + n), **how
         ):
-            _parent_lives(parent)
+            leave_if_orphan()
             if out is None:
                 played.append((key, first + a, first + b, ended))
             elif key not in done:
@@ -301,23 +302,14 @@ def _room(n: int) -> Rows:
     return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ROWS.items()}
 
 
-def _parent_lives(parent):
-    if parent and os.getppid() != parent:
-        os._exit(1)  # the process that records was killed
-
-
-_emulator = lru_cache(1)(RawAtari)  # starting one takes as long as 300 steps
-
-
-def _task(request, policy, stream, done, where, out, parent):
+def _task(request, policy, stream, done, where, out):
     "Play a stream in a worker, which shares the lock; a parent that still lives then has it too, so nobody else does"
     with open_lock(out / '.lock') if out else nullcontext() as f:
         if out:
             lock_file(f, shared=True)
-            _parent_lives(parent)
-        return _record_stream(
-            _emulator(request['game'], request['frame_skip']), request, policy, stream, done, where, out, parent
-        )
+            leave_if_orphan()
+        raw = kept_emulator(request['game'], request['frame_skip'])
+        return _record_stream(raw, request, policy, stream, done, where, out)
 
 
 _KEY = re.compile('s([0-9]{2})-g([0-9]{5,9})-l[0-9]{2,9}')  # of an episode: stream, game, life
@@ -358,14 +350,9 @@ def _run(request, policy, done, where, out, n_jobs, bar):
     if n_jobs == 1:
         raw = RawAtari(request['game'], request['frame_skip'])
         return [_record_stream(raw, request, policy, s, done[s], where, out, tick=tick) for s in range(n)]
-    from joblib.executor import get_memmapping_executor
-
     progress = np.memmap(where / 'progress', np.int64, 'w+', shape=(n,))
-    pool = get_memmapping_executor(
-        n_jobs, timeout=300, max_nbytes=None
-    )  # loky's own would break a later joblib.Parallel
-    try:
-        tasks = [pool.submit(_task, request, policy, s, done[s], where, out, os.getpid()) for s in range(n)]
+    with pool(n_jobs, threads=None) as processes:
+        tasks = [processes.submit(_task, request, policy, s, done[s], where, out) for s in range(n)]
         pending = set(tasks)
         while pending:
             finished, pending = wait(pending, timeout=0.1)
@@ -373,9 +360,6 @@ def _run(request, policy, done, where, out, n_jobs, bar):
                 task.result()  # raises what went wrong there
             show(progress)
         return [task.result() for task in tasks]
-    except BaseException:
-        pool.shutdown(kill_workers=True)
-        raise
 
 # %% ../../nbs/02_data/00_atari.ipynb #8abe640a
 def record_atari(
@@ -449,7 +433,7 @@ def _play(request, policy, n_jobs, progress, out=None):
     done = [{k: n for k, n in done.items() if k.startswith(f's{s:02}-')} for s in range(request['n_streams'])]
     with (
         _workplace() as where,
-        tqdm(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
+        Bar(total=request['steps'], unit='step', desc=request['game'], disable=not progress) as bar,
     ):
         rows = None if out else _map_rows(where, request['steps'], create=True)
         return rows, _run(request, policy, done, where, out, n_jobs, bar)
@@ -727,7 +711,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
         raise ValueError(f"games must be a whole number of at least 1; got {games}")
     raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _player(policy, game_name(game))
     rows = _room(MAX_FRAMES // 4 + 1)  # pages are taken when touched
-    with tqdm(total=games, unit='game', desc=game, disable=not progress) as bar:
+    with Bar(total=games, unit='game', desc=game, disable=not progress) as bar:
         for key, a, b, _ in play_stream(raw, player, seed, 0, games * MAX_FRAMES, rows, rewind=True):
             table[now := _game_of(key)] += b - a, rows['reward'][a:b].sum()
             over = now == games - 1 and raw.over or now == games
@@ -843,29 +827,6 @@ def _kept_list(recording, threshold, file):
     return {k: told[k] for k in ('kept', 'entropy', 'threshold')}
 
 # %% ../../nbs/02_data/00_atari.ipynb #77598f98
-class _SomeRows:
-    "Some rows of an array that may be lazy"
-
-    def __init__(self, array, index):
-        self.array, self.index, self.dtype, self.shape = array, index, array.dtype, (len(index), *array.shape[1:])
-
-    ndim = property(lambda self: len(self.shape))
-
-    def __len__(self):
-        return len(self.index)
-
-    def __getitem__(self, i):
-        i, *rest = i if isinstance(i, tuple) else (i,)
-        if i is Ellipsis:
-            return self[:][(i, *rest)]  # frames[..., 0] is a channel
-        which = self.index[i]
-        rows = self.array[which]
-        return rows[tuple(rest) if np.ndim(which) == 0 else (slice(None), *rest)] if rest else rows
-
-    def __array__(self, dtype=None, copy=None):
-        return np.asarray(self[:], dtype)
-
-
 def _prints(frames, block=256):
     "A hash of each frame"
     for a in range(0, len(frames), block):
@@ -895,7 +856,7 @@ def drop_duplicates(recording: Recording, within: str = 'test', seen: Iterable[s
 
 
 def _rows_of(e, keep):
-    part = lambda v: v if v is None or not v.ndim else _SomeRows(v, keep) if v.ndim > 2 else np.asarray(v)[keep]
+    part = lambda v: v if v is None or not v.ndim else FilmRows(v, keep) if v.ndim > 2 else np.asarray(v)[keep]
     return Episode(
         {k: part(v) for k, v in e.obs.items()},
         part(e.actions),

@@ -9,7 +9,7 @@ __all__ = ['record_pomdp']
 from collections.abc import Mapping
 
 import gymnasium
-from tqdm.auto import tqdm
+from ..core.progress import Bar
 
 from ..core.play import Recorder, episode_seed, gather_episodes, play_episode
 from ..core.policies import as_policy, policy_identity
@@ -72,7 +72,7 @@ def record_pomdp(
     )
     seeds = [episode_seed(seed, i) for i in range(episodes)]
     words = f'{policy if isinstance(policy, str) else "policy"} plays'
-    each = tqdm(seeds, desc=words, unit='episode', delay=2, disable=not progress)
+    each = Bar(seeds, desc=words, unit='episode', delay=2, disable=not progress)
     played = [play_episode(recorder, player, seed=s, max_steps=max_steps) for s in each]
     recording = gather_episodes(env, played, policy=name, seeds=seeds, seed=int(seed), max_steps=max_steps)
     return recording.with_split(seed, **split) if split else recording

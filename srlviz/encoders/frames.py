@@ -217,7 +217,7 @@ def encode_frames(
     net: FrameCNN, recording: Recording, batch_size: int = 64, progress: bool = True, label: str = 'encoding'
 ) -> list[np.ndarray]:
     """Run a network over all frames: one float32 array (T, n_codes) per episode."""
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     device = next(net.parameters()).device
     if len(recording):
@@ -232,7 +232,7 @@ def encode_frames(
 
     out, workers = [], torch.get_num_threads() if device.type == 'cpu' else 1
     with (
-        tqdm(
+        Bar(
             total=recording.n_steps, desc=label, unit=' frames', disable=not progress or recording.n_steps < 1000
         ) as bar,
         threads(1),

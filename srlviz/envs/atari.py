@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['GAMES', 'VERSIONS', 'KINDS', 'CATEGORIES', 'PIXEL_COLUMNS', 'MOST_LABELS', 'MOST_FAULTS', 'SCREEN', 'MAX_FRAMES',
            'game_name', 'rom_name', 'gym_id', 'rom_path', 'annotations', 'check_annotations', 'RawAtari',
-           'action_names', 'pixel_position', 'pixel_marks', 'AtariFactors']
+           'action_names', 'kept_emulator', 'pixel_position', 'pixel_marks', 'AtariFactors']
 
 # %% ../../nbs/01_envs/00_atari.ipynb #ed3786d4
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -369,6 +369,12 @@ class RawAtari:
 def action_names(game: str) -> tuple[str, ...]:
     """Name the actions of a game's minimal set, in order."""
     return RawAtari(game).actions
+
+
+@lru_cache(1)
+def kept_emulator(game: str, frame_skip: int = 4) -> RawAtari:
+    """The emulator of a game for one player at a time, kept for the next: starting it takes as long as 300 steps."""
+    return RawAtari(game, frame_skip)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #34c40c52
 def pixel_position(game: str, variable: str, values, version: str = 'fixed') -> np.ndarray:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
+from ..core.progress import Bar
 
 from ..core.recordings import Recording
 from .atari import SCREEN, RawAtari, annotations
@@ -153,7 +153,7 @@ def byte_effect(held: HeldMachine, address: int, delta: int, frames: Sequence[in
 def all_effects(held: HeldMachine, labels: pd.DataFrame, delta: int, frames: Sequence[int], game: str) -> pd.DataFrame:
     "`byte_effect` of each of the 128 bytes, as a table, with the names of those that are labelled."
     name, rows, plain = dict(zip(labels['address'], labels['variable'])), [], held.draw(frames, rgb=False)
-    for a in tqdm(range(128), desc=f'{game}: 128 bytes', delay=2, leave=False):
+    for a in Bar(range(128), desc=f'{game}: 128 bytes', delay=2, leave=False):
         rows.append((a, name.get(a, ''), *byte_effect(held, a, delta, frames, plain)))
     return pd.DataFrame(rows, columns=['address', 'variable', 'n_pixels', 'x0', 'y0', 'x1', 'y1', 'dx', 'dy'])
 

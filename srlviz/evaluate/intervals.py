@@ -157,7 +157,7 @@ def learning_curve(
     ------
     ValueError : no size or seed, or a size that is not in 1 to the rows of 'probe'
     """
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     sizes, seeds, n = sorted(set(sizes)), list(seeds), len(factors.get('probe', ()))
     if not sizes or not seeds:
@@ -167,7 +167,7 @@ def learning_curve(
     if order not in ORDERS:
         raise unknown('order', order, ORDERS)
     tables = []
-    with tqdm(total=len(sizes) * len(seeds), desc='learning curve', unit='probe', disable=not progress) as bar:
+    with Bar(total=len(sizes) * len(seeds), desc='learning curve', unit='probe', disable=not progress) as bar:
         for seed in seeds:
             rows, arguments = _order(factors['probe'].index, order, seed), {'seed': seed, 'progress': False}
             for size in sizes:

@@ -247,7 +247,7 @@ def _prepare(codes, factors, norm, n_classes):
 # %% ../../nbs/06_evaluate/00_probe.ipynb #193680fe
 def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progress, label):
     "Weights (V, K, n_codes) and biases (V, K), and the history, a row an epoch and variable"
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     V, n_codes = len(names), x['probe'].shape[1]
     generator = torch.Generator().manual_seed(seed)
@@ -255,7 +255,7 @@ def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progr
     bias = torch.zeros(V, K)
     schedules, active, history = [_Schedule(lr, patience, protocol) for _ in names], list(range(V)), []
     block = _Block(weight.clone(), bias.clone(), [lr] * V)
-    with tqdm(total=epochs, desc=label, unit='epoch', disable=not progress) as bar:
+    with Bar(total=epochs, desc=label, unit='epoch', disable=not progress) as bar:
         for epoch in range(epochs):
             losses = _epoch(block, x['probe'], y['probe'][:, active], batch_size, generator)
             valid_loss, valid_accuracy = _validate(block, x['valid'], y['valid'][:, active])

@@ -184,7 +184,7 @@ def recall(
     ------
     ValueError : for an unknown task or delays that are none;  FloatingPointError : if training diverges
     """
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     if task not in RECALL_TASKS:
         raise unknown('recall task', task, RECALL_TASKS)
@@ -205,7 +205,7 @@ def recall(
             ),
         )
 
-    with threads(1), tqdm(total=steps, desc=f'{name}, {task}', unit='step', delay=2, disable=not progress) as bar:
+    with threads(1), Bar(total=steps, desc=f'{name}, {task}', unit='step', delay=2, disable=not progress) as bar:
 
         def fresh(i):
             bar.update()

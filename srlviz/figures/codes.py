@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['COLUMNS', 'patch_box', 'patch', 'plot_loss_map', 'plot_patches', 'factor_differences', 'what_differs',
-           'plot_neighbours', 'byte_names', 'byte_label', 'plot_ram', 'arrow', 'plot_effects', 'difference',
-           'plot_difference', 'plot_predictors']
+           'plot_neighbours', 'byte_names', 'byte_label', 'plot_ram', 'arrow', 'no_effects', 'plot_effects',
+           'difference', 'plot_difference', 'plot_predictors']
 
 # %% ../../nbs/07_figures/04_codes.ipynb #1efb5829
 from collections.abc import Mapping, Sequence
@@ -19,58 +19,61 @@ from .frames import check_frame, frame_uri
 from .style import GRID, MUTED, SEQUENTIAL, WRONG, method_color, pretty, style
 
 # %% ../../nbs/07_figures/04_codes.ipynb #d2e7054b
-def _panels(pictures, captions, size, *, zoom, left=6, right=6, top=6, gap=18):
-    """Lay pictures (frames, or None for an empty place) in a row; give the figure and the axes ('', '2'...) of each."""
-    (height, width), n = size, len(pictures)
-    inner = n * width * zoom + (n - 1) * gap
-    fig, axes = go.Figure(), ['' if k == 0 else str(k + 1) for k in range(n)]
-    for k, (picture, caption, a) in enumerate(zip(pictures, captions, axes)):
-        start = k * (width * zoom + gap) / inner
-        fig.update_layout(
-            {
-                f'xaxis{a}': dict(
-                    visible=False,
-                    range=[-0.5, width - 0.5],
-                    domain=[start, min(1, start + width * zoom / inner)],
-                    anchor=f'y{a}',
-                    fixedrange=True,
-                    constrain='domain',
-                    constraintoward='left',
-                ),
-                f'yaxis{a}': dict(
-                    visible=False,
-                    range=[height - 0.5, -0.5],
-                    anchor=f'x{a}',
-                    fixedrange=True,
-                    scaleanchor=f'x{a}',
-                    constrain='domain',
-                    constraintoward='top',
-                ),
-            }
-        )
+_GAP, _BAND = 18, 26  # screen pixels between pictures, and above one for its words
+
+
+def _in_a_row(n: int, size, zoom: float, gap: float = _GAP) -> list[tuple]:
+    "Where n pictures of (height, width) stand, side by side: x, y and zoom of each, in pixels of the screen"
+    return [(k * (size[1] * zoom + gap), 0, zoom) for k in range(n)]
+
+
+def _two_a_row(n: int, size, zoom: float) -> list[tuple]:
+    "Where n pictures stand, two in a row"
+    across, down = size[1] * zoom + _GAP, size[0] * zoom + _BAND
+    return [(k % 2 * across, k // 2 * down, zoom) for k in range(n)]
+
+
+def _one_large(size, zoom: float) -> list[tuple]:
+    "Where three pictures stand: the second above, the others below it and as wide together"
+    small = zoom * (1 - _GAP / (size[1] * zoom)) / 2
+    down = size[0] * zoom + _BAND
+    return [(0, down, small), (0, 0, zoom), (size[1] * small + _GAP, down, small)]
+
+# %% ../../nbs/07_figures/04_codes.ipynb #9202738f
+def _axes_of(k: int, place, size, whole) -> dict:
+    "The axes of picture k of the whole (height, width), which count its pixels"
+    (x, y, zoom), (height, width), (tall, wide), a = place, size, whole, '' if k == 0 else str(k + 1)
+    plain = dict(visible=False, fixedrange=True, constrain='domain')
+    across = dict(range=[-0.5, width - 0.5], domain=[x / wide, min(1, (x + width * zoom) / wide)])
+    down = dict(range=[height - 0.5, -0.5], domain=[max(0, 1 - (y + height * zoom) / tall), 1 - y / tall])
+    return {
+        f'xaxis{a}': plain | across | dict(anchor=f'y{a}', constraintoward='left'),
+        f'yaxis{a}': plain | down | dict(anchor=f'x{a}', scaleanchor=f'x{a}', constraintoward='top'),
+    }
+
+
+def _caption(text: str, a: str) -> dict:
+    place = dict(x=0, y=1, xref=f'x{a} domain', yref=f'y{a} domain', xanchor='left', yanchor='bottom')
+    return dict(text=text, showarrow=False, align='left', font=dict(size=13)) | place
+
+
+def _panels(pictures, captions, size, places, *, right=6, top=6, fit=False):
+    """Lay out pictures (frames, or None for an empty place); give the figure and the axes ('', '2'...) of each."""
+    axes = ['' if k == 0 else str(k + 1) for k in range(len(pictures))]
+    wide, tall = (max(p[i] + size[1 - i] * p[2] for p in places) for i in (0, 1))
+    fig = go.Figure(layout=dict(dragmode=False, showlegend=False))
+    for k, place in enumerate(places):
+        fig.update_layout(_axes_of(k, place, size, (tall, wide)))
+    for picture, a in zip(pictures, axes):
         if picture is not None:
             fig.add_trace(go.Image(source=frame_uri(picture), xaxis=f'x{a}', yaxis=f'y{a}', hoverinfo='skip'))
-        fig.add_annotation(
-            x=0,
-            y=1,
-            xref=f'x{a} domain',
-            yref=f'y{a} domain',
-            text=caption,
-            showarrow=False,
-            xanchor='left',
-            yanchor='bottom',
-            font=dict(size=13),
-        )
-    above = top + 20 * max(c.count('<br>') + 1 for c in captions)
-    return fig.update_layout(
-        width=round(inner + left + right),
-        height=round(height * zoom + above + 6),
-        margin=dict(l=left, r=right, t=above, b=6),
-        dragmode=False,
-        showlegend=False,
-    ), axes
+    above = top + 20 * max(c.count('<br>') + 1 for c, (_, y, _) in zip(captions, places) if y == 0)
+    margin = dict(l=6, r=right, t=above, b=6)
+    fig.update_layout(annotations=[_caption(c, a) for c, a in zip(captions, axes)], margin=margin)
+    width = None if fit else round(wide + 6 + right)
+    return fig.update_layout(width=width, height=round(tall + above + 6)), axes
 
-
+# %% ../../nbs/07_figures/04_codes.ipynb #b50b04d4
 def _outline(fig, box, axes, *, color=WRONG, width=3):
     """Outline a box (x0, y0, x1, y1) of pixels, x1 and y1 just outside, on some axes: the colour on a dark rim."""
     x0, y0, x1, y1 = box
@@ -132,8 +135,8 @@ def _map_trace(loss, chance, stride, field, axis, opacity):
     )
 
 # %% ../../nbs/07_figures/04_codes.ipynb #48664f20
-def _loss_axis(top, peak, chance):
-    """Make the colour axis of losses, from 0 to `top`, with chance written beside it."""
+def _loss_axis(top, peak, chance, **place):
+    """Make the colour axis of losses, from 0 to `top`, with chance written beside its bar, which stands at a place."""
     step = next(s for s in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e9) if top / s <= 6)
     ticks = {float(v): f'{v:g}' for v in np.arange(0, top - 0.5 * step, step).round(3)}
     ticks[float(top)] = f'{top:.2f}' + (' or more' if peak > top else '')
@@ -151,14 +154,32 @@ def _loss_axis(top, peak, chance):
             outlinecolor=GRID,
             ticks='outside',
             ticklen=6,
-            x=1.01,
-            len=1,
             tickvals=list(ticks),
             ticktext=list(ticks.values()),
+            **place,
         ),
     )
 
 # %% ../../nbs/07_figures/04_codes.ipynb #91191c9a
+def _check_maps(loss, before, now, mean) -> tuple:
+    "The maps and the size of what they lie over, or an error that says what is wrong"
+    loss, mean = np.asarray(loss, float), None if mean is None else np.asarray(mean, float)
+    if loss.ndim != 2 or mean is not None and mean.shape != loss.shape:
+        beside = '' if mean is None else f" and a mean of {mean.shape}"
+        raise ValueError(f"a loss map is (h, w), got {loss.shape}{beside}")
+    if (before is None) != (now is None):
+        raise ValueError("give both frames, before and now, or neither")
+    return loss, mean
+
+
+def _frame_places(fig, cell, stride, field, axes, over):
+    "Outline a place of the map on all axes, and what it sees on those that show a frame"
+    x0, y0, x1, y1 = patch_box(*cell, stride=stride, field=field)
+    inset = (field - stride) // 2
+    _outline(fig, (x0, y0, x1, y1), over, color=_CELL)
+    _outline(fig, (x0 + inset, y0 + inset, x1 - inset, y1 - inset), axes, color=_CELL, width=2)
+
+# %% ../../nbs/07_figures/04_codes.ipynb #e6d2e9af
 def plot_loss_map(
     loss,
     before=None,
@@ -173,6 +194,7 @@ def plot_loss_map(
     opacity: float = 1,
     top: float | None = None,
     zoom: float = 1.5,
+    tall: bool = False,
     title: str = '',
     dark: bool | None = None,
 ) -> go.Figure:
@@ -189,50 +211,62 @@ def plot_loss_map(
     opacity : of the map over the frames; 0 leaves the frames bare
     top : the loss at the end of the colours; if None, one and a half times chance, or the largest loss where chance is
         not known
+    tall : for a column of a page, which gives the width: two pictures in a row
 
-    Each place carries `customdata` (row, column).
+    Returns
+    -------
+    Figure; each place carries `customdata` (row, column)
     """
-    loss, mean = np.asarray(loss, float), None if mean is None else np.asarray(mean, float)
-    if loss.ndim != 2 or mean is not None and mean.shape != loss.shape:
-        beside = '' if mean is None else f" and a mean of {mean.shape}"
-        raise ValueError(f"a loss map is (h, w), got {loss.shape}{beside}")
-    if (before is None) != (now is None):
-        raise ValueError("give both frames, before and now, or neither")
-    sees = tuple(n * stride + field - stride for n in loss.shape)
-    size = sees if before is None else check_frame(before).shape[:2]
+    loss, mean = _check_maps(loss, before, now, mean)
     pictures = ([None] if before is None else [before, now]) + [None] * (mean is not None)
     words = [*(captions[:2] if before is not None else ['loss']), *([captions[2]] if mean is not None else [])]
-    fig, axes = _panels(pictures, words, size, zoom=zoom, right=130, top=34 if title else 4)
+    size = tuple(n * stride + field - stride for n in loss.shape) if before is None else check_frame(before).shape[:2]
+    places = (_two_a_row if tall else _in_a_row)(len(pictures), size, zoom)
+    below = tall and len(pictures) == 3  # then there is room for the colour bar beside the third
+    fig, axes = _panels(pictures, words, size, places, right=6 if below else 130, top=34 if title else 4, fit=tall)
     over = axes[:-1] if mean is not None else axes
     maps = [(loss, a, 1 if before is None else opacity) for a in over]
     maps += [(mean, axes[-1], 1)] if mean is not None else []
-    for z, a, alpha in maps:
-        fig.add_trace(_map_trace(z, chance, stride, field, a, alpha))
+    fig.add_traces([_map_trace(z, chance, stride, field, a, alpha) for z, a, alpha in maps])
     peak = max(float(np.nanmax(z)) for z, _, _ in maps)
     ends = top or (1.5 * chance if chance else max(peak, 1e-6))
-    fig.update_layout(coloraxis=_loss_axis(ends, peak, chance), title=title)
+    beside = dict(x=1.01, len=1)
+    if below:
+        beside = dict(x=fig.layout.xaxis2.domain[0] + 0.02, len=fig.layout.yaxis3.domain[1], y=0, yanchor='bottom')
+    fig.update_layout(coloraxis=_loss_axis(ends, peak, chance, **beside), title=title)
     if mean is not None:
         whole = dict(x0=-0.5, x1=size[1] - 0.5, y0=-0.5, y1=size[0] - 0.5)
         fig.add_shape(type='rect', xref=f'x{axes[-1]}', yref=f'y{axes[-1]}', line=dict(color=GRID, width=1), **whole)
     if cell is not None:
-        x0, y0, x1, y1 = patch_box(*cell, stride=stride, field=field)
-        inset = (field - stride) // 2
-        if before is not None:
-            _outline(fig, (x0, y0, x1, y1), axes[:2], color=_CELL)
-        _outline(fig, (x0 + inset, y0 + inset, x1 - inset, y1 - inset), axes, color=_CELL, width=2)
+        _frame_places(fig, cell, stride, field, axes, [] if before is None else axes[:2])
     return style(fig, dark=dark)
 
 # %% ../../nbs/07_figures/04_codes.ipynb #c338cd48
 def plot_patches(
-    patches: Sequence, captions: Sequence[str], *, side: int = 170, title: str = '', dark: bool | None = None
+    patches: Sequence,
+    captions: Sequence[str],
+    *,
+    side: int = 170,
+    gap: int = 60,
+    fit: bool = False,
+    title: str = '',
+    dark: bool | None = None,
 ) -> go.Figure:
-    """Draw small pictures of one size side by side, `side` screen pixels high, each with a caption."""
+    """Draw small pictures of one size side by side, each with a caption.
+
+    Parameters
+    ----------
+    patches, captions : as many of each
+    side, gap : how high a picture is, and how far apart they stand, in screen pixels
+    fit : leave the width to the page
+    """
     patches = [check_frame(p) for p in patches]
     if not patches or len({p.shape for p in patches}) > 1 or len(captions) != len(patches):
         got = f"got shapes {[p.shape for p in patches]} and {len(captions)} captions"
         raise ValueError(f"patches are at least one picture, of one size and with a caption each; {got}")
-    zoom = side / patches[0].shape[0]
-    fig, _ = _panels(patches, captions, patches[0].shape[:2], zoom=zoom, top=34 if title else 4, gap=60, right=66)
+    size = patches[0].shape[:2]
+    places = _in_a_row(len(patches), size, side / size[0], gap)
+    fig, _ = _panels(patches, captions, size, places, top=34 if title else 4, right=66, fit=fit)
     return style(fig.update_layout(title=title), dark=dark)
 
 # %% ../../nbs/07_figures/04_codes.ipynb #112ac5cb
@@ -419,7 +453,12 @@ def _ink(share: float) -> str:
     return MUTED if np.isnan(share) else '#ffffff' if share < 0.5 else '#000000'
 
 # %% ../../nbs/07_figures/04_codes.ipynb #e7e1f188
-def _byte_grid(z, text, hover, names, selected, title, dark, colour):
+def _short(n: int) -> str:
+    "A number of pixels in at most four signs"
+    return str(n) if n < 1000 else f'{n / 1000:.1f}k' if n < 10_000 else f'{n / 1000:.0f}k'
+
+# %% ../../nbs/07_figures/04_codes.ipynb #efee8fee
+def _byte_grid(z, text, hover, names, selected, title, dark, colour, fit):
     """Draw the bytes as a grid: named ones in bold and in a blue frame, the chosen one in a wide orange one."""
     rows = -(-len(z) // COLUMNS)
     filled = lambda values, empty: [*values, *[empty] * (rows * COLUMNS - len(z))]
@@ -445,7 +484,7 @@ def _byte_grid(z, text, hover, names, selected, title, dark, colour):
         mode='text',
         hoverinfo='skip',
         text=[f'<b>{text[a]}</b>' if a in names else text[a] for a in said],
-        textfont=dict(size=12, color=[_ink(share[a]) for a in said]),
+        textfont=dict(size=11 if fit else 12, color=[_ink(share[a]) for a in said]),
     )
     # at once: added one by one, each box is checked again with every later one
     boxes = [_frame_of(a, _CELL, 2.5) for a in names if a < len(z)]
@@ -457,9 +496,9 @@ def _byte_grid(z, text, hover, names, selected, title, dark, colour):
     top = 28 + (36 if title else 0)
     fig.update_layout(
         title=title,
-        width=COLUMNS * 44 + 134,
+        width=None if fit else COLUMNS * 44 + 134,
         height=rows * 32 + top + 6,
-        margin=dict(l=44, r=90, t=top, b=6),
+        margin=dict(l=36, r=56, t=top, b=6) if fit else dict(l=44, r=90, t=top, b=6),
         dragmode=False,
         showlegend=False,
         shapes=boxes,
@@ -471,13 +510,14 @@ def _bar(title, **more):
     look = dict(thickness=12, outlinewidth=0, ticklen=3, len=1, x=1.01)
     return dict(title=dict(text=title, side='right', font_size=13)) | look | more
 
-# %% ../../nbs/07_figures/04_codes.ipynb #d5daf4cf
+# %% ../../nbs/07_figures/04_codes.ipynb #063ac1eb
 def plot_ram(
     ram,
     labels: pd.DataFrame | None = None,
     *,
     before=None,
     selected: int | None = None,
+    fit: bool = False,
     title: str = '',
     dark: bool | None = None,
 ) -> go.Figure:
@@ -489,6 +529,7 @@ def plot_ram(
     labels : table with columns variable and address, such as `annotations(game=...)`
     before : (128,) bytes of an earlier moment; those that changed since get a corner
     selected : the address to frame
+    fit : leave the width to the page
 
     Each cell carries its address as `customdata`. Named bytes are bold and framed.
     """
@@ -503,16 +544,14 @@ def plot_ram(
     hover = [told(a, v) + was(a) for a, v in enumerate(values)]
     bar = _bar('value', tickvals=[0, 64, 128, 192, 255])
     colour = dict(zmin=0, zmax=255, colorscale=SEQUENTIAL, colorbar=bar)
-    fig = _byte_grid(values, [str(v) for v in values], hover, names, selected, title, dark, colour)
-    if changed:
-        fig.add_scatter(
-            x=[a % COLUMNS + 0.36 for a in changed],
-            y=[a // COLUMNS - 0.3 for a in changed],
-            mode='markers',
-            marker=dict(symbol='triangle-ne', size=9, color=WRONG, line=dict(color='black', width=1)),
-            hoverinfo='skip',
-        )
-    return fig
+    fig = _byte_grid(values, [str(v) for v in values], hover, names, selected, title, dark, colour, fit)
+    return fig.add_scatter(
+        x=[a % COLUMNS + 0.36 for a in changed],
+        y=[a // COLUMNS - 0.3 for a in changed],
+        mode='markers',
+        marker=dict(symbol='triangle-ne', size=9, color=WRONG, line=dict(color='black', width=1)),
+        hoverinfo='skip',
+    )
 
 # %% ../../nbs/07_figures/04_codes.ipynb #e5b901c3
 _ARROWS = '→↘↓↙←↖↑↗'
@@ -522,9 +561,29 @@ def arrow(dx: float, dy: float, least: float = 0.5) -> str:
     """Choose the arrow for a shift in pixels (y grows downwards); none where it is shorter than `least`, or unknown."""
     return _ARROWS[round(np.arctan2(dy, dx) / (np.pi / 4)) % 8] if np.hypot(dx, dy) >= least else ''
 
+# %% ../../nbs/07_figures/04_codes.ipynb #6117afca
+_NO_EFFECT = dict(variable='', n_pixels=0, x0=-1, y0=-1, x1=-1, y1=-1, dx=np.nan, dy=np.nan)
 
+
+def no_effects(names: Mapping[int, Sequence[str]], n: int = 128) -> pd.DataFrame:
+    """Make the table of bytes of which nobody has asked what they move: address -> names, n bytes."""
+    return pd.DataFrame([_NO_EFFECT | dict(address=a, variable=', '.join(names.get(a, []))) for a in range(n)])
+
+
+def _effect_words(row: Mapping) -> tuple[str, str]:
+    "What stands in the cell of a byte, and what the hover text says of it"
+    named = [row['variable']] if row['variable'] and not pd.isna(row['variable']) else []
+    head, n = f"<b>{byte_label(row['address'], {row['address']: named} if named else {})}</b><br>", int(row['n_pixels'])
+    if not n:
+        return '·', head + 'moves no pixel'
+    box = f"x {row['x0']:.0f} to {row['x1'] - 1:.0f}, y {row['y0']:.0f} to {row['y1'] - 1:.0f}"
+    way = '' if pd.isna(row['dx']) or pd.isna(row['dy']) else arrow(row['dx'], row['dy'])
+    went = '' if pd.isna(row['dx']) or pd.isna(row['dy']) else f"x {row['dx']:+.1f}, y {row['dy']:+.1f} pixels {way}"
+    return _short(n) + way, f'{head}{n:,} pixels differ<br>{box}' + (f'<br>shift {went}' if went else '')
+
+# %% ../../nbs/07_figures/04_codes.ipynb #3f936db8
 def plot_effects(
-    effects: pd.DataFrame, *, selected: int | None = None, title: str = '', dark: bool | None = None
+    effects: pd.DataFrame, *, selected: int | None = None, fit: bool = False, title: str = '', dark: bool | None = None
 ) -> go.Figure:
     """Draw which bytes move which pixels.
 
@@ -533,35 +592,24 @@ def plot_effects(
     effects : one row a byte: address, variable ('' if it has no name), n_pixels, x0, y0, x1, y1 (the box of what
         changed, x1 and y1 just outside), dx, dy (how far the sprite went; NaN if unknown)
     selected : the address to frame
+    fit : leave the width to the page
 
     Each cell carries its address as `customdata`.
     """
-    lost = [c for c in ('address', 'variable', 'n_pixels', 'x0', 'y0', 'x1', 'y1', 'dx', 'dy') if c not in effects]
+    lost = [c for c in ('address', *_NO_EFFECT) if c not in effects]
     if lost:
         raise ValueError(f"effects are a table with one row a byte; missing: {', '.join(lost)}")
-    rows, size = {int(r['address']): r for r in effects.to_dict('records')}, int(effects['address'].max()) + 1
-    names = {a: [r['variable']] for a, r in rows.items() if r['variable'] and not pd.isna(r['variable'])}
-    n = [int(rows[a]['n_pixels']) if a in rows else 0 for a in range(size)]
-
-    unknown = lambda r: pd.isna(r['dx']) or pd.isna(r['dy'])
-
-    def hover(a):
-        head = f'<b>{byte_label(a, names)}</b><br>'
-        if not n[a]:
-            return head + 'moves no pixel'
-        r = rows[a]
-        box = f"x {r['x0']:.0f} to {r['x1'] - 1:.0f}, y {r['y0']:.0f} to {r['y1'] - 1:.0f}"
-        went = '' if unknown(r) else f"<br>shift x {r['dx']:+.1f}, y {r['dy']:+.1f} pixels {arrow(r['dx'], r['dy'])}"
-        return f'{head}{n[a]:,} pixels differ<br>{box}{went}'
-
-    way = lambda r: '' if unknown(r) else arrow(r['dx'], r['dy'])
-    text = [f'{n[a]}{way(rows[a])}' if n[a] else '·' for a in range(size)]
+    rows = {int(r['address']): r for r in effects.to_dict('records')}
+    rows = [rows.get(a, _NO_EFFECT | dict(address=a)) for a in range(max(rows) + 1)]
+    names = {r['address']: [r['variable']] for r in rows if r['variable'] and not pd.isna(r['variable'])}
+    text, hover = zip(*map(_effect_words, rows))
+    n = [int(r['n_pixels']) for r in rows]
     most = max(*n, 10)
     ticks = [v for v in (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000) if v < 0.8 * most] + [most]
     bar = _bar('pixels that differ', tickvals=np.log10(ticks).tolist(), ticktext=[f'{v:,}' for v in ticks])
     colour = dict(zmin=0, zmax=float(np.log10(most)), colorscale=SEQUENTIAL, colorbar=bar)
     z = [float(np.log10(v)) if v else None for v in n]
-    return _byte_grid(z, text, [hover(a) for a in range(size)], names, selected, title, dark, colour)
+    return _byte_grid(z, text, hover, names, selected, title, dark, colour, fit)
 
 # %% ../../nbs/07_figures/04_codes.ipynb #66a96381
 def difference(before, after) -> tuple[np.ndarray, tuple[int, int, int, int] | None]:
@@ -589,6 +637,7 @@ def plot_difference(
     captions: Sequence[str] = ('before', 'after'),
     region: tuple | None = None,
     zoom: float = 1.7,
+    tall: bool = False,
     title: str = '',
     dark: bool | None = None,
 ) -> go.Figure:
@@ -599,16 +648,14 @@ def plot_difference(
     before, after : frames of one size
     captions : one for each
     region : a box (x0, y0, x1, y1) of pixels to outline on all three, x1 and y1 just outside
+    tall : for a column of a page, which gives the width: the second picture large, the others below it
     """
     shown, box = difference(before, after)
     n = int((shown == (255, 214, 0)).all(2).sum()) if box else 0
-    fig, axes = _panels(
-        [before, after, shown],
-        [*captions, f'difference: {n:,} pixels' if n else 'difference: none'],
-        shown.shape[:2],
-        zoom=zoom,
-        top=34 if title else 4,
-    )
+    words = [*captions, f'{n:,} pixels differ' if n else 'no pixel differs']
+    size = shown.shape[:2]
+    places = _one_large(size, zoom) if tall else _in_a_row(3, size, zoom)
+    fig, axes = _panels([before, after, shown], words, size, places, top=34 if title else 4, fit=tall)
     if box:
         _outline(fig, (box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2), axes[2:], width=2)
     if region:
@@ -616,8 +663,30 @@ def plot_difference(
     return style(fig.update_layout(title=title), dark=dark)
 
 # %% ../../nbs/07_figures/04_codes.ipynb #6daefcc8
+def _predictor_bars(best: pd.DataFrame, names: Sequence[str], selected: int | None) -> go.Bar:
+    return go.Bar(
+        x=best['r2'].astype(float).clip(0, 1),
+        y=list(range(len(best))),
+        orientation='h',
+        width=0.62,
+        customdata=best['address'].tolist(),
+        text=[f'{v:.2f}' for v in best['r2']],
+        textposition='outside',
+        cliponaxis=False,
+        marker=dict(color=[WRONG if a == selected else MUTED for a in best['address']]),
+        hovertext=[f'byte {n}<br>explains <b>{v:.1%}</b> of what changes there' for n, v in zip(names, best['r2'])],
+        hovertemplate='%{hovertext}<extra></extra>',
+    )
+
+
 def plot_predictors(
-    table: pd.DataFrame, *, n: int = 8, selected: int | None = None, title: str = '', dark: bool | None = None
+    table: pd.DataFrame,
+    *,
+    n: int = 8,
+    selected: int | None = None,
+    fit: bool = False,
+    title: str = '',
+    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the bytes that tell best what a region shows.
 
@@ -625,6 +694,7 @@ def plot_predictors(
     ----------
     table : columns address, variable and r2, best first; n : how many of them
     selected : the address to mark
+    fit : leave the width to the page
 
     Each bar carries its address as `customdata`.
     """
@@ -632,48 +702,14 @@ def plot_predictors(
     if lost:
         raise ValueError(f"predictors are a table with columns address, variable, r2; missing: {', '.join(lost)}")
     best = table.head(n)
-    names = [
-        f'<b>{a}</b>' + (f' · {v}' if v and not pd.isna(v) else '') for a, v in zip(best['address'], best['variable'])
-    ]
-    value = best['r2'].astype(float).clip(0, 1)
-    fig = go.Figure(
-        go.Bar(
-            x=value,
-            y=list(range(len(best))),
-            orientation='h',
-            width=0.62,
-            customdata=best['address'].tolist(),
-            text=[f'{v:.2f}' for v in best['r2']],
-            textposition='outside',
-            cliponaxis=False,
-            marker=dict(color=[WRONG if a == selected else MUTED for a in best['address']]),
-            hovertext=[f'byte {n}<br>explains <b>{v:.1%}</b> of what changes there' for n, v in zip(names, best['r2'])],
-            hovertemplate='%{hovertext}<extra></extra>',
-        )
-    )
-    fig.update_yaxes(
-        tickvals=list(range(len(best))),
-        ticktext=names,
-        range=[max(len(best), 1) - 0.4, -0.6],
-        showgrid=False,
-        showline=False,
-        ticks='',
-        ticklabelstandoff=8,
-        fixedrange=True,
-    )
-    fig.update_xaxes(
-        title='share of variance explained, held-out steps',
-        range=[0, 1.08],
-        tickvals=[0, 0.25, 0.5, 0.75, 1],
-        fixedrange=True,
-    )
-    return style(
-        fig.update_layout(
-            title=title,
-            width=560,
-            height=24 * max(len(best), 1) + 60 + (30 if title else 0),
-            margin=dict(l=150, r=16, t=36 if title else 6, b=48),
-            dragmode=False,
-        ),
-        dark=dark,
-    )
+    known = [f' · {v}' if v and not pd.isna(v) else '' for v in best['variable']]
+    names, rows = [f'<b>{a}</b>{v}' for a, v in zip(best['address'], known)], max(len(best), 1)
+    fig = go.Figure(_predictor_bars(best, names, selected))
+    plain = dict(showgrid=False, showline=False, ticks='', ticklabelstandoff=8, fixedrange=True)
+    fig.update_yaxes(tickvals=list(range(len(best))), ticktext=names, range=[rows - 0.4, -0.6], **plain)
+    share, ticks = 'share of variance explained, held-out steps', [0, 0.25, 0.5, 0.75, 1]
+    fig.update_xaxes(title=share, range=[0, 1.08], tickvals=ticks, fixedrange=True)
+    margin = dict(l=150, r=16, t=36 if title else 6, b=48)
+    height = 24 * rows + 60 + (30 if title else 0)
+    fig.update_layout(title=title, width=None if fit else 560, height=height, margin=margin, dragmode=False)
+    return style(fig, dark=dark)

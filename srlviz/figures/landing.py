@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['HZ', 'FAMILIES', 'OUTCOMES', 'OUTCOME_SIGNS', 'Family', 'family', 'how_much', 'event_labels', 'onsets', 'told_events',
-           'touchdown', 'short_name', 'short_unit', 'find_sensors', 'sparks', 'event_lines', 'plot_traces', 'Beams',
-           'beams_of', 'glide_height', 'runway_length', 'plot_profile', 'localizer_width', 'plot_map', 'column',
-           'plot_film', 'say', 'where', 'describe', 'plot_flight', 'fleet_table', 'plot_fleet']
+           'touchdown', 'short_name', 'short_unit', 'find_sensors', 'sparks', 'event_lines', 'row_height',
+           'plot_traces', 'Beams', 'beams_of', 'glide_height', 'runway_length', 'plot_profile', 'localizer_width',
+           'plot_map', 'column', 'plot_film', 'say', 'where', 'describe', 'plot_flight', 'fleet_table', 'plot_fleet']
 
 # %% ../../nbs/07_figures/07_landing.ipynb #0cb77ab8
 import math, re
@@ -21,7 +21,7 @@ import plotly.graph_objects as go
 from ..core.names import unknown
 from ..core.recordings import Episode, Factor, Recording
 from ..core.storage import factor_label
-from .frames import decimate, plot_contact_sheet
+from .frames import OVER, category_ticks, decimate, line_key, plot_contact_sheet
 from .style import GRID, INK, LINE, MUTED, WRONG, pretty, style
 
 # %% ../../nbs/07_figures/07_landing.ipynb #0597898c
@@ -178,6 +178,7 @@ def sparks(values: np.ndarray, n: int = 48) -> np.ndarray:
 
 # %% ../../nbs/07_figures/07_landing.ipynb #8cc7e679
 _ROW, _GAP, _LABEL = 58, 26, 15  # pixels: a row, the heading above it, a line of labels of events
+_LEAST, _MOST = 28, 120  # pixels of a row where rows share a height
 
 
 def _levels(times, texts, seconds, width=640):
@@ -236,62 +237,18 @@ def event_lines(
     ]
     return shapes, labels, max(levels) + 1
 
-# %% ../../nbs/07_figures/07_landing.ipynb #09e52aa9
-def plot_traces(
-    values: np.ndarray,
-    names: Sequence[str],
-    units: Sequence[str] | None = None,
-    *,
-    hz: float = HZ,
-    events: pd.DataFrame | None = None,
-    t: int | None = None,
-    title: str = '',
-    dark: bool | None = None,
-) -> go.Figure:
-    """Draw sensors over time, one row each.
-
-    Parameters
-    ----------
-    values : (T, k); at most 2,000 points of each are drawn, its extremes among them
-    names, units : k each
-    events : table of `onsets`
-    t : a step to mark
-    """
-    values = np.asarray(values)
-    if values.ndim != 2 or values.shape[1] != len(names):
-        raise ValueError(f"values are one column for each of {len(names)} names, (T, {len(names)}); got {values.shape}")
-    if not len(names):
-        raise ValueError("there is no sensor to draw: give at least one name")
-    k, units, seconds = len(names), units if units is not None else [''] * len(names), (len(values) - 1) / hz
-    shapes, labels, lines = event_lines(events, hz, seconds, [1] + [(_ROW + _GAP) / _ROW] * (k - 1))
-    if t is not None:
-        shapes += [_mark(t / hz, i) for i in range(k)]
-    inner, head = k * (_ROW + _GAP) - _GAP, 24 + _LABEL * lines + 24 * bool(title)
-    fig = go.Figure([_trace(values[:, i], names[i], units[i], hz, i) for i in range(k)])
-    fig.update_layout({_y(i, 'yaxis'): _row_axis(i, inner) for i in range(k)})
-    fig.update_layout(
-        xaxis=dict(title='time (s)', range=[0, max(seconds, 1 / hz)], anchor=_y(k - 1)),
-        shapes=shapes,
-        annotations=labels + [_heading(names[i], units[i], i) for i in range(k)],
-        title=title,
-        height=inner + head + 46,
-        showlegend=False,
-        hovermode='x',
-        hoverdistance=-1,
-        margin=dict(l=64, r=14, t=head, b=46),
-    )
-    return style(fig, dark=dark)
-
 # %% ../../nbs/07_figures/07_landing.ipynb #aa006e10
 def _y(row: int, axis: str = 'y') -> str:
     "The name of the axis of a row: y, y2, y3, ..."
     return f'{axis}{row + 1 if row else ""}'
 
 
-def _row_axis(row: int, inner: int) -> dict:
-    top = 1 - row * (_ROW + _GAP) / inner
-    domain = [max(top - _ROW / inner, 0), top]
-    return dict(domain=domain, anchor='x', nticks=4, fixedrange=True, tickfont_size=11, title=None)
+def _row_axis(row: int, tall: float, inner: float, words: Sequence[str] = ()) -> dict:
+    "The axis of a row `tall` pixels high, of rows that are `inner` pixels high together"
+    top = 1 - row * (tall + _GAP) / inner
+    domain = [max(top - tall / inner, 0), top]
+    place = dict(domain=domain, anchor='x', nticks=4, fixedrange=True, tickfont_size=11, title=None)
+    return place | category_ticks(words)
 
 
 def _heading(name: str, unit: str, row: int) -> dict:
@@ -305,7 +262,7 @@ def _mark(x: float, row: int) -> dict:
     return dict(type='line', line=dict(color=WRONG, width=2)) | place
 
 
-def _trace(values, name, unit, hz, row):
+def _trace(values, name, unit, hz, row, colour=LINE, step=False):
     v = np.asarray(values, float)
     keep = decimate(v)
     return go.Scatter(
@@ -314,10 +271,82 @@ def _trace(values, name, unit, hz, row):
         yaxis=_y(row),
         mode='lines',
         name=short_name(name),
-        line=dict(color=LINE, width=1.5),
+        line=dict(color=colour, width=1.5, shape='hv' if step else 'linear'),
         connectgaps=False,
         hovertemplate=f'{short_name(name)} <b>%{{y:.5~g}}</b> {unit}<extra></extra>',
     )
+
+
+def row_height(k: int, room: int | None) -> float:
+    """How tall each of k rows of traces is (px) where they share so much room; as tall as always if None."""
+    return _ROW if room is None else float(np.clip((room + _GAP) / k - _GAP, _LEAST, _MOST))
+
+# %% ../../nbs/07_figures/07_landing.ipynb #3eb5921a
+def plot_traces(
+    values: np.ndarray,
+    names: Sequence[str],
+    units: Sequence[str] | None = None,
+    *,
+    hz: float | None = HZ,
+    events: pd.DataFrame | None = None,
+    over: np.ndarray | None = None,
+    words: Sequence[str] = ('this', 'the other'),
+    categories: Sequence[Sequence[str]] | None = None,
+    t: int | None = None,
+    height: int | None = None,
+    title: str = '',
+    dark: bool | None = None,
+) -> go.Figure:
+    """Draw sensors over time, one row each.
+
+    Parameters
+    ----------
+    values : (T, k); at most 2,000 points of each are drawn, its extremes among them
+    names, units : k each
+    hz : rows a second; None where time has no unit
+    events : table of `onsets`
+    over : (T', k), the same of another episode, laid over them;  words : what the two are called
+    categories : for each row the names of its values 0, 1, 2, ..., or none
+    t : a step to mark
+    height : pixels that the rows share, as far as they stay legible; None gives each the same
+    """
+    values = np.asarray(values)
+    if values.ndim != 2 or values.shape[1] != len(names):
+        raise ValueError(f"values are one column for each of {len(names)} names, (T, {len(names)}); got {values.shape}")
+    if not len(names):
+        raise ValueError("there is no sensor to draw: give at least one name")
+    k, units, rate = len(names), units if units is not None else [''] * len(names), hz or 1.0
+    both, categories = [values] if over is None else [values, np.asarray(over)], categories or [()] * k
+    seconds = (max(map(len, both)) - 1) / rate
+    title = ' &nbsp; '.join(filter(None, [title, line_key(words[: len(both)])]))
+    _, _, lines = event_lines(events, rate, seconds, [])
+    head = 24 + _LABEL * lines + 24 * bool(title)
+    tall = row_height(k, height and height - head - 46)
+    shapes, labels, _ = event_lines(events, rate, seconds, [1] + [(tall + _GAP) / tall] * (k - 1))
+    if t is not None:
+        shapes += [_mark(t / rate, i) for i in range(k)]
+    inner = k * (tall + _GAP) - _GAP
+    fig = go.Figure(
+        [
+            _trace(v[:, i], names[i], units[i], rate, i, colour, step=len(categories[i]) > 0)
+            for v, colour in zip(both, (LINE, *OVER))
+            for i in range(k)
+        ]
+    )
+    fig.update_layout({_y(i, 'yaxis'): _row_axis(i, tall, inner, categories[i]) for i in range(k)})
+    axis = dict(title='time (s)' if hz else 'step t', range=[0, max(seconds, 1 / rate)], anchor=_y(k - 1))
+    fig.update_layout(
+        xaxis=axis,
+        shapes=shapes,
+        annotations=labels + [_heading(names[i], units[i], i) for i in range(k)],
+        title=dict(text=title, font_size=13),
+        height=round(inner + head + 46),
+        showlegend=False,
+        hovermode='x',
+        hoverdistance=-1,
+        margin=dict(l=64, r=14, t=head, b=46),
+    )
+    return style(fig, dark=dark)
 
 # %% ../../nbs/07_figures/07_landing.ipynb #97c1468a
 class Beams(NamedTuple):
@@ -414,6 +443,15 @@ def _need(episode, *names):
         raise ValueError(f"{wanted}; this episode lacks {', '.join(lost)}")
 
 
+def _against(episode: Episode | None, y: str, hz: float, words: str) -> list[go.Scatter]:
+    "The path of another flight, laid over the first"
+    if episode is None:
+        return []
+    _need(episode, 'along_track', y)
+    path = next(_marked(episode, y, hz, None))
+    return [path.update(name=words, line_color=OVER[0])]
+
+
 def _track_axis(episode):
     x = np.asarray(episode.factors['along_track'], float) / 1000
     return dict(
@@ -434,6 +472,8 @@ def plot_profile(
     events: pd.DataFrame | None = None,
     hz: float = HZ,
     beams: Beams = Beams(),
+    against: Episode | None = None,
+    words: str = 'the other',
     height: int = 230,
     title: str = 'Height and glide slope',
     dark: bool | None = None,
@@ -444,6 +484,7 @@ def plot_profile(
     ----------
     events : as `onsets` gives them, which is asked if None
     hz : rows a second;  beams : of `beams_of`
+    against : another flight, whose path is laid over it;  words : what that is called
     """
     _need(episode, 'along_track', 'height')
     axis = _track_axis(episode)
@@ -466,8 +507,9 @@ def plot_profile(
         line=dict(color=MUTED, width=6),
         hovertemplate='runway<extra></extra>',
     )
-    fig = go.Figure([band, slope, ground, *_marked(episode, 'height', hz, events)])
-    highest = float(np.nanmax(np.asarray(episode.factors['height'], float)))
+    other = _against(against, 'height', hz, words)
+    fig = go.Figure([band, slope, ground, *other, *_marked(episode, 'height', hz, events)])
+    highest = max(float(np.nanmax(np.asarray(e.factors['height'], float))) for e in (episode, against or episode))
     top = max(highest, float(glide_height(reach, beams)[0])) * 1.08
     fig.update_layout(
         title=dict(text=title, font_size=13),
@@ -492,6 +534,8 @@ def plot_map(
     events: pd.DataFrame | None = None,
     hz: float = HZ,
     beams: Beams = Beams(),
+    against: Episode | None = None,
+    words: str = 'the other',
     height: int = 200,
     title: str = 'Path over the runway',
     dark: bool | None = None,
@@ -502,6 +546,7 @@ def plot_map(
     ----------
     events : as `onsets` gives them, which is asked if None
     hz : rows a second;  beams : of `beams_of`
+    against : another flight, whose path is laid over it;  words : what that is called
     """
     _need(episode, 'along_track', 'cross_track', 'height')
     axis, length = _track_axis(episode), runway_length(episode.factors)
@@ -527,9 +572,10 @@ def plot_map(
         line=dict(color=MUTED, width=1, dash='dash'),
         hoverinfo='skip',
     )
-    y = np.asarray(episode.factors['cross_track'], float)
-    far = max(float(np.nanmax(np.abs(y))) * 1.15, 2.2 * half)
-    fig = go.Figure([beam, runway, centre, *_marked(episode, 'cross_track', hz, events)])
+    aside = [np.asarray(e.factors['cross_track'], float) for e in (episode, against or episode)]
+    far = max(*(float(np.nanmax(np.abs(y))) * 1.15 for y in aside), 2.2 * half)
+    other = _against(against, 'cross_track', hz, words)
+    fig = go.Figure([beam, runway, centre, *other, *_marked(episode, 'cross_track', hz, events)])
     fig.update_layout(
         title=dict(text=title, font_size=13),
         height=height,
@@ -663,6 +709,9 @@ def plot_flight(
     hz: float = HZ,
     beams: Beams = Beams(),
     frames: int = 6,
+    traces: go.Figure | None = None,
+    against: Episode | None = None,
+    words: str = 'the other',
     title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
@@ -675,12 +724,17 @@ def plot_flight(
     columns : of obs['sensors']
     table : of the sensors, with columns name and units; row i is about column i
     events : as `onsets` gives them, which is asked if None
+    traces : a figure that stands where the sensors would
+    against : another flight, whose path is laid over the first;  words : what that is called
     """
     parts = [plot_film(episode, frames, hz=hz)] if 'frame' in episode.obs and frames else []
     events = onsets(episode.factors, event_labels(episode.about)) if events is None else events
     if all(n in episode.factors for n in ('along_track', 'cross_track', 'height')):
-        parts += [plot(episode, events=events, hz=hz, beams=beams) for plot in (plot_profile, plot_map)]
-    if len(columns):
+        look = dict(events=events, hz=hz, beams=beams, against=against, words=words)
+        parts += [plot(episode, **look) for plot in (plot_profile, plot_map)]
+    if traces is not None:
+        parts.append(traces)
+    elif len(columns):
         unknown_sensors = pd.DataFrame(dict(name=[f'sensor {c}' for c in columns], units=''))
         rows = unknown_sensors if table is None else table.iloc[list(columns)]
         values = np.asarray(episode.obs['sensors'])[:, list(columns)]

@@ -4,9 +4,12 @@
 
 # %% auto #0
 __all__ = ['METHOD_ORDER', 'PAPER_METHODS', 'CATEGORY_ORDER', 'GAME_TITLES', 'UNCONDITIONED', 'game_title', 'probe_grid',
-           'Variant', 'read_method', 'plot_probe_heatmap', 'thin', 'median_miss', 'plot_probe_trace', 'worst_steps']
+           'Variant', 'read_method', 'method_words', 'Room', 'cell_shapes', 'frame_cell', 'plot_probe_heatmap', 'thin',
+           'median_miss', 'value_words', 'plot_probe_trace', 'worst_steps']
 
 # %% ../../nbs/07_figures/02_probe.ipynb #987b252b
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +20,18 @@ from plotly.colors import sample_colorscale
 
 from ..core.scores import with_labels
 from .frames import decimate
-from .style import INK, LINE, MUTED, SEQUENTIAL, WRONG, contrast, pretty, split_method, style
+from srlviz.figures.style import (
+    INK,
+    LINE,
+    MUTED,
+    SEQUENTIAL,
+    WRONG,
+    contrast,
+    method_color,
+    pretty,
+    split_method,
+    style,
+)
 
 # %% ../../nbs/07_figures/02_probe.ipynb #2857547a
 METHOD_ORDER = [
@@ -88,6 +102,11 @@ def _one_game(scores: pd.DataFrame) -> str:
     return games[0]
 
 
+def _pairs(rows):
+    "List the columns (source, method) that rows stand in"
+    return list(rows[['source', 'label']].drop_duplicates().itertuples(index=False, name=None))
+
+
 def probe_grid(
     scores: pd.DataFrame, *, metric: str = 'f1', game: str | None = None, paper: list[str] | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -115,11 +134,11 @@ def probe_grid(
     if not len(rows):
         games, metrics = (sorted(map(str, scores[c].unique())) for c in ('task', 'metric'))
         raise ValueError(f"no {metric} of {game} in the table; it holds games {games[:8]} and metrics {metrics}")
-    by = rows.groupby(['group', 'target', 'source', 'label'], observed=True)['value']
-    variables = rows[(rows['target'] != 'mean')].groupby('group', observed=True)['target'].unique()
-    groups = sorted(set(rows['group']) - {'all'}, key=_rank(CATEGORY_ORDER))
-    index = [('all', 'mean')] + [(g, v) for g in groups for v in ['mean', *sorted(variables.get(g, []), key=_natural)]]
-    columns = sorted(set(zip(rows['source'], rows['label'])), key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
+    by = rows.groupby(['group', 'target', 'source', 'label'], observed=True, sort=False)['value']
+    factors = rows[(rows['target'] != 'mean')].groupby('group', observed=True)['target'].unique()
+    groups = sorted(set(rows['group'].unique()) - {'all'}, key=_rank(CATEGORY_ORDER))
+    index = [('all', 'mean')] + [(g, v) for g in groups for v in ['mean', *sorted(factors.get(g, []), key=_natural)]]
+    columns = sorted(_pairs(rows), key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
     index = pd.MultiIndex.from_tuples(index, names=['group', 'target'])
     columns = pd.MultiIndex.from_tuples(columns, names=['source', 'method'])
     tables = (t.unstack(['source', 'label']) for t in (by.mean(), by.std(), by.size()))
@@ -148,6 +167,13 @@ def read_method(method: str) -> Variant:
         tuple(r for r in rest if r not in ('standardized', 'ppo data')),
     )
 
+
+def method_words(method: str) -> str:
+    """Say a method in full: `random_cnn` is `Random CNN, raw codes`."""
+    v = read_method(method)
+    codes = '' if v.name in UNCONDITIONED else f', {v.conditioning} codes'
+    return ', '.join([pretty(v.name) + codes, *v.rest]) + (', PPO data' if v.data == 'ppo' else '')
+
 # %% ../../nbs/07_figures/02_probe.ipynb #8bab2c4e
 def _edges(sizes):
     """Turn sizes of cells into their borders and centres."""
@@ -167,6 +193,44 @@ def _cell_width(n, room=850):
     """Choose how wide cells are, in pixels, so that n of them fit a notebook, and say whether words must shrink."""
     wide = int(np.clip(room / n, 29, 66))
     return wide, wide < 39
+
+
+def _lines(words, width=15):
+    """Break words into lines of about equal width."""
+    lines = ['']
+    for word in words.split(' '):
+        lines[-1:] = [f'{lines[-1]} {word}'.strip()] if len(lines[-1]) + len(word) < width else [lines[-1], word]
+    return '<br>'.join(lines).removeprefix('<br>')
+
+
+def _short(words, most=20):
+    """Cut a long name in its middle; the hover says it in full."""
+    return words if len(words) <= most else f'{words[: most - 8]}…{words[-7:]}'
+
+
+class Room(NamedTuple):
+    """The sizes of a heat map, in pixels: what its cells ask for, or what there is room for."""
+
+    wide: float  # of a cell
+    tall: float
+    left: int  # margins
+    right: int
+    slim: bool  # names stand upright over the cells, numbers lose their zero, there is no bar of colours
+
+
+def _room(n_columns, n_rows, tall, left, names, width, height, top):
+    """Choose sizes; `width` and `height` are pixels that there are, or None.
+
+    n_columns, n_rows : in units of a cell; tall, left : what rows and names of rows ask for; names : of the rows;
+    top : pixels above the cells
+    """
+    if height is not None:
+        tall = float(np.clip((height - top - 12) / n_rows, 15, tall))
+    if width is None:
+        return Room(_cell_width(n_columns)[0], tall, left, 76, False)
+    longest = max((len(re.sub('<[^>]*>', '', line)) for n in names for line in n.split('<br>')), default=0)
+    left = int(np.clip(7 * longest + 10, 60, 0.4 * width))
+    return Room((width - left - 8) / n_columns, tall, left, 8, True)
 
 
 def _spaced(items, gap_before, gap):
@@ -218,32 +282,53 @@ def _heading(kind, has_twin, size):
     return '<br>'.join([how if has_twin else name, *kind.rest])
 
 # %% ../../nbs/07_figures/02_probe.ipynb #b604d796
-def _headings(fig, columns, edges, centres, size):
-    """Write the names of the columns: an encoder's own, or its name over the ways its codes were conditioned."""
+def _upright(kind):
+    """Say in one line what stands upright over a narrow column."""
+    how = ['std.'] if kind.conditioning == 'standardized' else [] if kind.name in UNCONDITIONED else ['raw']
+    return _short(', '.join([pretty(kind.name), *how, *kind.rest]), 22)
+
+
+def _sources(fig, columns, edges, above):
+    """Write over the columns whose they are, and draw a line under that."""
+    for source, said in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
+        if at := [k for k, c in enumerate(columns) if c and c[0] == source]:
+            left, right = edges[at[0]], edges[at[-1] + 1]
+            look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=12, color=MUTED))
+            fig.add_annotation(x=left, yshift=above, text=said, xanchor='left', **look)
+            line = dict(type='line', yref='y domain', line=dict(color=MUTED, width=1))
+            fig.add_shape(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, **line)
+
+
+def _headings(fig, columns, edges, centres, size, slim=False):
+    """Write the names of the columns: an encoder's own, or its name over the ways its codes were conditioned.
+
+    slim : names stand upright, each over its own column
+
+    Returns
+    -------
+    pixels above the cells
+    """
     kinds = {c: read_method(c[1]) for c in columns if c}
-    twins = _twins(kinds, columns)
-    words = {c: _heading(kinds[c], len(twins[c]) > 1, size) for c in kinds}
+    twins = {} if slim else _twins(kinds, columns)
+    words = {c: _upright(k) if slim else _heading(k, len(twins[c]) > 1, size) for c, k in kinds.items()}
     fig.update_xaxes(
         tickvals=[x for x, c in zip(centres, columns) if c],
         ticktext=[words[c] for c in columns if c],
         tickfont_size=size,
         range=[-0.04, edges[-1] + 0.04],
-        **dict(side='top', tickangle=0, showgrid=False, showline=False, ticks=''),
+        **dict(side='top', tickangle=-90 * slim, showgrid=False, showline=False, ticks='', automargin=not slim),
     )
-    above = (size + 3) * max(w.count('<br>') + 1 for w in words.values()) + 8
+    if slim:
+        above = 0.56 * size * max(map(len, words.values())) + 10
+    else:
+        above = (size + 3) * max(w.count('<br>') + 1 for w in words.values()) + 8
     look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False)
     for c, at in twins.items():
         if len(at) > 1 and columns.index(c) == at[0]:
             middle = (edges[at[0]] + edges[at[-1] + 1]) / 2
             fig.add_annotation(x=middle, yshift=2 * (size + 3) + 8, text=pretty(kinds[c].name), font_size=size, **look)
             above = max(above, 3 * (size + 3) + 12)
-    for source, said in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
-        if at := [k for k, c in enumerate(columns) if c and c[0] == source]:
-            left, right = edges[at[0]], edges[at[-1] + 1]
-            font = dict(size=12, color=MUTED)
-            fig.add_annotation(x=left, yshift=above, text=said, xanchor='left', font=font, **look)
-            line = dict(type='line', yref='y domain', line=dict(color=MUTED, width=1))
-            fig.add_shape(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, **line)
+    _sources(fig, columns, edges, above)
     return above + 20
 
 # %% ../../nbs/07_figures/02_probe.ipynb #b5231f67
@@ -253,15 +338,22 @@ def _hover(row, column, mean, spread, count, metric):
     category, printed = pretty(group).lower(), column[0] == 'paper'
     what = f'mean of {category}' if target == 'mean' else f'<b>{target}</b> ({category})'
     what = 'mean over categories' if group == 'all' else what
-    who = f'{pretty(column[1])}' + (' (paper)' if printed else '')
+    who = method_words(column[1]) + (' (paper)' if printed else '')
     if np.isnan(mean):
-        lacks = 'the paper gives no value per variable' if printed and target != 'mean' else 'no value'
+        lacks = 'the paper gives no value per factor' if printed and target != 'mean' else 'no value'
         return f"{what}<br>{who}<br>{lacks}"
     seeds = f' ± {spread:.3f} over {count:.0f} seeds' if count > 1 else ''
     return f'{what}<br>{who}<br>{pretty(metric)} <b>{mean:.3f}</b>{seeds}'
 
 
-def _probe_cells(rows, columns, grid, metric):
+def _number(value, bold=False, slim=False):
+    """Write a score: two digits, in a slim cell without the zero, bold if it is a mean."""
+    words = f'{value:.2f}'
+    words = words.removeprefix('0') if slim and value < 0.995 else words[:3] if slim else words
+    return f'<b>{words}</b>' if bold else words
+
+
+def _probe_cells(rows, columns, grid, metric, slim=False):
     """Fill the cells of the heat map: z, text, hover and customdata, each (rows, columns), gaps empty."""
     mean, spread, count = grid
     row_at, column_at = ({key: k for k, key in enumerate(keys)} for keys in (mean.index, mean.columns))
@@ -275,17 +367,17 @@ def _probe_cells(rows, columns, grid, metric):
             value, sd, n = (t[row_at[row], column_at[column]] for t in tables)
             data[i][j], hover[i][j] = [*row, *column], _hover(row, column, value, sd, n, metric)
             if not np.isnan(value):
-                z[i][j], text[i][j] = float(value), f'<b>{value:.2f}</b>' if row[1] == 'mean' else f'{value:.2f}'
+                z[i][j], text[i][j] = float(value), _number(value, row[1] == 'mean', slim)
     return z, text, hover, data
 
 # %% ../../nbs/07_figures/02_probe.ipynb #598bca56
-def _probe_map(cells, x_edges, y_edges, x, y, metric, size):
+def _probe_map(cells, x_edges, y_edges, x, y, metric, size, bar=True):
     """Draw the colours, and the numbers on them."""
     z, text, hover, data = cells
     what = dict(x=x_edges, y=y_edges, text=text, hovertext=hover, customdata=data)
     look = dict(zmin=0, zmax=1, colorscale=SEQUENTIAL, xgap=1.5, ygap=1.5, hoverongaps=False)
-    hovered = '%{hovertext}<extra></extra>'
-    fig = go.Figure(go.Heatmap(z=z, hovertemplate=hovered, colorbar=_colorbar(pretty(metric), x=1.01), **what, **look))
+    look |= dict(hovertemplate='%{hovertext}<extra></extra>', showscale=bar)
+    fig = go.Figure(go.Heatmap(z=z, colorbar=_colorbar(pretty(metric), x=1.01), **what, **look))
     at = [(i, j) for i, row in enumerate(text) for j, words in enumerate(row) if words]
     fig.add_scatter(
         x=[x[j] for _, j in at],
@@ -299,11 +391,21 @@ def _probe_map(cells, x_edges, y_edges, x, y, metric, size):
     return fig
 
 
-def _row_name(row, game):
+def _row_name(row, game, slim=False):
     """Name a row: bold, if it is a mean."""
-    if row[0] == 'all':
-        return f'<b>{game_title(game)}, all categories</b>'
-    return f'<b>{pretty(row[0])}</b>' if row[1] == 'mean' else f'{row[1]}'
+    if row[1] != 'mean':
+        return _short(str(row[1])) if slim else f'{row[1]}'
+    words = f'{game_title(game)}, all categories' if row[0] == 'all' else pretty(row[0])
+    return '<br>'.join(f'<b>{line}</b>' for line in (_lines(words, 18).split('<br>') if slim else [words]))
+
+
+def _name_rows(fig, names, at, edges, room):
+    """Write the names of the rows, and let nothing be dragged."""
+    still = dict(showgrid=False, showline=False, ticks='', automargin=not room.slim)
+    size = float(np.clip(0.5 * room.tall, 8.5, 11.5)) if room.slim else 13
+    ends = dict(range=[edges[-1] + 0.06, -0.06], tickfont_size=size)
+    fig.update_yaxes(tickvals=at, ticktext=names, **ends, **still)
+    fig.update_layout(dragmode=False).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
 
 
 def _note_empty(fig, rows, y, x, empty):
@@ -313,29 +415,48 @@ def _note_empty(fig, rows, y, x, empty):
         run = [*run, k] if empty[k] or (row is None and run) else []
         runs.append(run)
     best = max(runs, key=len)
-    of_variables = any(rows[k][0] and rows[k][0][1] != 'mean' for k in best)
-    words = 'the paper prints<br>no score of a<br>single variable'
-    words = words if len(best) > 2 and of_variables else 'not in the paper'
+    of_factors = any(rows[k][0] and rows[k][0][1] != 'mean' for k in best)
+    words = 'the paper prints<br>no score of a<br>single factor'
+    words = words if len(best) > 2 and of_factors else 'not in the paper'
     if best:
         font = dict(size=12, color=MUTED)
         fig.add_annotation(x=x, y=y[best].mean(), text=f'<i>{words}</i>', showarrow=False, font=font)
 
+# %% ../../nbs/07_figures/02_probe.ipynb #ce724c88
+def cell_shapes(fig: go.Figure, wanted: Sequence, row: bool = False) -> list:
+    """Make the shapes of a figure that frames a cell of its heat map; what was framed before is framed no longer.
 
-def _frame_cell(fig, selected, rows, columns, x_edges, y_edges):
-    """Frame the cell of one variable and one method of ours."""
-    i = next((k for k, (r, _) in enumerate(rows) if r and r[1] == selected[0]), None)
-    j = next((k for k, (c, _) in enumerate(columns) if c and c[0] != 'paper' and c[1] == selected[1]), None)
-    if i is not None and j is not None:
-        fig.add_shape(
-            type='rect',
-            x0=x_edges[j],
-            x1=x_edges[j + 1],
-            y0=y_edges[i],
-            y1=y_edges[i + 1],
-            line=dict(color=WRONG, width=3),
-        )
+    Parameters
+    ----------
+    fig : plotly Figure whose first trace is a heat map between edges, with `customdata` (a sequence) for each cell
+    wanted : what the customdata of the cell are, None being any; where there is none, nothing is framed
+    row : True frames the whole row too, by a thinner line, and that alone where only the first of `wanted` is there
+    """
+    heat, shapes = fig.data[0], [s for s in fig.layout.shapes if s.name != 'chosen']
+    of = lambda n: (
+        (i, j)
+        for i, cells in enumerate(heat.customdata)
+        for j, cell in enumerate(cells)
+        if all(w is None or w == c for w, c in zip(wanted[:n], cell))
+    )
+    at, line = next(of(len(wanted)), None), next(of(1), None)
+    look = dict(type='rect', name='chosen')
+    if row and line:
+        ends = dict(x0=heat.x[0], x1=heat.x[-1], y0=heat.y[line[0]], y1=heat.y[line[0] + 1])
+        shapes.append(dict(look, **ends, line=dict(color=WRONG, width=1.5)))
+    if at:
+        ends = dict(x0=heat.x[at[1]], x1=heat.x[at[1] + 1], y0=heat.y[at[0]], y1=heat.y[at[0] + 1])
+        shapes.append(dict(look, **ends, line=dict(color=WRONG, width=3)))
+    return shapes
 
-# %% ../../nbs/07_figures/02_probe.ipynb #bd72dc4c
+
+def frame_cell(fig: go.Figure, wanted: Sequence, row: bool = False) -> go.Figure:
+    """Frame a cell of a heat map, as `cell_shapes` says, in a copy of the figure."""
+    framed = go.Figure(fig)
+    framed.layout.shapes = cell_shapes(fig, wanted, row)
+    return framed
+
+# %% ../../nbs/07_figures/02_probe.ipynb #096747d2
 def plot_probe_heatmap(
     scores: pd.DataFrame,
     *,
@@ -343,16 +464,19 @@ def plot_probe_heatmap(
     game: str | None = None,
     paper: list[str] | None = None,
     selected: tuple[str, str] | None = None,
+    width: int | None = None,
+    height: int | None = None,
     title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
-    """Draw probe scores, variables grouped by category x methods, the paper's beside ours.
+    """Draw probe scores, factors grouped by category x methods, the paper's beside ours.
 
     Parameters
     ----------
     scores : a score table; rows with source 'paper' become columns of their own
     metric, game, paper : as in `probe_grid`
-    selected : (variable, method) of ours to frame, the method as labelled; None frames nothing
+    selected : (factor, method) of ours to frame, the method as labelled; None frames nothing
+    width, height : pixels that there are; None takes what cells and names ask for
 
     Each cell carries `customdata` (group, target, source, method).
     """
@@ -362,29 +486,26 @@ def plot_probe_heatmap(
     rows = _spaced(list(mean.index), lambda row, _: row[1] == 'mean' and row[0] != 'all', 0.28)
     columns = _spaced(list(mean.columns), lambda c, before: before and c[0] == 'paper' != before[0], 0.35)
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
+    fig, slim = go.Figure(), width is not None
     wide, small = _cell_width(x_edges[-1])
-    cells = _probe_cells(rows, columns, grid, metric)
-    fig = _probe_map(cells, x_edges, y_edges, x, y, metric, 10.5 if small else 12.5)
-    fig.update_yaxes(
-        tickvals=[c for c, (r, _) in zip(y, rows) if r],
-        ticktext=[_row_name(r, game) for r, _ in rows if r],
-        range=[y_edges[-1] + 0.06, -0.06],
-        **dict(showgrid=False, showline=False, ticks=''),
-    )
-    fig.update_layout(dragmode=False).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
-    size = 12 if wide > 60 else 11 if wide > 46 else 9 if small else 10
-    above = _headings(fig, [c for c, _ in columns], x_edges, x, size)
+    size = 11 if slim or 46 < wide <= 60 else 12 if wide > 60 else 9 if small else 10
+    top = _headings(fig, [c for c, _ in columns], x_edges, x, size, slim) + 16 + (34 - 6 * slim) * (title != '')
+    names = [_row_name(r, game, slim) for r, _ in rows if r]
+    room = _room(x_edges[-1], y_edges[-1], 27, 205, names, width, height, top)
+    numbers = float(np.clip(0.42 * room.wide, 8, 12)) if slim else 10.5 if small else 12.5
+    cells = _probe_cells(rows, columns, grid, metric, slim)
+    fig.add_traces(_probe_map(cells, x_edges, y_edges, x, y, metric, numbers, bar=not slim).data)
+    _name_rows(fig, names, [c for c, (r, _) in zip(y, rows) if r], y_edges, room)
     if theirs := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
         middle = (x_edges[theirs[0]] + x_edges[theirs[-1] + 1]) / 2
         _note_empty(fig, rows, y, middle, [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows])
     if selected:
-        _frame_cell(fig, selected, rows, columns, x_edges, y_edges)
-    top = above + 16 + (34 if title != '' else 0)
+        fig = frame_cell(fig, [None, selected[0], 'srlviz', selected[1]])
     fig.update_layout(
         title=f'{game_title(game)}: {pretty(metric)} of linear probes' if title is None else title,
-        height=int(27 * y_edges[-1] + top + 12),
-        width=int(205 + wide * x_edges[-1] + 84),
-        margin=dict(l=205, r=76, t=int(top), b=12),
+        height=int(room.tall * y_edges[-1] + top + 12),
+        width=int(width or room.left + room.wide * x_edges[-1] + 84),
+        margin=dict(l=room.left, r=room.right, t=int(top), b=12),
     )
     return style(fig, dark=dark)
 
@@ -401,45 +522,86 @@ def median_miss(truth, predicted) -> float:
     return float(np.quantile(error[error > 0], 0.5, method='inverted_cdf')) if (error > 0).any() else 0.0
 
 # %% ../../nbs/07_figures/02_probe.ipynb #3264a768
-def _answers_over_time(t, truth, predicted):
-    """Draw ties from wrong answers to the truth, right answers, wrong answers, and the truth."""
-    bad = truth != predicted
-    error, spread = np.abs(predicted - truth)[bad], max(np.ptp(np.r_[truth, predicted]), 1e-12) if bad.any() else 1
+def value_words(values, names: Sequence[str] = ()) -> list[str]:
+    """Say values of a factor: those of a category by their names, others as numbers."""
+    named = lambda v: len(names) and float(v).is_integer() and 0 <= v < len(names)
+    return [str(names[int(v)]) if named(v) else f'{v:g}' for v in np.asarray(values, float).ravel()]
+
+# %% ../../nbs/07_figures/02_probe.ipynb #c624ec9e
+def _wrong_answers(t, truth, predicted, names, spread):
+    """Draw ties from wrong answers to the truth, and the wrong answers; `spread` is the range of all values."""
+    error = np.abs(predicted - truth)
     weight = np.clip(4 * error / spread, 0, 1)  # 1 from a quarter of the range on
     # three numbers a tie: with more than 666 the trace would exceed 2,000 points
-    far = np.flatnonzero(bad)[np.sort(np.argsort(-error, kind='stable')[:666])]
+    far = np.sort(np.argsort(-error, kind='stable')[:666])
     ties = lambda a, b: np.c_[a, b, np.full(len(a), np.nan)].ravel()
     line = dict(mode='lines', line=dict(color=WRONG, width=1), opacity=0.45, showlegend=False, hoverinfo='skip')
     cross = dict(color=WRONG, size=3 + 5 * weight, opacity=0.45 + 0.55 * weight, symbol='x-thin')
+    said = np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]]
+    off = '' if len(names) else ', off by %{customdata[2]}'
     return [
         go.Scatter(x=ties(t[far], t[far]), y=ties(truth[far], predicted[far]), **line),
         go.Scatter(
-            x=t[~bad],
-            y=predicted[~bad],
-            mode='markers',
-            name='predicted, right',
-            marker=dict(color=LINE, size=5),
-            hovertemplate='predicted %{y}, right<extra></extra>',
-        ),
-        go.Scatter(
-            x=t[bad],
-            y=predicted[bad],
-            mode='markers',
-            name='predicted, wrong',
-            marker=cross | dict(line=dict(color=WRONG, width=1.5)),
-            customdata=np.c_[truth[bad], error],
-            hovertemplate='predicted %{y} for %{customdata[0]}, off by %{customdata[1]}<extra></extra>',
-        ),
-        go.Scatter(
             x=t,
-            y=truth,
-            mode='lines',
-            name='true',
-            legendrank=1,
-            line=dict(color=INK, width=1.5, shape='hv'),
-            hovertemplate='true %{y}<extra></extra>',
+            y=predicted,
+            mode='markers',
+            name='wrong',
+            marker=cross | dict(line=dict(color=WRONG, width=1.5)),
+            customdata=said,
+            hovertemplate='predicted %{customdata[0]} for %{customdata[1]}' + off + '<extra></extra>',
         ),
     ]
+
+
+def _answers_over_time(t, truth, predicted, names=()):
+    """Draw ties from wrong answers to the truth, right answers, wrong answers, and the truth."""
+    bad = truth != predicted
+    spread = max(np.ptp(np.r_[truth, predicted]), 1e-12) if len(t) else 1
+    ties, wrong = _wrong_answers(t[bad], truth[bad], predicted[bad], names, spread)
+    said = value_words(truth, names)
+    right = go.Scatter(
+        x=t[~bad],
+        y=predicted[~bad],
+        mode='markers',
+        name='right',
+        marker=dict(color=LINE, size=5),
+        hovertemplate='predicted the same<extra></extra>',
+    )
+    line = go.Scatter(
+        x=t,
+        y=truth,
+        mode='lines',
+        name='true',
+        legendrank=1,
+        line=dict(color=INK, width=1.5, shape='hv'),
+        text=said,
+        hovertemplate='true %{text}<extra></extra>',
+    )
+    return [ties, right, wrong, line]
+
+
+def _second_answers(t, truth, predicted, method, names=()):
+    """Draw the wrong answers of a second method; an empty trace where there is none, so that a page redraws little."""
+    if predicted is None:
+        return go.Scatter(x=[], y=[], mode='markers', showlegend=False)
+    bad = truth != predicted
+    colour = method_color(method)
+    return go.Scatter(
+        x=t[bad],
+        y=predicted[bad],
+        mode='markers',
+        name=f'{pretty(method)} wrong',
+        marker=dict(color=colour, size=8, symbol='diamond-open', line=dict(color=colour, width=1.5)),
+        text=value_words(predicted[bad], names),
+        hovertemplate=f'{pretty(method)} %{{text}}<extra></extra>',
+    )
+
+# %% ../../nbs/07_figures/02_probe.ipynb #8ffa1142
+def _exact(truth, predicted, names):
+    """Say how often, and by how much."""
+    right = float(np.mean(truth == predicted)) if len(truth) else float('nan')
+    miss = 0 if len(names) else median_miss(truth, predicted)
+    return f'{right:.0%} of steps exact' + (f', half of the others within {miss:g}' if miss else '')
 
 
 def plot_probe_trace(
@@ -447,53 +609,64 @@ def plot_probe_trace(
     predicted,
     t=None,
     *,
-    variable: str = '',
+    factor: str = '',
     method: str = '',
+    against=None,
+    against_method: str = '',
+    names: Sequence[str] = (),
     episode: int | None = None,
     at: int | None = None,
     height: int = 260,
     dark: bool | None = None,
 ) -> go.Figure:
-    """Draw the true value of a variable over time and what a probe says it is.
+    """Draw the true value of a factor over time and what a probe says it is.
 
     Parameters
     ----------
     truth, predicted : (N,) values of the same steps
     t : (N,) steps; 0..N-1 if None
+    against : (N,) what a second method, `against_method`, said; None if there is none
+    names : of the values 0, 1, 2, ... of a category
     at : a step to mark
     """
     truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
-    if truth.shape != predicted.shape or truth.ndim != 1:
-        raise ValueError(f"truth and predicted are (N,) of one length, got {truth.shape} and {predicted.shape}")
+    second = None if against is None else np.asarray(against, float)
+    if truth.shape != predicted.shape or truth.ndim != 1 or (second is not None and second.shape != truth.shape):
+        shapes = f'{truth.shape} and {predicted.shape}' + ('' if second is None else f' and {second.shape}')
+        raise ValueError(f"truth and predicted are (N,) of one length, got {shapes}")
     t = np.arange(len(truth)) if t is None else np.asarray(t)
-    right = float(np.mean(truth == predicted)) if len(truth) else float('nan')
-    miss = median_miss(truth, predicted)
+    said = [_exact(truth, predicted, names)]
+    if second is not None:
+        said = [f'{pretty(method)} {said[0]}', f'{pretty(against_method)} {_exact(truth, second, ())}'.split(',')[0]]
     keep = thin(truth, predicted) if len(truth) else np.arange(0)
+    if second is not None and len(truth):
+        keep = np.union1d(thin(truth, predicted, 1200), thin(truth, second, 800))
     truth, predicted, t = truth[keep], predicted[keep], t[keep]
-    fig = go.Figure(_answers_over_time(t, truth, predicted))
+    second = None if second is None else second[keep]
+    over = _second_answers(t, truth, second, against_method, names)
+    fig = go.Figure([*_answers_over_time(t, truth, predicted, names), over])
     if at is not None:
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''
-    fig.update_xaxes(
-        title='step t', showgrid=False, range=[t.min() - 0.5, t.max() + 0.5] if len(t) else None
-    ).update_yaxes(title='value')
-    title = (
-        f'<b>{variable}</b> read from {pretty(method)}{where}: {right:.0%} of steps exact'
-        + (f', half of the others within {miss:g}' if miss else '')
-        if method
-        else variable
+    title = f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(said)}</sub>' if method else factor
+    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90, dark)
+
+
+def _finish_trace(fig, t, title, names, height, top, dark):
+    """Set axes and sizes."""
+    ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
+    fig.update_xaxes(title='step t', showgrid=False, range=ends).update_yaxes(title='' if len(names) else 'value')
+    if len(names):
+        fig.update_yaxes(tickvals=list(range(len(names))), ticktext=list(names))
+    fig.update_layout(
+        height=height,
+        hovermode='x unified',
+        hoverdistance=-1,
+        margin=dict(l=56, r=12, t=top, b=38),
+        title=dict(text=title, font_size=14),
+        legend=dict(y=1.0, x=0, font_size=12),
     )
-    return style(
-        fig.update_layout(
-            height=height,
-            hovermode='x unified',
-            hoverdistance=-1,
-            margin=dict(l=56, r=12, t=60, b=40),
-            title=dict(text=title, font_size=14),
-            legend=dict(y=1.0, x=0),
-        ),
-        dark=dark,
-    )
+    return style(fig, dark=dark)
 
 # %% ../../nbs/07_figures/02_probe.ipynb #b3958b00
 def worst_steps(truth: pd.Series, predicted: pd.Series, n: int = 8, apart: int = 12) -> pd.DataFrame:

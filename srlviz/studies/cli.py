@@ -81,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
         help='set a parameter; may be repeated; lists as a,b,c',
     )
     run.add_argument('--out', help='folder of the results (runs/STUDY); a second run there resumes')
-    for p in listed, run:
+    where = commands.add_parser('path', help="print where a study's notebook lies, for papermill, or to copy it")
+    where.add_argument('study', help='its name (srlviz list)')
+    for p in listed, run, where:
         p.add_argument('--studies', type=Path, metavar='DIR', help='a folder of studies of your own')
     _landings_parser(commands)
     return parser
@@ -204,6 +206,8 @@ def main(argv: list[str] | None = None) -> int:
             return _list(args)
         elif args.command == 'landings':
             return _landings(args)
+        elif args.command == 'path':
+            print(study_path(args.study, args.studies).resolve())
         else:
             _run(args)
         return 0

@@ -9,6 +9,7 @@ __all__ = ['LINES', 'visible', 'quiet_papermill', 'read_notebook', 'studies_fold
 # %% ../../nbs/09_studies/05_notebooks.ipynb #8326e048
 import ast, logging, re, uuid
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def read_notebook(path: str | Path):
 # %% ../../nbs/09_studies/05_notebooks.ipynb #51747a5f
 def studies_folder() -> Path:
     """Locate the notebooks of the studies, in a checkout or in an installed wheel."""
-    package = Path(__file__).parents[1]
+    package = Path(resources.files('srlviz'))
     places = package / 'notebooks/studies', package.parent / 'nbs/studies'
     return next((d for d in places if d.is_dir()), places[0])
 

@@ -8,7 +8,7 @@ __all__ = ['DATA', 'method_name', 'methods', 'find_method', 'encoder_class', 'ma
            'with_game_means']
 
 # %% ../../nbs/09_studies/02_probing.ipynb #f213fdfd
-import hashlib, inspect, json, os, platform, re, shutil, sys, threading, time
+import hashlib, inspect, json, platform, re, shutil, sys, threading, time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext, suppress
@@ -27,6 +27,7 @@ from ..core.scores import paper_scores, save_scores, score_row, split_label
 from ..core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, inside, is_real, is_whole, make_folder
 from ..core.files import read_json, write_json
 from ..core.training import threads, train
+from ..core.workers import in_worker, pool
 from srlviz.data.atari import (
     drop_duplicates,
     game_returns,
@@ -480,11 +481,9 @@ class _Call:
         )
 
 # %% ../../nbs/09_studies/02_probing.ipynb #deea98e7
-def _probe_one(game: str, method: str, call: _Call, parent: int | None = None) -> tuple[pd.DataFrame, dict, dict]:
+def _probe_one(game: str, method: str, call: _Call) -> tuple[pd.DataFrame, dict, dict]:
     "Probe a method on a game, here or in a worker: its score rows, what to note of the game, and of the method"
-    if parent:
-        _end_with(parent)
-    with threads(1) if parent else nullcontext():
+    with threads(1) if in_worker() else nullcontext():
         fit, probe = _recorded(game, call)
         started, cpu = time.perf_counter(), time.process_time()
         results = probe_methods(
@@ -496,7 +495,7 @@ def _probe_one(game: str, method: str, call: _Call, parent: int | None = None) -
             encoder=call.arguments(game),
             probing={'seed': call.seed, **call.probing},
             quick=call.quick,
-            n_jobs=1 if parent else -1,
+            n_jobs=1 if in_worker() else -1,
             progress=call.progress,
         )
     took = dict(seconds=round(time.perf_counter() - started, 1), cpu_seconds=round(time.process_time() - cpu, 1))
@@ -540,18 +539,6 @@ def _recorded(game, call):
         _last.clear()
         _last[key] = call.record(game)
     return _last[key]
-
-
-def _end_with(parent):
-    "A worker whose parent was killed ends within seconds, whatever it is learning"
-
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    if not any(t.name == 'parent' for t in threading.enumerate()):
-        threading.Thread(target=watch, name='parent', daemon=True).start()
 
 # %% ../../nbs/09_studies/02_probing.ipynb #8652ab02
 def _about_game(fit, probe):
@@ -752,14 +739,14 @@ def probe_games(
 
 # %% ../../nbs/09_studies/02_probing.ipynb #383d9fe9
 def _run_games(games, methods, call, found, jobs, keep_frames, progress) -> list[tuple]:
-    from tqdm.auto import tqdm
+    from srlviz.core.progress import Bar
 
     todo = {
         g: [m for m in methods if found[g][0].get('methods', {}).get(m, {}).get('stamp') != call.stamp(g, m)]
         for g in games
     }
     failed, running, stop = [], {}, threading.Event()
-    with tqdm(
+    with Bar(
         total=len(games) * len(methods),
         initial=len(games) * len(methods) - sum(map(len, todo.values())),
         desc='games x methods',
@@ -786,32 +773,19 @@ def _run_games(games, methods, call, found, jobs, keep_frames, progress) -> list
             for game in games:
                 one_game(game, lambda f, *a: f(*a))
         else:
-            _in_pool(one_game, [g for g in games if todo[g]], jobs, stop, bar)
+            _beside(one_game, [g for g in games if todo[g]], jobs, stop, bar)
     return failed
 
 
-def _in_pool(one_game, games, jobs, stop, bar):
-    from joblib.executor import get_memmapping_executor
-
-    def pool():
-        return get_memmapping_executor(
-            jobs, timeout=300, max_nbytes=None, env=dict(OMP_NUM_THREADS='1', OMP_WAIT_POLICY='passive')
-        )
-
-    def run(f, *a):
-        return (
-            pool().submit(f, *a, os.getpid()).result()
-        )  # asked for anew each time: a pool whose worker was killed is of no use
-
-    with ThreadPoolExecutor(jobs) as waiting:
-        tasks = [waiting.submit(one_game, g, run) for g in games]
+def _beside(one_game, games, jobs, stop, bar):
+    "Each game is led by a thread of this process, and its work is done in another process"
+    with ThreadPoolExecutor(jobs) as leading, pool(jobs) as processes:
+        tasks = [leading.submit(one_game, g, lambda f, *a: processes.submit(f, *a).result()) for g in games]
         try:
             while wait(tasks, timeout=1).not_done:
                 bar.refresh()
-        except BaseException:
+        finally:
             stop.set()
-            pool().shutdown(kill_workers=True)
-            raise
     for t in tasks:
         t.result()
 

@@ -2,6 +2,7 @@
 // Marks and the table beside the frame are drawn here too, from compact arrays, so that playing needs no kernel.
 
 const KEEP_DECODED = 96e6, KEEP_ENCODED = 192e6, IN_FLIGHT = 2;     // bytes, bytes, requests
+const AHEAD = 6, AT_REST = 1, MOST_AHEAD = 24;                          // seconds fetched ahead while playing; chunks at rest, and at most
 const ICONS = {
   first: 'M6 5h2v14H6zM19 5v14L9 12z', back: 'M16 5v14L6 12z', play: 'M7 4v16l13-8z', pause: 'M6 5h4v14H6zM14 5h4v14h-4z',
   next: 'M8 5v14l10-7z', last: 'M16 5h2v14h-2zM5 5v14l10-7z',
@@ -16,15 +17,6 @@ function icon(name) {
   const path = drawn('path', { fill: 'currentColor', d: ICONS[name] });
   return drawn('svg', { viewBox: '0 0 24 24', width: 16, height: 16, 'aria-hidden': 'true' }, path);
 }
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) key === 'class' ? node.className = value : key.startsWith('on') ? node.addEventListener(key.slice(2), value) : node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
-
-const floats = view => view && view.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
 
 /** The chunks of one source: asks for them, keeps them encoded, and the last few decoded. */
 class Chunks {
@@ -52,11 +44,11 @@ class Chunks {
       this.encoded.delete(chunk);
     }
   }
-  /** Ask for what is missing: the chunk looked at, those after it, then those before. */
-  ask(centre) {
+  /** Ask for what is missing: the chunk looked at, and so many after it. */
+  ask(centre, ahead = this.count) {
     this.centre = centre;
-    if (!this.source.n) return;
-    for (let k = 0; k < this.count && this.asked.size < IN_FLIGHT; k++) {
+    if (!this.source.n || !this.source.width) return;
+    for (let k = 0; k <= ahead && k < this.count && this.asked.size < IN_FLIGHT; k++) {
       const chunk = (centre + k) % this.count;
       if (this.encoded.has(chunk) || this.asked.has(chunk)) continue;
       if (k > 1 && this.bytes + this.largest * (this.asked.size + 1) > KEEP_ENCODED) return;     // only what will stay is fetched ahead
@@ -97,20 +89,21 @@ function render({ model, el }) {
   const controls = make('div', { class: 'srlviz-controls' }, ...Object.values(buttons), bar, make('span', { class: 'srlviz-step' }, 't ', box, total), speed);
   const check = make('input', { type: 'checkbox' });
   const legend = make('div', { class: 'srlviz-legend' });
-  const table = make('div', { class: 'srlviz-table', tabindex: 0, role: 'region', 'aria-label': 'factors of this step' });
+  const table = new FactorTable(model);
   const note = make('div', { class: 'srlviz-note' });
   const screen = make('div', { class: 'srlviz-screen' }, stage, legend);
-  const root = make('div', { class: 'srlviz-player', tabindex: 0, role: 'group', 'data-lm-suppress-shortcuts': 'true' }, make('div', { class: 'srlviz-top' }, screen, table), controls, note);
+  const root = make('div', { class: 'srlviz-player', tabindex: 0, role: 'group', 'data-lm-suppress-shortcuts': 'true' }, make('div', { class: 'srlviz-top' }, screen, table.node), controls, note);
   el.append(root);
 
   const ink = frame.getContext('2d'), pen = over.getContext('2d');
-  let chunks = null, shown = 0, playing = false, request = 0, since = 0, from = 0, told = 0, xy = floats(), values = floats(), cells = [], missing = false, muted = false, pending = 0;
-  const n = () => model.get('source').n;
+  let chunks = null, shown = 0, playing = false, request = 0, since = 0, from = 0, told = 0, missing = false, muted = false, pending = 0;
+  const numbers = new Numbers(model, () => { drawMarks(); drawTable(); });
+  const n = () => model.get('source').n, filmed = () => model.get('source').width > 0;
   const clamp = t => Math.max(0, Math.min(n() - 1, Math.round(t) || 0));
 
   // views of one channel follow each other by events of the page
   const channel = () => model.get('channel');
-  const announce = () => { if (channel()) globalThis.dispatchEvent(new CustomEvent('srlviz-step', { detail: { channel: channel(), t: shown } })); };
+  const announce = () => tell('step', channel(), shown);
   const asked = ({ detail }) => { if (channel() && detail.channel === channel()) detail.t === undefined ? announce() : go(detail.t); };
   globalThis.addEventListener('srlviz-seek', asked);
   globalThis.addEventListener('srlviz-where', asked);
@@ -131,6 +124,7 @@ function render({ model, el }) {
     chunks?.close();
     chunks = new Chunks(model, () => { if (missing) draw(); pump(); });
     const { width, height, n: count, label } = model.get('source');
+    screen.hidden = !filmed();
     frame.width = width; frame.height = height;
     frame.setAttribute('aria-label', `frame of ${label || 'the episode'}`);
     root.setAttribute('aria-label', `${label || 'frames'}: space plays, arrow keys step, page up and down step by ten, home and end jump`);
@@ -148,17 +142,19 @@ function render({ model, el }) {
     for (const canvas of [frame, over]) { canvas.style.width = `${width * zoom}px`; canvas.style.height = `${height * zoom}px`; }
     over.width = width * zoom * sharp; over.height = height * zoom * sharp;
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    controls.style.minWidth = `${Math.max(width * zoom, 420)}px`;
+    controls.style.width = filmed() ? `${Math.max(width * zoom, 300)}px` : '100%';
     legend.style.maxWidth = `${Math.max(width * zoom, 240)}px`;
-    table.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
+    table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }
-  const pump = () => { if (n()) chunks.ask(Math.floor(shown / chunks.source.chunk)); };
+  const ahead = () => playing ? Math.min(MOST_AHEAD, Math.ceil(AHEAD * model.get('fps') * model.get('speed') / chunks.source.chunk)) : AT_REST;
+  const pump = () => { if (n()) chunks.ask(Math.floor(shown / chunks.source.chunk), ahead()); };
 
   // one frame, its marks, its row of the table
   function draw() {
     const { chunk, columns, width, height } = chunks.source;
-    const picture = n() ? chunks.picture(Math.floor(shown / chunk)) : null;
-    missing = !picture;
+    const picture = n() && filmed() ? chunks.picture(Math.floor(shown / chunk)) : null;
+    missing = !picture && filmed();
+    if (!filmed()) root.dataset.frame = shown;
     root.classList.toggle('waiting', missing);
     if (picture) {
       const k = shown % chunk;
@@ -175,12 +171,12 @@ function render({ model, el }) {
     if (document.activeElement !== box && box.getRootNode().activeElement !== box) box.value = shown;
   }
   function drawMarks() {
-    const { names, colors } = model.get('marks'), zoom = model.get('zoom');
+    const { names, colors } = model.get('marks'), zoom = model.get('zoom'), xy = names?.length ? numbers.row(shown) : null;
     const W = over.clientWidth || over.width, H = over.clientHeight || over.height;
     pen.clearRect(0, 0, over.width, over.height);
-    if (!names?.length || !model.get('show_marks') || missing) return;
+    if (!xy || !model.get('show_marks') || missing) return;
     for (let k = 0; k < names.length; k++) {
-      const at = (shown * names.length + k) * 2, x = (xy[at] + .5) * zoom, y = (xy[at + 1] + .5) * zoom;
+      const x = (xy[2 * k] + .5) * zoom, y = (xy[2 * k + 1] + .5) * zoom;
       if (isNaN(x) && isNaN(y)) continue;
       for (const [colour, wide] of [['rgba(0,0,0,.75)', 4.5], [colors[k], 2]]) {
         pen.strokeStyle = colour; pen.lineWidth = wide;
@@ -193,62 +189,28 @@ function render({ model, el }) {
     }
   }
   function newMarks() {
-    const { names, labels, colors } = model.get('marks');
-    xy = floats(model.get('marks_xy'));
+    const { names, labels, colors, lines } = model.get('marks');
     legend.replaceChildren();
     legend.hidden = !names?.length;
     if (!names?.length) return draw();
     legend.append(make('label', {}, check, ' marks'));
     names.forEach((name, k) => {
-      const line = lines(k, names.length);
-      const sign = make('span', { class: `srlviz-sign ${line}` });
+      const sign = make('span', { class: `srlviz-sign ${lines?.[k] ?? ''}` });
       sign.style.color = colors[k];
-      legend.append(make('span', { class: 'srlviz-key', title: line ? `${name}: only one axis is known` : name }, sign, labels[k]));
+      legend.append(make('span', { class: 'srlviz-key', title: lines?.[k] ? `${name}: only one axis is known` : name }, sign, labels[k]));
     });
     draw();
   }
-  function lines(k, count) {      // is this mark a line, and which way?
-    let row = false, column = false;
-    for (let at = k * 2; at < xy.length; at += count * 2) { row ||= isNaN(xy[at]) && !isNaN(xy[at + 1]); column ||= isNaN(xy[at + 1]) && !isNaN(xy[at]); }
-    return row ? 'row' : column ? 'column' : '';
-  }
-
-  function newTable() {
-    const rows = model.get('table');
-    values = floats(model.get('table_values'));
-    cells = [];
-    table.replaceChildren();
-    table.hidden = !rows.length;
-    if (!rows.length) return;
-    const body = make('tbody');
-    let group = null;
-    for (const row of rows) {
-      if (row.group !== group) { group = row.group; if (group) body.append(make('tr', {}, make('th', { colspan: 2, scope: 'colgroup' }, row.group))); }
-      const cell = make('td'), pick = make('button', { type: 'button', title: `show ${row.label || row.name} over time`, onclick: () => { model.set('picked', row.name); model.save_changes(); } }, row.name);
-      const line = make('tr', { 'data-name': row.name }, make('td', {}, pick), cell);
-      cells.push({ cell, line, pick, row });
-      body.append(line);
-    }
-    table.append(make('table', {}, body));
-    newPick();
-    draw();
-  }
-  function newPick() { for (const { line, pick, row } of cells) { const on = row.name === model.get('picked'); line.classList.toggle('picked', on); pick.setAttribute('aria-pressed', on); } }
+  function newTable() { table.build(); draw(); }
   function drawTable() {
-    const width = cells.length;
-    if (!width || values.length < width * (shown + 1)) return;
-    cells.forEach(({ cell, row }, k) => {
-      const value = values[shown * width + k], before = shown ? values[(shown - 1) * width + k] : value;
-      const word = row.names?.length ? row.names[value] ?? (value < 0 ? '–' : null) : null;  // of a category; below zero is none of them
-      const text = isNaN(value) ? '–' : word ?? (Number.isInteger(value) ? `${value}` : value.toPrecision(4));
-      if (cell.firstChild?.data !== text + (row.unit ? ` ${row.unit}` : '')) cell.textContent = text + (row.unit ? ` ${row.unit}` : '');
-      cell.classList.toggle('changed', value !== before && !(isNaN(value) && isNaN(before)));
-    });
+    if (!table.cells.length) return;
+    const first = 2 * (model.get('marks').names?.length ?? 0), part = row => row?.subarray(first) ?? null;
+    table.draw(part(numbers.row(shown)), shown ? part(numbers.row(shown - 1)) : null);
   }
 
   // moving
-  function tell(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
-  function set(t, now) { shown = clamp(t); model.set('value', shown); draw(); pump(); tell(now); }
+  function report(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
+  function set(t, now) { shown = clamp(t); model.set('value', shown); draw(); pump(); report(now); }
   function go(t) { set(t, true); restart(); }
   function restart() { since = performance.now(); from = shown; }
   function tick(now) {
@@ -266,6 +228,7 @@ function render({ model, el }) {
     restart();
     request = requestAnimationFrame(tick);
     flag();
+    pump();
   }
   function stop() { if (!playing) return; playing = false; cancelAnimationFrame(request); flag(); }
   function flag() {
@@ -284,23 +247,22 @@ function render({ model, el }) {
   speed.addEventListener('change', () => { model.set('speed', +speed.value); model.save_changes(); restart(); });
   stage.addEventListener('pointerdown', () => root.focus({ preventScroll: true }));
   root.addEventListener('keydown', event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return;
-    event.stopPropagation();
+    if (!takesKey(event)) return;
     if (event.target === box || event.target === speed) return;
     if (event.key === ' ' && ['BUTTON', 'INPUT'].includes(event.target.tagName) && event.target !== bar) return;      // a button or box answers to space itself
-    if (event.target === table && ['PageUp', 'PageDown', 'Home', 'End'].includes(event.key)) return;                    // the table scrolls
+    if (event.target === table.node && ['PageUp', 'PageDown', 'Home', 'End'].includes(event.key)) return;                    // the table scrolls
     const to = { ArrowLeft: shown - 1, ArrowRight: shown + 1, PageUp: shown - 10, PageDown: shown + 10, Home: 0, End: n() - 1 }[event.key];
     if (to !== undefined) { event.preventDefault(); go(to); }
     else if (event.key === ' ') { event.preventDefault(); toggle(); }
   });
 
   const on = {
-    'msg:custom': (message, buffers) => { if (message.kind === 'seek') { stop(); go(message.t); insistSoon(shown); } else chunks.receive(message, buffers); },
+    'msg:custom': (message, buffers) => { if (message.kind === 'seek') { stop(); go(message.t); insistSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
     'change:source': () => { stop(); newSource(true); },
     'change:value': () => { if (!muted && model.get('value') !== shown) { shown = clamp(model.get('value')); draw(); pump(); restart(); } },
     'change:playing': () => { if (model.get('playing') !== playing) toggle(); },
     'change:zoom': () => { resize(); draw(); },
-    'change:marks_xy': newMarks, 'change:marks': newMarks, 'change:table': newTable, 'change:table_values': newTable, 'change:picked': newPick,
+    'change:marks': newMarks, 'change:table': newTable, 'change:picked': () => table.mark(), 'change:numbers': () => { numbers.reset(); drawMarks(); drawTable(); },
     'change:show_marks': () => { check.checked = model.get('show_marks'); drawMarks(); },
     'change:speed': () => { speed.value = model.get('speed'); restart(); }, 'change:fps': restart,
     'change:note': () => { note.textContent = model.get('note'); note.hidden = !model.get('note'); },

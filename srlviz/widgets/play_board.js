@@ -3,13 +3,6 @@
 
 const NAMES = { ArrowLeft: '←', ArrowRight: '→', ArrowUp: '↑', ArrowDown: '↓', ' ': 'space' };
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) key === 'class' ? node.className = value : key.startsWith('on') ? node.addEventListener(key.slice(2), value) : node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
-
 function render({ model, el }) {
   const image = make('img', { draggable: 'false' });
   const ring = make('div', { class: 'srlviz-ring', 'aria-hidden': 'true' });
@@ -96,8 +89,7 @@ function render({ model, el }) {
     if (k >= 0) act(targets()[k].action);
   });
   root.addEventListener('keydown', event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return;
-    event.stopPropagation();
+    if (!takesKey(event)) return;
     const slider = event.target.type === 'range', button = event.target.tagName === 'BUTTON', key = event.key.length === 1 ? event.key.toLowerCase() : event.key, keys = model.get('keymap');
     const arrow = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
     if (slider && arrow || button && ['Enter', ' '].includes(key)) return;                // it answers to these itself
@@ -124,15 +116,16 @@ function render({ model, el }) {
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   const refused = message => { if (message.kind === 'refused') waiting = false; };
   model.on('msg:custom', refused);
-  const name = () => root.setAttribute('aria-label', model.get('title'));
-  model.on('change:title', name);
+  const name = () => { root.setAttribute('aria-label', model.get('title')); root.classList.toggle('drawn', model.get('drawn')); };
+  model.on('change:title change:drawn', name);
   name();
+  nameParts(el);
   drawActions();
   draw();
   return () => {
     for (const [event, handler] of Object.entries(on)) model.off(event, handler);
     model.off('msg:custom', refused);
-    model.off('change:title', name);
+    model.off('change:title change:drawn', name);
   };
 }
 

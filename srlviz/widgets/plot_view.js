@@ -1,48 +1,96 @@
-// A view of any plotly figure. The figure is one synced trait, `fig_json`; plotly.js itself comes from the kernel once a page, on demand, so no request leaves the machine.
+// A view of any plotly figure. The figure is one synced trait, `fig_json`; of a small change only the traces that changed are sent, as a message.
 // A line at `cursor` is drawn over the plot, not in it: it may follow sixty frames a second. With `scrub` the pointer moves it.
 // Views of one `channel` tell each other the step by events of the page, so that a line follows a player, and a player a pointer, with no kernel between.
 
-function loadPlotly(model) {
-  if (globalThis.__srlviz_plotly) return globalThis.__srlviz_plotly;
-  return globalThis.__srlviz_plotly = new Promise(resolve => {                     // a busy kernel sends it when it is free: there is no time limit
-    const receive = async (message, buffers) => {
-      if (message.kind !== 'plotly.js') return;
-      model.off('msg:custom', receive);
-      const zipped = new Blob([buffers[0]]).stream().pipeThrough(new DecompressionStream('gzip'));
-      const module = { exports: {} };
-      new Function('module', 'exports', 'define', await new Response(zipped).text())(module, module.exports, undefined);   // the CommonJS branch: clashes with no AMD loader, leaves no global
-      resolve(module.exports.newPlot ? module.exports : globalThis.Plotly);
-    };
-    model.on('msg:custom', receive);
-    model.send({ kind: 'need plotly.js' });
-  });
+const STILL = 3000, LARGEST = 400e3;      // ms without a change before a picture is offered; bytes of one
+const figures = shared().figures ??= new Map();      // key of a view -> what it shows: its number, and the JSON of each trace and of the layout
+
+/** plotly.js comes with PlotlyScript; a page that has none after a while asks for it. */
+function askPlotly(model) {
+  const timer = setTimeout(() => model.send({ kind: 'need plotly.js' }), 2500);
+  return shared().plotly.then(plotly => { clearTimeout(timer); return plotly; });
+}
+
+function parted(text) {
+  const { seq = 0, data, layout } = JSON.parse(text);
+  return { seq, data: data.map(trace => JSON.stringify(trace)), layout: JSON.stringify(layout) };
+}
+
+/** A figure as a PNG with a line of words below, for those who open the notebook without a kernel. */
+async function pictured(P, figure, words, width) {
+  for (const scale of [1, .7, .5]) {
+    const { data, layout } = JSON.parse(figure), wide = layout.width ?? width, tall = layout.height ?? 450;
+    const image = new Image();
+    image.src = await P.toImage({ data, layout: { ...layout, width: wide, height: tall, paper_bgcolor: '#fff', plot_bgcolor: layout.plot_bgcolor ?? '#fff' } }, { format: 'png', width: wide, height: tall, scale });
+    await image.decode();
+    const canvas = make('canvas', { width: image.width, height: image.height + Math.round(26 * scale) }), pen = canvas.getContext('2d');
+    pen.fillStyle = '#fff';
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(image, 0, 0);
+    pen.fillStyle = '#5b6169';
+    pen.font = `${12 * scale}px system-ui, sans-serif`;
+    pen.fillText(words, 10 * scale, canvas.height - 9 * scale);
+    const png = await new Promise(done => canvas.toBlob(done, 'image/png'));
+    if (png.size < LARGEST || scale === .5) return { png: await png.arrayBuffer(), size: [wide, tall + 26] };
+  }
 }
 
 const isDark = () => document.body.dataset.jpThemeLight === 'false';
 
 function render({ model, el }) {
-  const root = document.createElement('div');
-  root.className = 'srlviz-plot';
-  root.setAttribute('role', 'img');
-  const div = document.createElement('div');
-  const cursor = document.createElement('div');
-  cursor.className = 'srlviz-cursor';
-  cursor.hidden = true;
+  const root = make('div', { class: 'srlviz-plot', role: 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
   div.textContent = 'waiting for the kernel to send the plot…';
   root.append(div, cursor);
   el.append(root);
 
-  let P = null, ended = false, moving = false, at = model.get('cursor');
+  const key = model.get('key');
+  let P = null, ended = false, moving = false, at = model.get('cursor'), still = 0;
+  let parsed = { dark: null, data: [], layout: null };      // text and object of each part, in the inks of the page
 
+  function whole() {
+    const told = parted(model.get('fig_json')), known = figures.get(key);
+    if (!known || told.seq >= known.seq) figures.set(key, told);
+  }
+  /** Objects of what did not change stay the same objects: by that plotly knows what to leave alone. */
+  function objects() {
+    const dark = isDark(), inks = Object.entries(model.get('inks')[dark ? 'dark' : 'light'] ?? {}), same = parsed.dark === dark;
+    const read = (text, old) => {
+      if (same && old?.text === text) return old;
+      let inked = text;
+      for (const [neutral, colour] of inks) inked = inked.replaceAll(neutral, colour);
+      return { text, made: JSON.parse(inked) };
+    };
+    const { data, layout } = figures.get(key);
+    parsed = { dark, data: data.map((text, k) => read(text, parsed.data[k])), layout: read(layout, parsed.layout) };
+    return { data: parsed.data.map(part => part.made), layout: { ...parsed.layout.made } };      // a copy: when a box is resized, plotly deletes the height from the layout that it was given
+  }
   async function draw() {
     if (!P || ended) return;
-    let text = model.get('fig_json');
-    for (const [neutral, colour] of Object.entries(model.get('inks')[isDark() ? 'dark' : 'light'] ?? {})) text = text.replaceAll(neutral, colour);
-    const { data, layout } = JSON.parse(text);
+    const { data, layout } = objects();
     div.style.height = layout.height ? `${layout.height}px` : '';       // or plotly, once its box is resized, takes the height from a box that has none
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
+    clearTimeout(still);
+    still = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), STILL);
+  }
+  const drawWhole = () => { whole(); draw(); };
+  async function receive(message, buffers) {
+    if (message.kind === 'picture') {
+      const { png, size } = await pictured(P, message.figure, message.words, Math.min(1000, root.closest('.srlviz-explorer')?.clientWidth || 900));
+      model.send({ kind: 'picture', which: message.which, size }, undefined, [png]);
+    } else if (message.kind === 'whole') {
+      figures.set(key, parted(message.figure));
+      draw();
+    } else if (message.kind === 'changed') {
+      const known = figures.get(key);
+      if (message.seq <= known.seq) return draw();                      // another view of the same figure has it already
+      if (message.seq !== known.seq + 1) return model.send({ kind: 'whole' });
+      known.seq = message.seq;
+      for (const [k, text] of Object.entries(message.traces)) known.data[k] = text;
+      if (message.layout) known.layout = message.layout;
+      draw();
+    }
   }
 
   const axis = () => div._fullLayout?.xaxis;
@@ -65,7 +113,7 @@ function render({ model, el }) {
     if (t === at) return;
     at = t;
     placeCursor();
-    if (channel()) globalThis.dispatchEvent(new CustomEvent('srlviz-seek', { detail: { channel: channel(), t } }));
+    if (channel()) tell('seek', channel(), t);
     else { model.set('cursor', t); model.save_changes(); }
   }
   const channel = () => model.get('channel');
@@ -87,13 +135,14 @@ function render({ model, el }) {
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (P && div._fullLayout && root.clientWidth) Promise.resolve(P.Plots.resize(div)).then(placeCursor, () => {}); });
 
-  loadPlotly(model).then(async plotly => {
+  askPlotly(model).then(async plotly => {
     if (ended) return;
     P = plotly;
     div.textContent = '';
     await draw();
     if (ended) return;
-    if (channel()) globalThis.dispatchEvent(new CustomEvent('srlviz-where', { detail: { channel: channel() } }));
+    tell('where', channel());
+    model.send({ kind: 'drawn' });
     let taken = true;
     const take = ([p]) => {
       taken = true;
@@ -115,18 +164,17 @@ function render({ model, el }) {
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
 
-  model.on('change:fig_json', draw);
-  model.on('change:cursor', told);
-  model.on('change:label', name);
+  const deaf = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': told, 'change:label': name, 'msg:custom': receive });
+  whole();
   name();
+  nameParts(el);
   return () => {
     ended = true;
+    clearTimeout(still);
     theme.disconnect();
     resize.disconnect();
-    model.off('change:fig_json', draw);
-    model.off('change:cursor', told);
+    deaf();
     globalThis.removeEventListener('srlviz-step', heard);
-    model.off('change:label', name);
     if (P) P.purge(div);
   };
 }

@@ -3,13 +3,6 @@
 const TALL = 28;                                        // pixels of a row; the style sheet says the same
 const MORE = 38;                                        // pixels kept for '+2'
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) key === 'class' ? node.className = value : key.startsWith('on') ? node.addEventListener(key.slice(2), value) : value !== null && node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
-
 const WIDTH = /^(minmax\([\w., %-]+\)|[\w.%-]+)$/;         // of a column: a length, or a range of lengths
 const said = (value, digits = 4) => value === null || value === undefined || value === '' ? '–' : typeof value === 'number' ? (Number.isInteger(value) ? `${value}` : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : `${+value.toPrecision(digits)}`) : `${value}`;
 
@@ -111,8 +104,7 @@ function render({ model, el }) {
   body.addEventListener('scroll', draw);
   body.addEventListener('click', event => { const line = event.target.closest('.srlviz-row'); if (line) choose(order.indexOf(+line.dataset.row)); });
   body.addEventListener('keydown', event => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return;
-    event.stopPropagation();
+    if (!takesKey(event)) return;
     const page = Math.max(1, Math.floor(body.clientHeight / TALL) - 1);
     const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: order.length - 1 }[event.key];
     if (to !== undefined) { event.preventDefault(); move(to); }

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..files import FILES, TABLE, TEXT, Field, all_inside, atomic_path, check_fields, checksum, inside
 from ..files import is_whole, read_json, reading, write_json
+from ..content import episode_content
 from ..film import is_film, write_frames
 from .features import ENDINGS, check_features, films, singles, step_features
 from .rows import StepFile, to_arrow
@@ -37,10 +38,11 @@ def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
     film = {f'frames/{k}/{check_key(key)}.zip': v for k, v in episode.obs.items() if is_film(v)}
     features = _features(episode, columns)
     check_features(features, f"episode {key}")
-    paths = all_inside(folder, film)
+    paths, known = all_inside(folder, film), {}
     for name, frames in film.items():
         paths[name].parent.mkdir(parents=True, exist_ok=True)
-        write_frames(paths[name], frames)
+        known[f'obs.{name.split("/")[1]}'] = write_frames(paths[name], frames)
+    single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
     record = dict(
         key=key,
         length=len(episode),
@@ -48,7 +50,8 @@ def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
         name=episode.name,
         files={name: [paths[name].stat().st_size, checksum(paths[name])] for name in film},
         features=features,
-        factors={k: np.asarray(v).item() for k, v in episode.factors.items() if not v.ndim},
+        factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
+        content=episode_content(columns | single, episode.ended, known),
     )
     return record, to_arrow(columns)
 

@@ -7,7 +7,7 @@ __all__ = ['VERSION', 'VERSIONS', 'SHARD_BYTES', 'Shards', 'finish_recording', '
            'read_episode']
 
 # %% ../../../nbs/00_core/storage/06_recording.ipynb #b11c82c8
-import csv, io, os, shutil
+import csv, io, os, re, shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..cache import check_cache
+from ..content import episode_content
 from ..files import COUNT, FILES, RATE, TABLE, TEXT, Field, check_fields
 from ..files import all_inside, atomic_path, checksum, inside, read_bytes, read_json, reading
 from ..files import remove_temporary, write_json
@@ -169,6 +170,8 @@ def _write(folder: Path, keys: list[str], episodes: Iterable, *, name, hz, facto
     files |= {t: [paths[t].stat().st_size, checksum(paths[t])] for t in tables}
     counts = dict(n_episodes=len(keys), n_steps=sum(e['length'] for e in written.records))
     info = dict(format=_FORMAT, version=VERSION, name=name, hz=hz) | counts
+    if all('content' in e for e in written.records):  # none of them was written before there were contents
+        info['content'] = [e['content'] for e in written.records]
     write_json(paths['meta/info.json'], info | dict(features=written.records[0]['features'], meta=meta, files=files))
 
 
@@ -207,12 +210,18 @@ _INFO: dict[str, Field] = dict(
 )
 
 
+def _is_hashes(x) -> bool:
+    return isinstance(x, list) and all(isinstance(v, str) and re.fullmatch('[0-9a-f]{32}', v) for v in x)
+
+
 def _read_info(root: Path) -> dict:
     "meta/info.json of a finished recording"
     path = inside(root, 'meta/info.json')
     with reading(path, 'that of an srlviz recording'):
         info = read_info(root, _FORMAT, VERSIONS, _INFO, 'that of an srlviz recording')
         check_features(info['features'], path)
+        if not _is_hashes(told := info.get('content', [])):
+            raise ValueError(f"{path}: the field 'content' is {told!r:.80}; expected a list of hashes")
         if lost := [f for f in ('episodes.parquet', 'meta/splits.json') if f not in info['files']]:
             raise ValueError(f"{path}: the field 'files' lacks {lost[0]}")
     return info
@@ -275,6 +284,8 @@ def _check_rows(table: pd.DataFrame, info: dict) -> None:
         raise ValueError(f"its episodes have {steps:,} steps together; meta/info.json says {info['n_steps']:,}")
     if wrong := sorted({*table['ended'].unique().tolist()} - {*ENDINGS}):
         raise ValueError(f"an episode 'ended' {wrong[0]!r:.80}; expected {' or '.join(ENDINGS)}")
+    if (n := len(info.get('content', keys))) != len(keys):
+        raise ValueError(f"meta/info.json: the field 'content' has {n:,} hashes for {len(keys):,} episodes")
     place = ['shard', _PLACE[info['version']]]
     if (table[place] < 0).any(axis=None) or table.duplicated(place).any():
         raise ValueError(f"two episodes have one {place[0]!r} and {place[1]!r}, or they are below 0")
@@ -440,11 +451,24 @@ def _verify(folder: RecordingFolder) -> None:
     for i in range(len(folder)):
         for modality in modalities:
             folder.film(i, modality).check()
-        folder.columns(i, list(folder.steps))
+        _check_content(folder, i, folder.columns(i, list(folder.steps)))
     for modality in modalities:
         check_cache(folder, modality)
     if 'meta/stats.json' in folder.files:
         _check_stats(folder.files['meta/stats.json'], folder.steps)
+
+
+def _check_content(folder: RecordingFolder, i: int, columns: Mapping[str, np.ndarray]) -> None:
+    "An episode holds what meta/info.json says, by which its recording is known"
+    row, features = folder.episodes.iloc[i], folder.info['features']
+    if 'content' not in folder.info:
+        return
+    single = {k: np.asarray(row[k], features[k]['dtype']) for k in singles(features)}
+    film = {f'obs.{k}': folder.film(i, k) for k in films(features)}
+    if episode_content({**columns, **single, **film}, row['ended']) != folder.info['content'][i]:
+        raise ValueError(
+            f"{folder.manifest}: the episode {row['key']!r} holds something else than the field 'content' says"
+        )
 
 # %% ../../../nbs/00_core/storage/06_recording.ipynb #44492cfe
 def read_episode(folder: RecordingFolder, i: int) -> dict:

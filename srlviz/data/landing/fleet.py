@@ -6,17 +6,17 @@
 __all__ = ['code_of', 'generate_flights']
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #dbf8ab0f
-import hashlib, json, os, re, threading, time
+import hashlib, json, re, time
 from collections.abc import Callable, Mapping
-from concurrent.futures import BrokenExecutor, Future, wait
+from concurrent.futures import BrokenExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from importlib.metadata import version as installed
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from srlviz.core.files import (
     LIST,
@@ -33,6 +33,7 @@ from srlviz.core.files import (
 from ...core.recordings import Recording
 from ...core.storage import is_finished
 from ...core.storage.folder import file_fault, links
+from ...core.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
 from .folder import MOST_FLIGHTS, REQUEST, RESTORE, advised, video_path
 from .meta import write_meta
@@ -158,45 +159,11 @@ def _compare(there: dict, request: dict, out: Path) -> None:
         )
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #497e2168
-class _Here:
-    "A pool of nobody: the work is done when it is submitted, or when its result is asked for"
-
-    map = staticmethod(map)
-
-    def submit(self, f, *args):
-        (future := Future()).set_result(f(*args))
-        return future
-
-    def shutdown(self, **how):
-        pass
-
-
-@lru_cache
-def _watch(parent: int) -> None:
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(0.3)
-        os._exit(1)
-
-    if os.getpid() != parent:
-        threading.Thread(target=watch, daemon=True).start()
-
-
-def _task(parent: int, work: Callable, *args) -> None:
-    _watch(parent)
+def _task(work: Callable, *args) -> None:
     try:
         work(*args)
     except OSError as e:  # loses what it carries on its way out of a worker; its text does not
         raise OSError(e.errno, f"{e.strerror or e}", str(e.filename) if e.filename else None) from None
-
-
-def _pool(workers: int):
-    if workers == 1:
-        return _Here()
-    from joblib.executor import get_memmapping_executor
-
-    threads = ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'NUMBA_NUM_THREADS')
-    return get_memmapping_executor(workers, timeout=300, max_nbytes=None, env=dict.fromkeys(threads, '1'))
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #9613d5ba
 def _missing(out: Path, request: dict) -> dict[int, list[int]]:
@@ -207,20 +174,22 @@ def _missing(out: Path, request: dict) -> dict[int, list[int]]:
 
 def _fly_all(out: Path, world: World, request: dict, workers: int, tick: Callable) -> None:
     "Make the flights that are not there, and the shards as they become complete"
-    parent, splits, pending, missing = os.getpid(), world.splits(), {}, _missing(out, request)
+    splits, pending, missing = world.splits(), {}, _missing(out, request)
     flights = iter([(s, i) for s in missing for i in missing[s]])
     tick(request['n'] - sum(map(len, missing.values())))
-    pool = _pool(workers)
+    with pool(workers) as processes:
 
-    def gather(s):
-        pending[pool.submit(_task, parent, write_shard, out, request, splits, s)] = s, None
+        def begin(shard, flight, *work):
+            pending[processes.submit(_task, *work)] = shard, flight
 
-    try:
+        def gather(s):
+            begin(s, None, write_shard, out, request, splits, s)
+
         for s in [s for s in missing if not missing[s]]:
             gather(s)
         while True:
             while len(pending) < 2 * workers and (job := next(flights, None)):
-                pending[pool.submit(_task, parent, make_flight, out, world, request, job[1])] = job
+                begin(*job, make_flight, out, world, request, job[1])
             if not pending:
                 return
             for task in wait(pending, timeout=1, return_when='FIRST_COMPLETED').done:
@@ -233,9 +202,6 @@ def _fly_all(out: Path, world: World, request: dict, workers: int, tick: Callabl
                 if not missing[s]:
                     gather(s)
             tick(0)
-    except BaseException:
-        pool.shutdown(kill_workers=True)
-        raise
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #94ba808e
 @contextmanager
@@ -266,10 +232,10 @@ def _remove_parts(out: Path) -> None:
         (out / 'parts').rmdir()
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #f14d9ab0
-def _bar(n: int, progress: bool) -> tuple[tqdm, Callable]:
+def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
     "A bar of n flights, and what to call when some are there; the first call, for those from before, leaves the rate"
     form = '{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {remaining} left{postfix}]'
-    bar = tqdm(total=n, desc='flights', bar_format=form, smoothing=0, disable=not progress)
+    bar = Bar(total=n, desc='flights', bar_format=form, smoothing=0, disable=not progress)
     start, begun = time.monotonic(), []
 
     def tick(n):
@@ -345,17 +311,13 @@ def _mend(folder: FlightFolder, world: World, request: dict, workers: int, progr
         )
     with only_writer(out, is_finished):
         remove_temporary(out)
-        lost, parent = _lost_films(folder), os.getpid()  # again: somebody may have made them while we waited
-        pool = _pool(min(workers, len(lost) or 1))
-        again = partial(_task, parent, _film_again, out, world, request, folder.info, lost)
+        lost = _lost_films(folder)  # again: somebody may have made them while we waited
+        again = partial(_task, _film_again, out, world, request, folder.info, lost)
         how = dict(desc='films made again', total=len(lost), unit='film', disable=not progress)
-        try:
-            with _writing(out, lambda: 'the films made so far are kept, and the same call goes on from there'):
-                for _ in tqdm(pool.map(again, lost), **how):
-                    pass
-        except BaseException:
-            pool.shutdown(kill_workers=True)
-            raise
+        kept = 'the films made so far are kept, and the same call goes on from there'
+        with _writing(out, lambda: kept), pool(min(workers, len(lost))) as processes:
+            for _ in Bar(processes.map(again, lost), **how):
+                pass
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #ed8fb098
 def generate_flights(

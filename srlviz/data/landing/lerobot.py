@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from ...core.files import atomic_folder, check_name, write_json
 from ...core.recordings import Episode, Recording
@@ -268,7 +268,7 @@ def export_lerobot(
     how = _sources(recording[0]), _features(recording), int(recording.hz), task, data_mb, video_mb
     with atomic_folder(path) as root:
         with _Episodes(root, *how) as write:
-            for i, e in enumerate(tqdm(recording, desc=path.name, unit='episode', disable=not progress)):
+            for i, e in enumerate(Bar(recording, desc=path.name, unit='episode', disable=not progress)):
                 write.add(e, str(recording.split[i]))
         _write_meta(root, recording, write)
     return path

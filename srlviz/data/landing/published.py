@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from ...core.files import atomic_folder, check_name, open_file, read_json, reading, write_json
 from ...core.names import unknown
@@ -748,7 +748,7 @@ def export_published(
     scale = _scale(recording) if normalise else None
     with atomic_folder(path) as root:
         write_json(root / 'splits.json', splits)
-        for i, e in enumerate(tqdm(recording, desc=path.name, unit='flight', disable=not progress)):
+        for i, e in enumerate(Bar(recording, desc=path.name, unit='flight', disable=not progress)):
             X, rng = np.asarray(e.obs['sensors']), np.random.default_rng([seed, i])
             write = _Writer(root.joinpath(*places[i]), X, names, e.obs.get('frame'), scale, film, quality)
             write(0, len(X))

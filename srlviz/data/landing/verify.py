@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from tqdm.auto import tqdm
+from ...core.progress import Bar
 
 from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_json
 from ...core.storage import from_arrow, is_finished
@@ -318,7 +318,7 @@ def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
         return
     flights = _numbered(flights, info)
     shards = _ShardCheck(path, info, columns, flights, faults)
-    with tqdm(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
+    with Bar(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
         for data, rows in flights.groupby('data', sort=False):
             faults.read(data, lambda: shards.verify(data, rows))
             bar.update(len(rows))

@@ -491,6 +491,16 @@ def electrical(flight: Flight) -> dict:
     }
     return _named('cockpit2/electrical', d) | _named('cockpit/electrical', old)
 
+# %% ../../../nbs/01_envs/landing/04_sensors.ipynb #948a3ab5
+def hydraulic_pressure(flight: Flight) -> np.ndarray:
+    """(T, 2) pressure of the left and right hydraulic system, psi."""
+    P, rng = power(flight), _rng(flight, 'hydraulics')
+    pumps = np.maximum(3000 * P.pump, 2750 * P.fed)
+    return np.maximum(
+        lag(pumps, 1.0) - 900 * lag(np.minimum(P.moving, 1), 0.5)[:, None] + _noise(rng, len(pumps), 8, pumps.shape[1]),
+        0,
+    )
+
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #32e7a7c1
 def ground_proximity(flight: Flight) -> np.ndarray:
     """(T,) whether the ground proximity warning sounds: too fast a sink, or too far below the glide path."""
@@ -803,16 +813,6 @@ def temperature(flight: Flight) -> dict:
     )
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #2efe6008
-def hydraulic_pressure(flight: Flight) -> np.ndarray:
-    """(T, 2) pressure of the left and right hydraulic system, psi."""
-    P, rng = power(flight), _rng(flight, 'hydraulics')
-    pumps = np.maximum(3000 * P.pump, 2750 * P.fed)
-    return np.maximum(
-        lag(pumps, 1.0) - 900 * lag(np.minimum(P.moving, 1), 0.5)[:, None] + _noise(rng, len(pumps), 8, pumps.shape[1]),
-        0,
-    )
-
-
 def hydraulics(flight: Flight) -> dict:
     """Pressure and fluid of the two hydraulic systems."""
     x, fluid = hydraulic_pressure(flight), radios.hydraulics(flight)

@@ -10,7 +10,7 @@ __all__ = ['TASKS', 'TAGS', 'Layout', 'layout_of', 'flat_space', 'blank_record',
            'task_table']
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #924c555c
-import abc, functools, math, operator, zlib
+import abc, functools, math, operator, warnings, zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -868,7 +868,9 @@ def register(cls: type[POMDP]):
     "Register a POMDP class with Gymnasium, under its name and its aliases, at each difficulty."
     other = TASKS.get(f'{cls.__name__}-{next(iter(cls.difficulties))}', (cls, ''))[0]
     if other.__module__ != cls.__module__:
-        raise ValueError(f"there is a {cls.__name__} already, in {other.__module__}; give this class another name")
+        if cls.__module__ != '__main__':
+            raise ValueError(f"there is a {cls.__name__} already, in {other.__module__}; give this class another name")
+        warnings.warn(f"the {cls.__name__} of this notebook takes the place of that of {other.__module__}")
     if strange := [tag for tag in cls.tags if tag not in TAGS]:
         raise unknown(f'tag of {cls.__name__}', strange[0], TAGS)
     for name in (cls.__name__, *cls.aliases):

@@ -1,24 +1,23 @@
-// Shows on the plots beside a film where the flight is at its step: a dot on the path, a line over the traces. A press or a drag on a plot moves the film.
-// All of it happens in the page: the film tells its step by an event, and is told by one, as the plots of plot_view.js do.
-
-const floats = view => view?.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
+// Shows on the plots beside a player which step it is at: a line over what is drawn over time, a dot on a path. A press or a drag on a plot moves the player.
+// All of it happens in the page: the player tells its step by an event, and is told by one, as the plots of plot_view.js do.
 
 function render({ model, el }) {
   el.style.display = 'none';
   let t = 0, xy = floats(), root = null, held = null;
   const nodes = [];
-  const T = () => xy.length / 2 / Math.max(1, model.get('kinds').length);
+  const kinds = () => model.get('kinds'), rate = () => model.get('rate');
+  const dots = () => kinds().filter(kind => kind === 'dot').length, T = () => dots() ? xy.length / 2 / dots() : model.get('n');
   const whole = () => root ??= el.closest(`.${model.get('within')}`);
-  const plots = () => whole() ? [...whole().querySelectorAll('.srlviz-plot')].slice(0, model.get('kinds').length) : [];
+  const plots = () => whole() ? [...whole().querySelectorAll('.srlviz-plot')].slice(0, kinds().length) : [];
   const layout = plot => { const l = plot.querySelector('.js-plotly-plot')?._fullLayout; return l?.xaxis?._length && l; };
 
   function place() {
     if (!watched && whole()) watch();
     plots().forEach((plot, k) => {
-      const l = layout(plot), line = model.get('kinds')[k] === 'line', at = (k * T() + t) * 2;
+      const l = layout(plot), line = kinds()[k] === 'line', at = (k * T() + t) * 2;      // dots come before lines
       const node = nodes[k] ??= document.createElement('div');
       if (node.parentNode !== plot) { node.className = line ? 'srlviz-line' : 'srlviz-dot'; plot.append(node); }
-      const x = l ? l.xaxis.c2p(xy[at]) : NaN, y = l && !line ? l.yaxis.c2p(xy[at + 1]) : 0;
+      const x = l ? l.xaxis.c2p(line ? t / rate() : xy[at]) : NaN, y = l && !line ? l.yaxis.c2p(xy[at + 1]) : 0;
       node.hidden = !(x >= -1 && x <= l.xaxis._length + 1 && y >= -1 && (line || y <= l.yaxis._length + 1));
       plot.dataset.step = node.hidden ? '' : t;
       if (node.hidden) return;
@@ -52,8 +51,9 @@ function render({ model, el }) {
     const px = event.clientX - plot.querySelector('.js-plotly-plot').getBoundingClientRect().left - l.xaxis._offset;
     const x = l.xaxis.p2c(Math.max(0, Math.min(l.xaxis._length, px)));
     let best = 0, near = Infinity;
-    for (let i = 0; i < T(); i++) { const d = Math.abs(xy[(k * T() + i) * 2] - x); if (d < near) { near = d; best = i; } }
-    globalThis.dispatchEvent(new CustomEvent('srlviz-seek', { detail: { channel: model.get('channel'), t: best } }));
+    if (kinds()[k] === 'line') best = Math.max(0, Math.min(T() - 1, Math.round(x * rate())));
+    else for (let i = 0; i < T(); i++) { const d = Math.abs(xy[(k * T() + i) * 2] - x); if (d < near) { near = d; best = i; } }
+    tell('seek', model.get('channel'), best);
   }
   function inside(plot, event) {
     const l = layout(plot), box = plot.querySelector('.js-plotly-plot')?.getBoundingClientRect();
@@ -71,15 +71,15 @@ function render({ model, el }) {
   for (const [event, handler] of on) document.addEventListener(event, handler, true);
   globalThis.addEventListener('srlviz-step', heard);
   const read = () => { xy = floats(model.get('xy')); place(); };
-  model.on('change:xy', read);
+  const deaf = listen(model, { 'change:xy': read, 'change:rate': read, 'change:n': read });
   read();
-  requestAnimationFrame(() => { place(); globalThis.dispatchEvent(new CustomEvent('srlviz-where', { detail: { channel: model.get('channel') } })); });
+  requestAnimationFrame(() => { place(); tell('where', model.get('channel')); });
   return () => {
     for (const [event, handler] of on) document.removeEventListener(event, handler, true);
     globalThis.removeEventListener('srlviz-step', heard);
     redrawn.disconnect();
     resized.disconnect();
-    model.off('change:xy', read);
+    deaf();
     for (const node of nodes) node?.remove();
   };
 }

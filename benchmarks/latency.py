@@ -1,0 +1,230 @@
+"""From a press to the view that answers it, in a real JupyterLab: milliseconds, and bytes over the wire.
+
+python benchmarks/latency.py [--only FrameBrowser] [--presses 20]
+
+The page notes the time of each press and of the change that it leads to, by one clock, so nothing of the test's own
+round trips is in the numbers. Close everything else: a second process on two cores doubles them.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / 'tests'))
+
+import nbformat
+from lab import FLAGS, Lab, chromium, in_step, of_cells, open_page
+
+CLOCK = """([selector, attribute, k]) => {
+    const target = [...document.querySelectorAll(selector)][k];
+    const clock = globalThis.clock = { pressed: null, seen: null };
+    const before = target.getAttribute(attribute);
+    const note = () => { clock.pressed ??= performance.now(); };
+    for (const what of ['pointerdown', 'keydown', 'change'])
+        document.addEventListener(what, note, { capture: true, once: true });
+    const watch = new MutationObserver(() => {
+        if (clock.pressed === null || clock.seen !== null || target.getAttribute(attribute) === before) return;
+        clock.seen = performance.now();
+        watch.disconnect();
+    });
+    watch.observe(target, { attributes: true, attributeFilter: [attribute] });
+}"""
+
+
+class Gesture(NamedTuple):
+    """Something to press, and where its effect is seen.
+
+    `press(page, k)` presses for the k-th time; `target` is the selector, number and attribute that change.
+    """
+
+    widget: str
+    name: str
+    press: Callable
+    target: tuple[str, int, str]
+
+
+def count(page, wire: dict):
+    "Count what goes over the page's sockets"
+
+    def add(data):
+        wire['bytes'] += len(data)
+
+    page.on('websocket', lambda ws: (ws.on('framereceived', add), ws.on('framesent', add)))
+
+
+def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[float], list[int]]:
+    "Milliseconds and bytes of each press"
+    times, sizes = [], []
+    selector, k, attribute = gesture.target
+    for i in range(presses):
+        in_step(page)
+        page.wait_for_timeout(300)
+        start = wire['bytes']
+        page.evaluate(CLOCK, [selector, attribute, k])
+        gesture.press(page, i)
+        page.wait_for_function('() => globalThis.clock.seen !== null', timeout=20_000)
+        times.append(page.evaluate('() => clock.seen - clock.pressed'))
+        in_step(page)
+        sizes.append(wire['bytes'] - start)
+    return times, sizes
+
+
+def on_cell(where: str, *cells: tuple[float, float]) -> Callable:
+    "Press on places of a plot, given as parts of its width and height, in turn"
+
+    def press(page, i):
+        plot = page.locator(where).first
+        x, y = plot.evaluate(
+            """(g, [a, b]) => {
+                const r = g.getBoundingClientRect(), s = g._fullLayout._size;
+                return [r.left + s.l + a*s.w, r.top + s.t + b*s.h];
+            }""",
+            list(cells[i % len(cells)]),
+        )
+        page.mouse.move(x, y)
+        page.wait_for_timeout(120)
+        page.mouse.click(x, y)
+
+    return press
+
+
+def choose(where: str, k: int = 0) -> Callable:
+    "Choose the next entry of a menu"
+
+    def press(page, i):
+        menu = page.locator(f'{where} select:visible').nth(k)
+        menu.select_option(index=(i + 1) % menu.locator('option').count())
+
+    return press
+
+
+def slide(page, i):
+    "Press on the slider of a player"
+    box = page.locator('.srlviz-player input[type=range]').first.bounding_box()
+    page.mouse.click(box['x'] + box['width'] * (0.2, 0.8, 0.4, 0.6)[i % 4], box['y'] + box['height'] / 2)
+
+
+def cell(page, i):
+    "Press on another cell of ours in a heat map"
+    x, y = page.locator('.srlviz-plot .js-plotly-plot').first.evaluate(
+        """(g, i) => {
+            const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout, places = [];
+            const middle = (e, k) => (e[k] + e[k + 1])/2;
+            const ours = c => c[1] !== 'mean' && c[2] !== 'paper';
+            d.forEach((row, a) => row.forEach((c, b) => { if (ours(c)) places.push([a, b]); }));
+            const [a, b] = places[(7*i + 3) % places.length], f = g._fullData[0];
+            const x = l.xaxis._offset + l.xaxis.c2p(middle(f.x, b)), y = l.yaxis._offset + l.yaxis.c2p(middle(f.y, a));
+            return [r.left + x, r.top + y];
+        }""",
+        i,
+    )
+    page.mouse.move(x, y)
+    page.wait_for_timeout(120)
+    page.mouse.click(x, y)
+
+
+def next_row(page, i):
+    "Press on another row of a list"
+    page.locator('.srlviz-fleet .srlviz-rows-body .srlviz-row').nth(i % 2).click()
+
+
+PONG = """from srlviz.core.files import sample_path
+from srlviz.core.recordings import align, load_recording
+from srlviz.core.scores import load_scores, merge_scores, paper_scores
+recording = load_recording(sample_path('pong_sample.npz')).with_split(probe=.5, valid=.2, test=.3)
+"""
+WIDGETS = {
+    'FrameBrowser': PONG + 'from srlviz.widgets.frames import FrameBrowser\nFrameBrowser(recording)',
+    'ProbeHeatmap': PONG
+    + """from srlviz.encoders.baselines import Majority, RandomCNN
+from srlviz.evaluate.probe import linear_probe
+from srlviz.widgets.probe import ProbeHeatmap
+results = {}
+for name, encoder in (('majority', Majority()), ('random_cnn', RandomCNN())):
+    codes, factors = align(encoder.fit(recording).encode(recording), recording)
+    results[name] = linear_probe(codes, factors, epochs=20, label=name)
+of = dict(study='atari', task='pong', data='random', inputs='frames')
+ours = [result.table(method=name, **of) for name, result in results.items()]
+ProbeHeatmap(merge_scores(*ours, paper_scores('atari')), results, recording, paper=['majority', 'st_dim'])""",
+    'AtariDashboard': PONG
+    + 'from srlviz.widgets.atari import AtariDashboard\n'
+    + "AtariDashboard(load_scores(sample_path('atari_scores.csv')))",
+    'RAMExplorer': 'from srlviz.envs.ram import RAMLab\nfrom srlviz.widgets.ram import RAMExplorer\n'
+    + "RAMExplorer(RAMLab('pong'))",
+    'EnvironmentExplorer': 'from srlviz.widgets.pomdp import EnvironmentExplorer\n'
+    + "EnvironmentExplorer('HigherLower-easy')",
+    'MemoryExplorer': 'from srlviz.memories.recurrent import GRU\nfrom srlviz.evaluate.recall import saliency\n'
+    + 'from srlviz.widgets.memories import MemoryExplorer\nMemoryExplorer(dict(GRU=GRU), saliency=saliency)',
+    'FleetBrowser': 'from srlviz.core.files import sample_path\nfrom srlviz.data.landing import read_flights\n'
+    + "from srlviz.widgets.landing import FleetBrowser\nFleetBrowser(read_flights(sample_path('landings')))",
+}
+PLOT, PLAYER = '.srlviz-plot', '.srlviz-player'
+ACROSS = [(x, 0.5) for x in (0.2, 0.8, 0.35, 0.65, 0.5)]
+GESTURES = [
+    Gesture('FrameBrowser', 'slider to frame', slide, (PLAYER, 0, 'data-frame')),
+    Gesture(
+        'FrameBrowser',
+        'press in the strip to frame',
+        on_cell(f'{PLOT} .js-plotly-plot', *ACROSS),
+        (PLAYER, 0, 'data-frame'),
+    ),
+    Gesture('ProbeHeatmap', 'factor to trace', choose('.srlviz-probe-heatmap'), (PLOT, 1, 'data-drawn')),
+    Gesture('ProbeHeatmap', 'cell to trace', cell, (PLOT, 1, 'data-drawn')),
+    Gesture('AtariDashboard', 'game to bars', choose('.srlviz-dashboard'), (PLOT, 1, 'data-drawn')),
+    Gesture('RAMExplorer', 'byte to picture', choose('.srlviz-ram-explorer', 1), (PLOT, 0, 'data-drawn')),
+    Gesture(
+        'EnvironmentExplorer',
+        'strip to picture',
+        on_cell(f'{PLOT} .js-plotly-plot', *ACROSS),
+        (PLAYER, 0, 'data-frame'),
+    ),
+    Gesture('MemoryExplorer', 'step to weights', on_cell(f'{PLOT} .js-plotly-plot', *ACROSS), (PLOT, 2, 'data-drawn')),
+    Gesture('FleetBrowser', 'row to flight', next_row, (PLOT, 0, 'data-drawn')),
+]
+
+
+def table(only: str, presses: int):
+    "Print a line for each gesture"
+    from playwright.sync_api import sync_playwright
+
+    print(f'{"widget":20} {"gesture":30} {"median ms":>9} {"95th":>6} {"bytes":>9}', flush=True)
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
+        for widget, code in WIDGETS.items():
+            if only in widget:
+                for gesture, times, sizes in measured(browser, widget, code, presses):
+                    late = statistics.quantiles(times, n=20)[-1]
+                    size = statistics.median(sizes)
+                    words = f'{widget:20} {gesture.name:30} {statistics.median(times):9.0f} {late:6.0f} {size:9,.0f}'
+                    print(words, flush=True)
+
+
+def measured(browser, widget: str, code: str, presses: int):
+    "Open a widget in a JupyterLab of its own and go through its gestures"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        nbformat.write(of_cells(code), Path(folder) / 'cells.ipynb')
+        (place := Path(folder) / 'lab').mkdir()
+        lab = Lab(place, Path(folder) / 'cells.ipynb', '')
+        try:
+            wire = dict(bytes=0)
+            page = open_page(browser, lab, before=lambda page: count(page, wire))
+            page.wait_for_timeout(5000)  # the kept picture is drawn
+            for gesture in GESTURES:
+                if gesture.widget == widget:
+                    yield gesture, *measure(page, wire, gesture, presses)
+            page.close()
+        finally:
+            lab.close()
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--only', default='')
+    parser.add_argument('--presses', type=int, default=20)
+    asked = parser.parse_args()
+    table(asked.only, asked.presses)

@@ -1,0 +1,61 @@
+// What the views of srlviz share. It stands before the text of each of them (srlviz.widgets.base.script joins the two): there is no build step.
+
+/** What all views of a page hold in common, of whatever notebook and kernel: above all `plotly`, a promise. */
+function shared() {
+  const page = globalThis.__srlviz ??= {};
+  page.plotly ??= new Promise(give => { page.givePlotly = give; });
+  return page;
+}
+
+/** Make an element: attributes, `class`, and listeners `onclick`; null leaves an attribute out. */
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === 'class') node.className = value;
+    else if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
+    else if (value !== null) node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+/** The numbers in a binary trait. */
+const floats = view => view?.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
+
+/** Whether a key is meant for the view. What is, goes no further: JupyterLab has shortcuts on the same keys. */
+function takesKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return false;
+  event.stopPropagation();
+  return true;
+}
+
+/** Views of one channel tell each other the step by events of the page, with no kernel between. */
+const tell = (what, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${what}`, { detail: { channel, t } }));
+
+/** Listen to events of a model; the answer undoes it. */
+function listen(model, on) {
+  for (const [event, handler] of Object.entries(on)) model.on(event, handler);
+  return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
+}
+
+/** Give a name to what ipywidgets leaves without one, so that screen readers can say it: menus, play buttons, handles of ranges. */
+function nameParts(el, tries = 40) {
+  const root = el.closest('.srlviz-explorer');
+  if (!root && tries) setTimeout(() => nameParts(el, tries - 1), 150);      // a view is made before it stands in the page
+  if (!root || root.dataset.named) return;
+  root.dataset.named = '';
+  const words = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
+  const name = (node, text) => { if (text && !node.getAttribute('aria-label')) node.setAttribute('aria-label', text); };
+  const all = () => {
+    for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (!node.labels?.length) name(node, words(node) || 'choose');
+    for (const play of root.querySelectorAll('.widget-play')) [...play.querySelectorAll('button')].forEach((button, k) => name(button, button.title || ['play', 'stop', 'again and again'][k]));
+    for (const slider of root.querySelectorAll('.widget-slider')) {
+      const handles = [...slider.querySelectorAll('.noUi-handle')];
+      handles.forEach((handle, k) => name(handle, `${words(slider) || 'range'}${handles.length > 1 ? [': lowest', ': highest'][k] : ''}`));
+    }
+  };
+  let soon = 0;
+  new MutationObserver(() => { cancelAnimationFrame(soon); soon = requestAnimationFrame(all); }).observe(root, { childList: true, subtree: true });
+  all();
+}
+

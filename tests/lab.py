@@ -1,0 +1,263 @@
+"""A JupyterLab of its own and a Chromium on it, for tests that press what a reader presses."""
+
+import json, os, secrets, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
+from pathlib import Path
+
+import nbformat, pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+ROOT = Path(__file__).parents[1]
+SHOTS = ROOT / 'artefacts'
+INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMIUM to a browser of yours)'
+FLAGS = [
+    '--no-sandbox',
+    '--headless=new',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-dev-shm-usage',
+]
+
+
+def chromium():
+    "The browser's path, as `make test` finds or installs it; None for the one that playwright keeps itself."
+    names = [
+        os.environ.get('CHROMIUM', ''),
+        'chromium',
+        'chromium-browser',
+        'google-chrome',
+        'google-chrome-stable',
+        'chrome',
+        '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+        '/Applications/Chromium.app/Contents/MacOS/Chromium',
+    ]
+    return next((p for p in map(shutil.which, filter(None, names)) if p), None)
+
+
+SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
+
+
+def of_cells(*cells):
+    "A notebook of code cells, the first for parameters"
+    python = dict(name='python3', language='python', display_name='Python 3')
+    nb = new_notebook(cells=[new_code_cell(c) for c in ('parameters = 0', *cells)], metadata=dict(kernelspec=python))
+    nb.cells[0].metadata['tags'] = ['parameters']
+    return nb
+
+
+def wait_for(what, timeout=60, every=0.2, say=''):
+    "Ask until the answer is true, and give it"
+    end, seen = time.time() + timeout, None
+    while time.time() < end:
+        if seen := what():
+            return seen
+        time.sleep(every)
+    raise AssertionError(f'waited {timeout} s in vain: {say or what}; last answer {seen!r}')
+
+
+IN_STEP = """() => {
+    const late = new Promise((_, fail) => setTimeout(() => fail(new Error('the kernel does not answer')), 240000));
+    const settled = async () => {
+        const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+        for (let i = 0; i < 2; i++) await kernel.requestExecute({ code: '', silent: true, store_history: false }).done;
+        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    };
+    return Promise.race([late, settled()]);
+}"""
+
+
+def in_step(page):
+    """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is
+    drawn.
+
+    An empty request stands in the same two queues as what widgets say. Twice, for an answer may bring a question. What
+    follows may press at a computed place, press a key that is meant for the state that the kernel is in, or read a
+    value once.
+    """
+    page.evaluate(IN_STEP)
+
+
+DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(
+    ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
+
+
+class Lab:
+    """A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook.
+
+    Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is
+    printed has it not.
+    """
+
+    client = None
+
+    def __init__(self, folder, notebook, small=SMALL):
+        self.folder, self._token = folder, secrets.token_urlsafe(24)
+        nb = nbformat.read(notebook, 4)
+        next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
+        self.write(nb)
+        settings = {
+            'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False},
+            'notebook-extension/tracker': {'windowingMode': 'none', 'autoStartDefaultKernel': True},
+        }
+        for name, content in settings.items():  # no news over the cells, no cell left unrendered
+            path = folder / 'settings/@jupyterlab' / f'{name}.jupyterlab-settings'
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content))
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            self.url = f'http://127.0.0.1:{s.getsockname()[1]}'
+        places = dict(
+            JUPYTER_CONFIG_DIR='config',
+            JUPYTER_DATA_DIR='data',
+            JUPYTER_RUNTIME_DIR='runtime',
+            IPYTHONDIR='ipython',
+            JUPYTERLAB_SETTINGS_DIR='settings',
+        )
+        env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {
+            k: str(folder / v) for k, v in places.items()
+        }
+        env['JUPYTER_TOKEN'] = self._token
+        flags = [
+            '--no-browser',
+            '--ip=127.0.0.1',
+            f'--port={self.url.split(":")[-1]}',
+            '--allow-root',
+            f'--ServerApp.root_dir={folder}',
+            '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate',
+            '--LabApp.expose_app_in_browser=True',
+        ]
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'jupyterlab', *flags],
+            cwd=folder,
+            env=env,
+            stdout=open(folder / 'lab.log', 'w'),
+            stderr=subprocess.STDOUT,
+        )
+        wait_for(self._up, 120, say='JupyterLab starts')
+
+    def write(self, nb):
+        "Put a notebook where the page opens it"
+        nbformat.write(nb, self.folder / 'notebook.ipynb')
+
+    def _up(self):
+        if self.process.poll() is not None:
+            raise AssertionError(self._without_token((self.folder / 'lab.log').read_text()[-2000:]))
+        try:
+            return self._get('/api/status').status == 200
+        except OSError:
+            return False
+
+    def _get(self, path, method='GET'):
+        "Ask the server, as one who knows the token"
+        asked = urllib.request.Request(
+            self.url + path, headers={'Authorization': f'token {self._token}'}, method=method
+        )
+        return urllib.request.urlopen(asked, timeout=5)
+
+    def _without_token(self, text):
+        return text.replace(self._token, '(token)')
+
+    def open(self, page, path):
+        "Open a page of this server"
+        try:
+            page.goto(f'{self.url}{path}{"&" if "?" in path else "?"}token={self._token}')
+        except Exception as e:
+            raise AssertionError(self._without_token(f'{type(e).__name__}: {e}')) from None
+
+    def kernels(self):
+        try:
+            return json.load(self._get('/api/kernels'))
+        except OSError:
+            return []  # a busy machine: the server answers 500, or late, while the kernel is being started
+
+    def ask(self, expression):
+        "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
+        if not self.client:
+            from jupyter_client import BlockingKernelClient
+
+            (kernel,) = wait_for(self.kernels, say='the server tells its kernel')
+            self.client = BlockingKernelClient(connection_file=str(self.folder / f'runtime/kernel-{kernel["id"]}.json'))
+            self.client.load_connection_file()
+            self.client.start_channels()
+            self.client.wait_for_ready(timeout=60)
+        reply = self.client.execute_interactive(
+            '', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=120, store_history=False
+        )
+        answer = reply['content']['user_expressions']['r']
+        assert answer['status'] == 'ok', (expression, answer)
+        return json.loads(eval(answer['data']['text/plain']))
+
+    def end_kernels(self):
+        "Stop all kernels, as when the server was started anew"
+        for kernel in self.kernels():
+            self._get(f'/api/kernels/{kernel["id"]}', 'DELETE')
+
+    def close(self):
+        if self.client:
+            self.client.stop_channels()
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(5)
+
+
+def open_page(browser, lab, meanwhile=None, before=None):
+    "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
+    SHOTS.mkdir(exist_ok=True)
+    page = browser.new_page(viewport=dict(width=1400, height=1250))
+    page.set_default_timeout(60_000)
+    page.outside, page.errors = [], []
+    if before:
+        before(page)
+    page.on(
+        'request',
+        lambda r: (
+            page.outside.append(r.url)
+            if not r.url.startswith((lab.url, lab.url.replace('http', 'ws'), 'data:', 'blob:', 'about:'))
+            else None
+        ),
+    )
+    page.on('pageerror', lambda e: page.errors.append(f'{e}\n{e.stack}'))
+    page.on('console', lambda m: page.errors.append(m.text) if m.type == 'error' and 'srlviz' in m.text else None)
+    run_all(page, lab, meanwhile)
+    page.wait_for_function(DRAWN)  # until then the page moves under the pointer
+    in_step(page)
+    return page
+
+
+def run_all(page, lab, meanwhile=None):
+    """Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads;
+    not by waiting for the command, whose promise may stay pending"""
+    lab.open(page, '/lab/tree/notebook.ipynb')
+    page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
+    page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
+    wait_for(
+        lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'],
+        120,
+        say='the kernel is connected and idle',
+    )
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=120_000)
+    page.evaluate(
+        "() => { window.jupyterapp.commands.execute('application:toggle-left-area'); "
+        "window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }"
+    )
+    if meanwhile:
+        meanwhile(page)
+    prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
+    try:
+        page.wait_for_function(
+            f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}",
+            timeout=480_000,
+        )
+    except Exception:
+        page.screenshot(path=SHOTS / 'failed_run.png', full_page=True)
+        wrong = page.locator(
+            '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], '
+            '.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
+        ).all_inner_texts()
+        pytest.fail(f'the notebook did not run to its end: {page.evaluate(prompts)} {wrong[:3]}', pytrace=False)

@@ -1,0 +1,134 @@
+"""What a program executes keeps figures as plotly's JSON and PNG, and no widget; studies take what papermill gives."""
+
+import functools, json, os, shutil, subprocess, sys
+from pathlib import Path
+
+import nbformat, pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+import srlviz
+from srlviz.studies.notebooks import studies_folder, study_path
+
+KERNEL = dict(name='python3', language='python', display_name='Python 3')
+PLOTLY, WIDGET, PNG = 'application/vnd.plotly.v1+json', 'application/vnd.jupyter.widget-view+json', 'image/png'
+FILM = """
+import numpy as np, plotly.graph_objects as go
+from srlviz.core.progress import Bar
+from srlviz.core.recordings import Episode, Recording
+from srlviz.figures.style import style
+from srlviz.widgets.frames import FrameBrowser
+frames = np.random.default_rng(0).integers(0, 256, (200, 64, 64)).astype(np.uint8)
+film = Recording([Episode(dict(frame=frames), factors=dict(height=np.arange(200.)))], name='noise')
+"""
+CELLS = [
+    FILM,
+    'FrameBrowser(film)',
+    "style(go.Figure(go.Bar(y=[1, 2]), dict(title='bars')))",
+    'style(go.Figure(go.Scatter(y=[1, 2]))).show()',
+    "for _ in Bar(range(3)): print('told')",
+]
+
+
+@functools.cache
+def can_draw() -> bool:
+    "Whether kaleido and Chromium are here, as `make test` has them"
+    try:
+        import kaleido  # noqa: F401
+    except ImportError:
+        return False
+    return bool(shutil.which(os.environ.get('CHROMIUM') or 'chromium'))
+
+
+def run(*command, cwd, **environment):
+    "A command as a user types it, away from the tree"
+    away = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC', 'PLOTLY_RENDERER')}
+    here = os.pathsep.join([str(Path(srlviz.__file__).parents[1]), os.environ.get('PYTHONPATH', '')])
+    threads = dict(PYTHONPATH=here, OMP_NUM_THREADS='1')
+    words = [sys.executable, *map(str, command)]
+    return subprocess.run(words, cwd=cwd, env=away | threads | environment, capture_output=True, text=True)
+
+
+def by_papermill(path, out):
+    return ['-m', 'papermill', path, out / 'done.ipynb']
+
+
+def by_nbclient(path, out):
+    code = 'import nbclient, nbformat, sys; nb = nbformat.read(sys.argv[1], 4)\n'
+    return ['-c', code + 'nbclient.execute(nb); nbformat.write(nb, sys.argv[2])', path, out / 'done.ipynb']
+
+
+def by_nbconvert(path, out):
+    to = ['--to', 'notebook', '--output-dir', out, '--output', 'done.ipynb']
+    return ['-m', 'nbconvert', '--execute', *to, path]
+
+
+def by_srlviz(path, out):
+    return ['-m', 'srlviz.studies.cli', 'run', path, '--out', out]
+
+
+def executed(how, folder, **environment):
+    "The notebook that this leaves of CELLS"
+    path, out = folder / 'done.ipynb', folder / 'out'
+    out.mkdir()
+    cells = [new_code_cell(source) for source in CELLS]
+    nbformat.write(new_notebook(cells=cells, metadata=dict(kernelspec=KERNEL)), path)
+    done = run(*how(path, out), cwd=folder, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out / 'done.ipynb'
+
+
+def kinds(path):
+    "Of what each cell displays"
+    return [[set(o.data) for o in c.outputs if 'data' in o] for c in nbformat.read(path, 4).cells]
+
+
+@pytest.mark.parametrize('how', [by_papermill, by_nbclient, by_nbconvert, by_srlviz])
+def test_a_program_leaves_figures_and_no_widget(how, tmp_path):
+    figure = {PLOTLY, 'text/plain'} | ({PNG} if can_draw() else set())
+    assert kinds(executed(how, tmp_path)) == [[], [figure], [figure], [figure], []]
+
+
+def test_who_says_that_there_is_a_reader_gets_widgets(tmp_path):
+    "And so the test above can fail"
+    assert any(WIDGET in kind for kind in kinds(executed(by_nbclient, tmp_path, SRLVIZ_STATIC='0'))[1])
+
+
+def test_without_chromium_plotlys_json_is_left(tmp_path):
+    assert kinds(executed(by_nbclient, tmp_path, CHROMIUM='/bin/false'))[1:4] == 3 * [[{PLOTLY, 'text/plain'}]]
+
+
+TASKS = dict(tasks='RepeatFirst-easy,HigherLower-easy', episodes=20, oracle_episodes=2, pictures='')
+
+
+def table(folder):
+    return (folder / 'scores.csv').read_text()
+
+
+def test_papermill_gives_a_list_as_text_or_in_a_file(tmp_path):
+    "papermill's own command, from another folder, with -p and with -f"
+    path, p, f = study_path('popgym_tasks'), tmp_path / 'p', tmp_path / 'f'
+    p.mkdir()
+    f.mkdir()
+    words = [w for k, v in TASKS.items() for w in ('-p', k, v)]
+    by_p = run('-m', 'papermill', path, 'done.ipynb', *words, cwd=p)
+    (f / 'params.yaml').write_text(json.dumps(TASKS | dict(tasks=TASKS['tasks'].split(','))))  # JSON is YAML
+    by_f = run('-m', 'papermill', path, 'done.ipynb', '-f', 'params.yaml', cwd=f)
+    assert by_p.returncode == by_f.returncode == 0, by_p.stderr + by_f.stderr
+    assert 'RepeatFirst-easy' in table(p) and table(p) == table(f)
+
+
+def test_papermill_is_refused_a_parameter_that_the_study_does_not_know(tmp_path):
+    done = run('-m', 'papermill', study_path('atari_conditioning'), 'done.ipynb', '-p', 'metrics', 'f1', cwd=tmp_path)
+    assert done.returncode == 1 and "parameter of this study 'metrics'; did you mean 'metric'" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ['done.ipynb']  # nothing was made
+
+
+def test_every_study_takes_its_parameters_first():
+    for path in studies_folder().glob('*.ipynb'):
+        code = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == 'code']
+        assert 'take_parameters(globals())' in code[1].split('\n\n')[1], path.name  # right behind the imports
+
+
+def test_the_command_says_where_a_study_lies(tmp_path):
+    done = run('-m', 'srlviz.studies.cli', 'path', 'popgym_tasks', cwd=tmp_path)
+    assert done.returncode == 0 and Path(done.stdout.strip()).samefile(study_path('popgym_tasks'))

@@ -1,0 +1,90 @@
+"""What a reader sees of a widget that nobody can touch: the kernel busy, restarted or gone, the notebook not trusted,
+or made a page."""
+
+import json, re
+
+import nbformat, pytest
+from lab import SHOTS, Lab, of_cells, open_page, wait_for
+from nbconvert import HTMLExporter
+
+pytestmark = pytest.mark.browser
+
+BROWSER = """from srlviz.core.files import sample_path
+from srlviz.core.recordings import load_recording
+from srlviz.widgets.frames import FrameBrowser
+browser = FrameBrowser(load_recording(sample_path('pong_sample.npz')))
+browser"""
+PICTURE = '.jp-OutputArea-child:has(img.jp-needs-light-background)'
+
+
+@pytest.fixture
+def lab(tmp_path):
+    made = []
+
+    def lab(*cells):
+        nbformat.write(of_cells(*cells), tmp_path / 'cells.ipynb')
+        (folder := tmp_path / 'lab').mkdir()
+        made.append(Lab(folder, tmp_path / 'cells.ipynb', ''))
+        return made[0]
+
+    yield lab
+    for lab_ in made:
+        lab_.close()
+
+
+def saved(page, lab):
+    "The notebook as it is once saved"
+    page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
+    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
+    return json.loads((lab.folder / 'notebook.ipynb').read_text())
+
+
+def test_plots_are_drawn_while_a_later_cell_runs(browser, lab):
+    lab = lab(BROWSER, "import pathlib, time\nwhile not pathlib.Path('drawn').exists(): time.sleep(.1)")
+    seen = {}
+
+    def look(page):
+        drawn = "() => document.querySelector('.srlviz-plot')?.dataset.drawn"
+        seen['drawn'] = wait_for(lambda: page.evaluate(drawn), say='the plot is drawn while the kernel is busy')
+        seen['busy'] = page.locator('.jp-InputPrompt').last.inner_text()
+        (lab.folder / 'drawn').touch()
+
+    open_page(browser, lab, meanwhile=look)
+    assert int(seen['drawn']) >= 1 and '*' in seen['busy']
+
+
+def test_a_restarted_kernel_is_told(browser, lab):
+    lab = lab(BROWSER)
+    page = open_page(browser, lab)
+    said = "() => getComputedStyle(document.querySelector('.srlviz-explorer'), '::before').content"
+    assert 'kernel' not in page.evaluate(said)
+    restart = 'window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()'
+    page.evaluate(f'() => {{ {restart}; return null }}')
+    wait_for(lambda: 'Run its cell again' in page.evaluate(said), say='the widget says that its kernel is gone')
+
+
+@pytest.mark.parametrize('trusted', [True, False])
+def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, lab, trusted):
+    lab = lab(BROWSER, "browser.t = 7")
+    page = open_page(browser, lab)
+    wait_for(lambda: page.locator(PICTURE).count() == 1, say='the picture is kept')
+    assert not page.locator(PICTURE).is_visible(), 'a live widget hides its picture'
+    nb = saved(page, lab)
+    kinds = [sorted(o['data']) for o in nb['cells'][1]['outputs']]
+    assert kinds[-1] == ['image/png', 'text/plain'] and 'widgets' not in nb['metadata']
+    assert len(json.dumps(nb)) < 400_000
+    page.close()
+    html, _ = HTMLExporter().from_filename(str(lab.folder / 'notebook.ipynb'))
+    assert len(re.findall('<img[^>]*data:image/png;base64', html)) == 1
+    if not trusted:  # as one that came by mail: its signature is another's
+        nb['cells'][0]['source'] = 'x = 1'
+        (lab.folder / 'notebook.ipynb').write_text(json.dumps(nb))
+    lab.end_kernels()
+    page = browser.new_page(viewport=dict(width=1400, height=900))
+    lab.open(page, '/lab/tree/notebook.ipynb?kernel=none')
+    page.wait_for_selector(PICTURE, timeout=60_000)
+    wait_for(lambda: page.locator(PICTURE).is_visible(), say='the picture is seen')
+    page.wait_for_timeout(1500)
+    page.screenshot(path=SHOTS / f'without_kernel_{"trusted" if trusted else "untrusted"}.png')
+    words = [e for e in page.locator('.jp-OutputArea-output').all() if e.is_visible()]
+    assert not [w for w in words if re.search('not found|<style|Loading', w.inner_text())]
