@@ -4233,6 +4233,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'srlviz.widgets.base': { 'srlviz.widgets.base.Explorer': ('08_widgets/base.html#explorer', 'srlviz/widgets/base.py'),
                                      'srlviz.widgets.base.Explorer.__init__': ( '08_widgets/base.html#explorer.__init__',
                                                                                 'srlviz/widgets/base.py'),
+                                     'srlviz.widgets.base.Explorer.__init_subclass__': ( '08_widgets/base.html#explorer.__init_subclass__',
+                                                                                         'srlviz/widgets/base.py'),
                                      'srlviz.widgets.base.Explorer._ipython_display_': ( '08_widgets/base.html#explorer._ipython_display_',
                                                                                          'srlviz/widgets/base.py'),
                                      'srlviz.widgets.base.Explorer._repr_mimebundle_': ( '08_widgets/base.html#explorer._repr_mimebundle_',
