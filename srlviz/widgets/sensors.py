@@ -133,8 +133,8 @@ class Reading:
         parts = [np.asarray(episode.obs[k]).reshape(len(episode), -1) for k in modalities]
         self.values = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros((len(episode), 0))], 1)
         self.timed = ['seconds'] * bool(told.hz) + self.changing()
-        self.keys = [*range(self.values.shape[1]), *(n for n in self.timed if n != 'seconds')]
-        lines = [self.series(c) for c in self.keys if isinstance(c, str)]
+        self.known = [*range(self.values.shape[1]), *(n for n in self.timed if n != 'seconds')]
+        lines = [self.series(c) for c in self.known if isinstance(c, str)]
         self.others = np.stack(lines, 1) if lines else np.zeros((len(episode), 0), np.float32)
         self.varies = np.concatenate([_varies(self.values), _varies(self.others)])
 
@@ -172,7 +172,7 @@ class Reading:
 
     def listed(self) -> pd.DataFrame:
         """Make the table of all that a list shows: the columns, and below them what else changes over time."""
-        rows = [self._row(c) for c in self.keys if isinstance(c, str)]
+        rows = [self._row(c) for c in self.known if isinstance(c, str)]
         others = pd.DataFrame(rows, columns=['group', 'name', 'units', 'about'])
         return pd.concat([self.table, others], ignore_index=True)
 
@@ -306,7 +306,7 @@ def first_chosen(reading: Reading, n: int = 5) -> tuple[int | str, ...]:
     short = [short_name(name) for name in reading.table['name']]
     if known := [short.index(d) for d in FIRST if d in short]:
         return tuple(known)
-    vary = [c for c, on in zip(reading.keys, reading.varies) if on]
+    vary = [c for c, on in zip(reading.known, reading.varies) if on]
     others = [c for c in vary if isinstance(c, str)]
     sensors = [c for c in vary if not isinstance(c, str)][: n - min(len(others), n // 3)]
     return *sensors, *others[: n - len(sensors)]
@@ -359,7 +359,7 @@ class SensorPicker(W.VBox):
     picked = traitlets.Tuple()
 
     def __init__(self, height: int = 168):
-        self.rank, self.varies, self.keys, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
+        self.rank, self.varies, self.known, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
         self.found, self.list = Words(), RowList(multiple=True, height=height, label='sensors')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1.3fr)'),
@@ -376,7 +376,7 @@ class SensorPicker(W.VBox):
         self.add_class('srlviz-picker')
 
     def _on_press(self, change):
-        self.picked = tuple(self.keys[i] for i in change['new'])
+        self.picked = tuple(self.known[i] for i in change['new'])
 
     def _clear(self):
         self.picked = ()
@@ -384,7 +384,7 @@ class SensorPicker(W.VBox):
     def tell(self, reading: Reading):
         """List what there is in another recording."""
         table = self.table = reading.listed()
-        self.keys, self.varies, self.rank = reading.keys, reading.varies, reading_order(table)
+        self.known, self.varies, self.rank = reading.known, reading.varies, reading_order(table)
         counted = table['group'].value_counts().sort_index()
         self.groups = ['', *counted.index]
         self.group = ''
@@ -405,7 +405,7 @@ class SensorPicker(W.VBox):
 
     def mark(self, chosen: Sequence[int | str]):
         """Mark what is drawn."""
-        at = {c: i for i, c in enumerate(self.keys)}
+        at = {c: i for i, c in enumerate(self.known)}
         self.drawn, self.list.picked = len(chosen), [at[c] for c in chosen if c in at]
         self._say()
 
@@ -476,7 +476,7 @@ class SensorParts:
                 table.picked, browser.chosen = '', toggled(browser.chosen, self.named[name])
 
         browser.on(
-            picker, 'picked', lambda keys: setattr(browser, 'chosen', in_order(browser.chosen, keys, picker.keys))
+            picker, 'picked', lambda keys: setattr(browser, 'chosen', in_order(browser.chosen, keys, picker.known))
         )
         browser.on(table, 'picked', press)
         browser.on(browser, 'picture', lambda wide: setattr(player, 'zoom', wide / max(player.source['width'], 1)))
