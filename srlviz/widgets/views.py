@@ -84,8 +84,7 @@ class PlotView(anywidget.AnyWidget):
     selected : list of point numbers
     box : the rectangle last drawn (x0, y0, x1, y1), where the figure's dragmode is 'select'; empty before
     cursor : int or None; a line over the plot at this x
-    channel : name of a FramePlayer's channel; then the line follows that player in the page, without the kernel, and
-        with `scrub` the pointer moves its frame
+    channel : of a FramePlayer; the line follows that in the page, without the kernel, and `scrub` moves its frame
     dark : whether the page is dark, as the browser says
     """
 
