@@ -4231,6 +4231,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'srlviz/widgets/codes.py'),
                                       'srlviz.widgets.codes.Lookup._tell': ( '08_widgets/codes.html#lookup._tell',
                                                                              'srlviz/widgets/codes.py'),
+                                      'srlviz.widgets.codes.Lookup.beside': ( '08_widgets/codes.html#lookup.beside',
+                                                                              'srlviz/widgets/codes.py'),
                                       'srlviz.widgets.codes.Lookup.check': ( '08_widgets/codes.html#lookup.check',
                                                                              'srlviz/widgets/codes.py'),
                                       'srlviz.widgets.codes.Lookup.figure': ( '08_widgets/codes.html#lookup.figure',

@@ -494,10 +494,12 @@ class Lookup(Explorer):
         self.factors, width = [f.name for f in recording.factors], recording[0].obs['frame'].shape[2]
         self.rows, self.table = NeighbourRows(list(neighbours), width, self._pressed), Words(tabbable=True)
         self.table.layout = dict(max_height='190px', overflow='auto')
-        methods = menu('Method', [('all', None), *((pretty(m), m) for m in neighbours)], 220)
-        factors = menu('Factor', [('how many differ', None), *((n, n) for n in self.factors)], 240)
+        methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
+        factors = menu('Factor', [('how many differ', ''), *((n, n) for n in self.factors)], 240)
         self.number = W.BoundedIntText(self.k, min=1, max=24, description='neighbours', layout=dict(width='150px'))
-        self.bind(k=self.number, method=methods, factor=factors)
+        self.bind(k=self.number)
+        for name, part in (('method', methods), ('factor', factors)):  # a menu takes None for nothing chosen
+            traitlets.link((self, name), (part, 'value'), (lambda v: v or '', lambda v: v or None))
         self.children = [row(methods, factors), self.status, self.rows]
         self.begin()
 
@@ -508,6 +510,10 @@ class Lookup(Explorer):
     def check(self, kind: str, value: str | None) -> str | None:
         """Give a 'method', a 'factor' or None back if it is there."""
         return value and check_choice(kind, value, self.neighbours if kind == 'method' else self.factors)
+
+    def beside(self, left: W.Widget, *controls: W.Widget) -> W.Box:
+        """Lay this out at the right of what shows the frame, the table below that, controls above this."""
+        return columns([left, self.table], [row(self.number, *controls), self])
 
     def look(self, episode: int, t: int) -> float:
         """Look up and show the neighbours of a frame; give the seconds that looking up took."""
@@ -611,8 +617,7 @@ class NearestFrames(Explorer):
         self.find()
         for part, name in ((self.query, 'episode'), (self.query, 't'), (self.query.player, 'playing')):
             self.on(part, name, lambda _: self._follow(None))
-        right = [row(self.lookup.number, follow, self.press, self.trail.button), self.lookup]
-        self.children = [columns([self.query, self.lookup.table], right)]
+        self.children = [self.lookup.beside(self.query, follow, self.press, self.trail.button)]
         self.add_class('srlviz-nearest-frames')
         self.begin()
 
@@ -634,7 +639,7 @@ class NearestFrames(Explorer):
 
     @reacts('live')
     def _follow(self, _):
-        """Look up the neighbours of a new frame, unless that takes long or frames are running by."""
+        """Look up the neighbours of a new frame, unless that is slow or frames are running by."""
         if (self.query.episode, self.query.t) == self.lookup.nearest.query:
             self.lookup.say(self.live)
         elif not self.live or self.query.player.playing:
