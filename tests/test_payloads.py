@@ -444,8 +444,8 @@ def follow(w: dict):
     ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
     with pytest.raises(ValueError):
         ram.grid.find()
-    near.neighbours = dict.fromkeys(
-        near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
+    near.lookup.neighbours = dict.fromkeys(
+        near.lookup.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
     near.t = 3  # the line says what went wrong
     with suppress(TraitError):
