@@ -98,7 +98,7 @@ def test_one_step():
 def test_what_is_drawn():
     "What is chosen is drawn in that order, told beside the film, and marked in the list; a factor may be chosen too"
     b = FlightBrowser(fleet(), TABLE, chosen=[2, 'height', 0], interactive=True)
-    height = b.picker.keys.index('height')
+    height = b.picker.choices.index('height')
     assert [d.name for d in b.traces.figure.data] == ['speed', 'Height', 'speed'] and b.list.picked == [2, height, 0]
     assert b.chosen == (2, 'height', 0), 'the list keeps the order'
     b.list.picked = [height, 0, 3]  # 2 is taken away, 3 comes
@@ -117,7 +117,7 @@ def test_find():
     b.group = 'gauges'
     assert b.list.shown == [0, 2] and '1 constant left out' in b.picker.found.value
     b.group = ''
-    assert {b.picker.keys[i] for i in b.list.shown} == {0, 2, 3, *b.reading.timed} - {'seconds', 'wind_speed_kt'}
+    assert {b.picker.choices[i] for i in b.list.shown} == {0, 2, 3, *b.reading.timed} - {'seconds', 'wind_speed_kt'}
     b.search = 'moves NEVER'
     assert b.list.shown == []
     b.varying = False

@@ -86,7 +86,7 @@ function render({ model, el }) {
     play: button('play', 'play (space)', () => toggle()), next: button('next', 'one step on (right arrow)', () => go(shown + 1)), last: button('last', 'last step (End)', () => go(n() - 1)),
   };
   for (const [name, node] of Object.entries(buttons)) node.append(icon(name));
-  const controls = make('div', { class: 'srlviz-controls' }, ...Object.values(buttons), bar, make('span', { class: 'srlviz-step' }, 't ', box, total), speed);
+  const controls = make('div', { class: 'srlviz-controls' }, make('div', { class: 'srlviz-scrub' }, bar, make('span', { class: 'srlviz-step' }, 't ', box, total)), ...Object.values(buttons), speed);
   const check = make('input', { type: 'checkbox' });
   const legend = make('div', { class: 'srlviz-legend' });
   const table = new FactorTable(model);
