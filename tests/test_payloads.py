@@ -827,7 +827,7 @@ HOVER = """async () => {      // a pointer over the first, a middle and the last
     return drawn;
 }"""
 
-PRESS = """() => ['.srlviz-row', '.srlviz-picker button', '.srlviz-player tbody button', '.srlviz-rows-head button',
+PRESS = """() => ['.srlviz-item', '.srlviz-picker button', '.srlviz-player tbody button', '.srlviz-rows-head button',
                   '.widget-toggle-button', '.srlviz-actions button']
     .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
 

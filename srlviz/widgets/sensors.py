@@ -606,7 +606,7 @@ class SensorBrowser(Explorer):
     episode, t : where to begin;  against : an episode laid over it, -1 for none
     chosen : what to draw: names (as listed, or in full) or numbers of columns; the first that vary if None. Held are
         numbers of columns and names of factors
-    world : what is special of its kind
+    world : what is special of it
 
     Traits: recording, episode, against, t, chosen, group, search and varying (what the list shows), picture (how wide
     the film is, in pixels).
@@ -689,7 +689,7 @@ class SensorBrowser(Explorer):
         return self.reading.at(self.t, self.chosen).rename(f'episode {self.episode}, t {self.t}')
 
     def figure(self, frames: int = 6) -> go.Figure:
-        """Draw the static form: some frames, and what is chosen."""
+        """Draw the static form."""
         return self.world.figure(self.shown, self.chosen, frames)
 
     def __repr__(self):
