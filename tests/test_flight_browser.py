@@ -576,7 +576,9 @@ def test_a_narrower_window(page, lab):
 
 def listed(fleet):
     return (
-        fleet.locator('.srlviz-rows').first.locator('.srlviz-item').evaluate_all('rows => rows.map(r => +r.dataset.row)')
+        fleet.locator('.srlviz-rows')
+        .first.locator('.srlviz-item')
+        .evaluate_all('rows => rows.map(r => +r.dataset.row)')
     )  # in one look: rows come and go
 
 

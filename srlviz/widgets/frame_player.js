@@ -142,7 +142,7 @@ function render({ model, el }) {
     for (const canvas of [frame, over]) { canvas.style.width = `${width * zoom}px`; canvas.style.height = `${height * zoom}px`; }
     over.width = width * zoom * sharp; over.height = height * zoom * sharp;
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    controls.style.width = filmed() ? `${Math.max(width * zoom, 300)}px` : '100%';
+    controls.style.width = filmed() ? `${Math.max(width * zoom, 260)}px` : '100%';
     legend.style.maxWidth = `${Math.max(width * zoom, 240)}px`;
     table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }

@@ -439,9 +439,9 @@ class SensorParts:
     height : pixels of the traces
     """
 
-    def __init__(self, player: FramePlayer, dots: int = 0, height: int = 350):
+    def __init__(self, player: FramePlayer, dots: int = 0, height: int = 310):
         self.player, self.height, self.picker, self.named = player, height, SensorPicker(), {}
-        self.table = FrameTable(channel=player.channel, height=330)
+        self.table = FrameTable(channel=player.channel, height=310)
         self.table.add_class('srlviz-beside')
         label = 'what is chosen over time; press or drag to move the step'
         self.traces = PlotView(config=dict(displayModeBar=False), label=label)
