@@ -369,7 +369,7 @@ def widgets(interactive: bool) -> dict:
             **how,
         ),
         FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
-        FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, flight=1, **how),
+        FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, episode=1, **how),
     )
     if not interactive:
         return made
@@ -454,7 +454,7 @@ def follow(w: dict):
         w['PlayWidget'].act(7)
     w['MemoryExplorer'].model = 'GRU'
     w['FleetBrowser'].outcome = evil('outcome')
-    w['FleetBrowser'].flight = 0
+    w['FleetBrowser'].episode = 0
     w['FlightBrowser'].search = 'evil'
     yield
 
