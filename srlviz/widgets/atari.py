@@ -18,7 +18,6 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.recordings import Recording
 from ..core.scores import check_scores, with_labels
 from srlviz.figures.games import (
     CONDITIONINGS,
