@@ -244,7 +244,7 @@ def test_loss_map(page, lab):
             and 'number 2 from the hardest' in page.locator('.srlviz-infonce-map .srlviz-status').inner_text()
         )
     )
-    assert lab.ask('list(places.cell) == [int(v) for v in divmod(int(places._loss().argmax()), 8)]')
+    assert lab.ask('places.cell == places.losses.places(places.part, places.shown())[0]'), 'its worst place'
     page.screenshot(path=SHOTS / 'loss_map.png')
 
 
@@ -254,10 +254,12 @@ def test_nearest(page, lab):
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '100', say='the query is drawn')
     in_step(page)
-    want = lab.ask("nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
+    want = lab.ask("nearest.lookup.nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
     page.locator('.srlviz-nearest-frames .srlviz-picker').nth(1).locator('button').nth(2).click()
     wait_for(
-        lambda: lab.ask('list(nearest.query)') == want and player.get_attribute('data-frame') == str(want[1]),
+        lambda: (
+            lab.ask('list(nearest.lookup.nearest.query)') == want and player.get_attribute('data-frame') == str(want[1])
+        ),
         say='the neighbour is the query',
     )
     in_step(page)
@@ -266,14 +268,18 @@ def test_nearest(page, lab):
         return [e.closest('.srlviz-picker') !== null, [...e.parentElement.children].indexOf(e)] }"""
     assert page.evaluate(keys) == [True, 2], 'the keys stay with the frames, though these are others'
     page.get_by_role('button', name='back', exact=True).click()
-    wait_for(lambda: lab.ask('list(nearest.query)') == [0, 100] and player.get_attribute('data-frame') == '100')
+    wait_for(
+        lambda: (
+            lab.ask('list(nearest.lookup.nearest.query)') == [0, 100] and player.get_attribute('data-frame') == '100'
+        )
+    )
     in_step(page)
     player.locator('[data-do=play]').click()
     wait_for(lambda: int(player.get_attribute('data-frame')) > 110, say='it plays')
-    assert lab.ask('list(nearest.query)') == [0, 100]
+    assert lab.ask('list(nearest.lookup.nearest.query)') == [0, 100]
     page.keyboard.press('Space')
     wait_for(
-        lambda: lab.ask('nearest.query[1]') == int(player.get_attribute('data-frame')) > 110,
+        lambda: lab.ask('nearest.lookup.nearest.query[1]') == int(player.get_attribute('data-frame')) > 110,
         say='stopped, its neighbours are looked up',
     )
 

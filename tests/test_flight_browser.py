@@ -7,7 +7,7 @@ import io, json
 
 import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
-from lab import ROOT, SHOTS, Lab, open_page, wait_for
+from test_browser import ROOT, SHOTS, Lab, browser, open_page, wait_for  # noqa: F401, browser is a fixture
 
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing import (
@@ -98,7 +98,7 @@ def test_one_step():
 def test_what_is_drawn():
     "What is chosen is drawn in that order, told beside the film, and marked in the list; a factor may be chosen too"
     b = FlightBrowser(fleet(), TABLE, chosen=[2, 'height', 0], interactive=True)
-    height = b.picker.keys.index('height')
+    height = b.picker.choices.index('height')
     assert [d.name for d in b.traces.figure.data] == ['speed', 'Height', 'speed'] and b.list.picked == [2, height, 0]
     assert b.chosen == (2, 'height', 0), 'the list keeps the order'
     b.list.picked = [height, 0, 3]  # 2 is taken away, 3 comes
@@ -117,7 +117,7 @@ def test_find():
     b.group = 'gauges'
     assert b.list.shown == [0, 2] and '1 constant left out' in b.picker.found.value
     b.group = ''
-    assert {b.picker.keys[i] for i in b.list.shown} == {0, 2, 3, *b.reading.timed} - {'seconds', 'wind_speed_kt'}
+    assert {b.picker.choices[i] for i in b.list.shown} == {0, 2, 3, *b.reading.timed} - {'seconds', 'wind_speed_kt'}
     b.search = 'moves NEVER'
     assert b.list.shown == []
     b.varying = False
@@ -484,7 +484,7 @@ def test_search_and_draw(page, lab):
         ),
         say='fewer sensors',
     )
-    line = whole.locator('.srlviz-row').first
+    line = whole.locator('.srlviz-item').first
     column, name = int(line.get_attribute('data-row')), line.locator('span').first.inner_text()
     assert column not in before and line.locator('svg path').get_attribute('d')
     line.click()
@@ -576,7 +576,9 @@ def test_a_narrower_window(page, lab):
 
 def listed(fleet):
     return (
-        fleet.locator('.srlviz-rows').first.locator('.srlviz-row').evaluate_all('rows => rows.map(r => +r.dataset.row)')
+        fleet.locator('.srlviz-rows')
+        .first.locator('.srlviz-item')
+        .evaluate_all('rows => rows.map(r => +r.dataset.row)')
     )  # in one look: rows come and go
 
 
@@ -602,12 +604,12 @@ def test_a_fleet(page, lab):
     fleet.get_by_role('button', name='sort by seconds').click()
     wait_for(lambda: listed(fleet) == sorted(some, key=lambda i: (round(seconds[i], 1), i)), say='in order of time')
     first = listed(fleet)[0]
-    fleet.locator('.srlviz-row').first.click()
+    fleet.locator('.srlviz-item').first.click()
     wait_for(
         lambda: (
             lab.ask('flights.episode') == first
             and fleet.locator('.srlviz-flight').count() == 1
-            and fleet.locator('.srlviz-row.picked').first.get_attribute('data-row') == str(first)
+            and fleet.locator('.srlviz-item.picked').first.get_attribute('data-row') == str(first)
         ),
         say='the flight opens',
     )
@@ -633,8 +635,8 @@ def test_what_happened_fits(page, lab):
     lab.ask("[setattr(flights, 'episode', -1), flights.clear(), 1][2]")  # the list, all of it
     fleet.scroll_into_view_if_needed()
     events, rows = lab.ask('[r[-1] for r in flights.list.rows]'), fleet.locator('.srlviz-rows').first
-    look = """list => [...list.querySelectorAll('.srlviz-row .tags')].map(c => ({
-        row: +c.closest('.srlviz-row').dataset.row, title: c.title, tags: [...c.children].map(t => t.textContent),
+    look = """list => [...list.querySelectorAll('.srlviz-item .tags')].map(c => ({
+        row: +c.closest('.srlviz-item').dataset.row, title: c.title, tags: [...c.children].map(t => t.textContent),
         out: [...c.children].some(t => t.getBoundingClientRect().right > list.getBoundingClientRect().right) }))"""
 
     def fits():

@@ -371,7 +371,7 @@ def widgets(interactive: bool) -> dict:
             **how,
         ),
         FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
-        FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, flight=1, **how),
+        FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, episode=1, **how),
     )
     if not interactive:
         return made
@@ -444,8 +444,8 @@ def follow(w: dict):
     ram.lab.effects = lambda: (_ for _ in ()).throw(ValueError(evil('emulator')))
     with pytest.raises(ValueError):
         ram.grid.find()
-    near.neighbours = dict.fromkeys(
-        near.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
+    near.lookup.neighbours = dict.fromkeys(
+        near.lookup.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
     near.t = 3  # the line says what went wrong
     with suppress(TraitError):
@@ -457,7 +457,7 @@ def follow(w: dict):
         w['PlayWidget'].act(7)
     w['MemoryExplorer'].method = 'GRU'
     w['FleetBrowser'].outcome = evil('outcome')
-    w['FleetBrowser'].flight = 0
+    w['FleetBrowser'].episode = 0
     w['FlightBrowser'].search = 'evil'
     yield
 
@@ -833,7 +833,7 @@ HOVER = """async () => {      // a pointer over the first, a middle and the last
     return drawn;
 }"""
 
-PRESS = """() => ['.srlviz-row', '.srlviz-picker button', '.srlviz-player tbody button', '.srlviz-rows-head button',
+PRESS = """() => ['.srlviz-item', '.srlviz-picker button', '.srlviz-player tbody button', '.srlviz-rows-head button',
                   '.widget-toggle-button', '.srlviz-actions button']
     .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
 

@@ -132,3 +132,8 @@ def test_every_study_takes_its_parameters_first():
 def test_the_command_says_where_a_study_lies(tmp_path):
     done = run('-m', 'srlviz.studies.cli', 'path', 'popgym_tasks', cwd=tmp_path)
     assert done.returncode == 0 and Path(done.stdout.strip()).samefile(study_path('popgym_tasks'))
+
+
+def test_a_program_keeps_no_state_of_widgets(tmp_path):
+    about = nbformat.read(executed(by_papermill, tmp_path), 4).metadata
+    assert not any(part['state'] for part in about.get('widgets', {}).values())

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['VIEWS', 'WORDS', 'NO_FRAMES', 'METRICS', 'AGENTS', 'LABELS', 'WIDTHS', 'BARE', 'HEAT_LABEL', 'GameTable', 'Choice',
-           'games_figure', 'category_figure', 'GameFrames', 'part_probe', 'show_parts', 'GameDetail', 'game_menus',
-           'near_method', 'pressed_game', 'choice_of', 'draw_games', 'lay_out_dashboard', 'dashboard_figures',
-           'AtariDashboard']
+           'games_figure', 'category_figure', 'GameFrames', 'part_probe', 'show_parts', 'pressed_factor', 'GameDetail',
+           'game_menus', 'near_method', 'pressed_game', 'choice_of', 'draw_games', 'lay_out_dashboard',
+           'dashboard_figures', 'AtariDashboard']
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #3abe0f56
 from collections.abc import Callable, Mapping
@@ -18,7 +18,6 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.recordings import Recording
 from ..core.scores import check_scores, with_labels
 from srlviz.figures.games import (
     CONDITIONINGS,
@@ -216,6 +215,12 @@ def show_parts(detail: W.VBox):
         part.layout.display = '' if on else 'none'
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #aa33b2bd
+def pressed_factor(clicked: Mapping, factors: list[str]) -> str:
+    """Read which factor was pressed in a heat map of ours; '' if none."""
+    cell = pressed_cell(clicked)
+    return cell[0] if not isinstance(cell, str) and cell[0] in factors else ''
+
+# %% ../../nbs/08_widgets/05_atari.ipynb #8239c100
 class GameDetail(W.VBox):
     """Show the factors or the categories of a game, and open its frames once a factor is chosen.
 
@@ -289,10 +294,8 @@ class GameDetail(W.VBox):
             setattr(self, name, value)
 
     def _on_press(self, clicked):
-        """Open the frames of the cell that was framed from the start, too: pressing it changes no trait."""
-        cell = pressed_cell(clicked)
-        if not isinstance(cell, str) and cell[0] in self.probe.scores.factors:
-            self.factor = cell[0]
+        """Pressing the cell that was framed from the start changes no trait of the heat map."""
+        self.factor = pressed_factor(clicked, self.probe.scores.factors) or self.factor
 
     @traitlets.observe('factor', 'method')
     def _on_choice(self, change):
@@ -421,19 +424,19 @@ class AtariDashboard(Explorer):
 
     def __init__(
         self,
-        scores: pd.DataFrame,
-        open_game: Callable[[str], tuple[Mapping | None, Recording]] | None = None,
+        scores,
+        open_game=None,
         *,
-        view: str = 'scores',
-        metric: str = '',
-        conditioning: str = 'both',
-        data: str = '',
-        task: str = 'all',
-        method: str = '',
-        factor: str = '',
-        paper: list[str] | None = None,
+        view='scores',
+        metric='',
+        conditioning='both',
+        data='',
+        task='all',
+        method='',
+        factor='',
+        paper=None,
         marks='auto',
-        interactive: bool | None = None,
+        interactive=None,
     ):
         super().__init__(interactive)
         self.table = GameTable(scores, paper)

@@ -11,7 +11,7 @@ __all__ = ['SHAPES', 'NO_MODEL', 'WORDS', 'asset', 'script', 'sheet', 'Words', '
 import base64
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from importlib import resources
 from typing import Any
@@ -24,7 +24,7 @@ from plotly.io.json import to_json_plotly
 
 from ..core.files import atomic_path
 from ..core.names import unknown
-from ..figures.pictures import figure_bundle, has_front_end
+from ..figures.pictures import figure_bundle, has_front_end, unheard
 from ..figures.style import ink, style, unlinked
 
 # %% ../../nbs/08_widgets/00_base.ipynb #115572c6
@@ -223,7 +223,8 @@ def take_pictures(view: W.Widget):
     """
     for kept in KeptPicture.displayed:
         if not kept.held or any(part is view for part in all_parts(kept.explorer)):
-            kept.take(view)
+            with suppress(Exception):  # a picture less is no reason to disturb a reader
+                kept.take(view)
 
 
 def all_parts(box: W.Widget) -> Iterable[W.Widget]:
@@ -246,6 +247,18 @@ class Explorer(W.VBox):
     """
 
     _silence = 1  # nothing answers before `begin`
+
+    def __init_subclass__(cls, **options):
+        "Parts that are made where nobody can touch them tell nothing, or papermill would keep their state"
+        super().__init_subclass__(**options)
+        make = cls.__init__
+
+        @wraps(make)
+        def made(self, *args, interactive: bool | None = None, **traits):
+            with nullcontext() if is_interactive(interactive) else unheard():
+                make(self, *args, interactive=interactive, **traits)
+
+        cls.__init__ = made
 
     def __init__(self, interactive: bool | None = None):
         super().__init__()

@@ -86,7 +86,7 @@ function render({ model, el }) {
     play: button('play', 'play (space)', () => toggle()), next: button('next', 'one step on (right arrow)', () => go(shown + 1)), last: button('last', 'last step (End)', () => go(n() - 1)),
   };
   for (const [name, node] of Object.entries(buttons)) node.append(icon(name));
-  const controls = make('div', { class: 'srlviz-controls' }, ...Object.values(buttons), bar, make('span', { class: 'srlviz-step' }, 't ', box, total), speed);
+  const controls = make('div', { class: 'srlviz-controls' }, make('div', { class: 'srlviz-scrub' }, bar, make('span', { class: 'srlviz-step' }, 't ', box, total)), ...Object.values(buttons), speed);
   const check = make('input', { type: 'checkbox' });
   const legend = make('div', { class: 'srlviz-legend' });
   const table = new FactorTable(model);
@@ -142,7 +142,7 @@ function render({ model, el }) {
     for (const canvas of [frame, over]) { canvas.style.width = `${width * zoom}px`; canvas.style.height = `${height * zoom}px`; }
     over.width = width * zoom * sharp; over.height = height * zoom * sharp;
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    controls.style.width = filmed() ? `${Math.max(width * zoom, 300)}px` : '100%';
+    controls.style.width = filmed() ? `${Math.max(width * zoom, 260)}px` : '100%';
     legend.style.maxWidth = `${Math.max(width * zoom, 240)}px`;
     table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }

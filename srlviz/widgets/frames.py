@@ -424,7 +424,7 @@ class FrameBrowser(Explorer):
     Traits: recording, episode, t, factor, against, second, show_marks.
     """
 
-    recording = traitlets.Any(allow_none=False)
+    recording = traitlets.Any()
     episode, t, against = traitlets.Int(0), traitlets.Int(0), traitlets.Int(NONE)
     factor, second, show_marks = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
 
@@ -445,7 +445,7 @@ class FrameBrowser(Explorer):
     ):
         super().__init__(interactive)
         self.wanted, self.marks, self.modality = factors, marks, modality
-        self.recording, self.parts = recording, FrameParts(zoom)
+        self.recording, self.parts = as_recording(recording), FrameParts(zoom)
         self.player, self.strip, self.table = self.parts.player, self.parts.strip, self.parts.table
         self.episodes, self.factors = EpisodeMenus(self), FactorMenus(self)
         self._tell()

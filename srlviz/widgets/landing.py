@@ -286,8 +286,9 @@ class FlightPaths:
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
             look = dict(events=reading.events, hz=told.hz, beams=told.beams, against=against, words=word)
-            self.profile.figure = plot_profile(reading.episode, height=160, **look)
-            self.map.figure = plot_map(reading.episode, height=140, **look)
+            profile = plot_profile(reading.episode, height=140, **look)
+            self.profile.figure = profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
+            self.map.figure = plot_map(reading.episode, height=140, **look).update_yaxes(title='right (m)')
 
 # %% ../../nbs/08_widgets/11_landing.ipynb #bfeccff7
 class FlightWorld(World):

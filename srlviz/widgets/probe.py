@@ -6,7 +6,7 @@
 __all__ = ['TRACE_HEIGHT', 'MATRIX_HEIGHT', 'HALF', 'MENUS', 'HEAT_LABEL', 'check_results', 'Answers', 'answer_captions',
            'answer_words', 'answer_matrix', 'answer_trace', 'whole_zoom', 'WorstFrames', 'ProbeAnswers',
            'answer_figures', 'ProbeBeside', 'ProbeScores', 'ChoiceMenus', 'pressed_cell', 'press_probe',
-           'lay_out_probe', 'ProbeHeatmap']
+           'lay_out_probe', 'load_probe', 'give_probe', 'ProbeHeatmap']
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #40e1a168
 from collections.abc import Mapping
@@ -463,6 +463,22 @@ def lay_out_probe(board: Explorer):
     board.add_class('srlviz-probe-heatmap')
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #6d558ba8
+def load_probe(board: Explorer, scores: ProbeScores, **chosen: str):
+    """Show other scores; of task, factor, method and metric, what is not said stays, if it is there too."""
+    board.scores = scores
+    with board.quietly():
+        board.menus.fill(board)
+        for name, value in (dict(task=scores.task) | chosen).items():
+            setattr(board, name, value or board.menus.parts[name].value)
+
+
+def give_probe(board: Explorer, results: Mapping | None, recording: Recording | None):
+    """Put answers, or a recording, or nothing beside the scores."""
+    with board.quietly():
+        board.beside.give(results, recording)
+        board.menus.fill(board)
+
+# %% ../../nbs/08_widgets/04_probe.ipynb #5cef6a4e
 class ProbeHeatmap(Explorer):
     """Explore the scores of linear probes.
 
@@ -484,18 +500,18 @@ class ProbeHeatmap(Explorer):
 
     def __init__(
         self,
-        scores: pd.DataFrame,
-        results: Mapping | None = None,
-        recording: Recording | None = None,
+        scores,
+        results=None,
+        recording=None,
         *,
-        task: str | None = None,
-        factor: str | None = None,
-        method: str | None = None,
-        metric: str = 'f1',
-        paper: list[str] | None = None,
+        task=None,
+        factor=None,
+        method=None,
+        metric='f1',
+        paper=None,
         marks='auto',
-        half: bool = False,
-        interactive: bool | None = None,
+        half=False,
+        interactive=None,
     ):
         super().__init__(interactive)
         results, self.half, self.beside = check_results(results, recording), half, ProbeBeside(marks)
@@ -510,18 +526,12 @@ class ProbeHeatmap(Explorer):
 
     def load(self, scores: ProbeScores, factor: str = '', method: str = '', metric: str = ''):
         """Show other scores; what is not said stays, if it is there too."""
-        self.scores = scores
-        with self.quietly():
-            self.menus.fill(self)
-            for name, value in dict(task=scores.task, factor=factor, method=method, metric=metric).items():
-                setattr(self, name, value or self.menus.parts[name].value)
+        load_probe(self, scores, factor=factor, method=method, metric=metric)
         self._on_cell(None)
 
     def give(self, results: Mapping | None, recording: Recording | None = None):
         """Show the answers behind the scores, or browse a recording without answers, or nothing."""
-        with self.quietly():
-            self.beside.give(results, recording)
-            self.menus.fill(self)
+        give_probe(self, results, recording)
         self._on_cell(None)
         lay_out_probe(self)
 

@@ -78,7 +78,7 @@ function render({ model, el }) {
     const nodes = [];
     for (let at = from; at < to; at++) {
       const i = order[at], on = picked.has(i);
-      const line = make('div', { id: `${id}-${at}`, class: `srlviz-row${on ? ' picked' : ''}${at === active ? ' active' : ''}`, role: 'option', 'aria-selected': on, 'aria-setsize': order.length, 'aria-posinset': at + 1, 'data-row': i, title: titles[i] ?? null }, ...columns.map((c, k) => cell(rows[i][k], c, i)));
+      const line = make('div', { id: `${id}-${at}`, class: `srlviz-item${on ? ' picked' : ''}${at === active ? ' active' : ''}`, role: 'option', 'aria-selected': on, 'aria-setsize': order.length, 'aria-posinset': at + 1, 'data-row': i, title: titles[i] ?? null }, ...columns.map((c, k) => cell(rows[i][k], c, i)));
       line.style.top = `${at * TALL}px`;
       nodes.push(line);
     }
@@ -102,7 +102,7 @@ function render({ model, el }) {
     draw();
   }
   body.addEventListener('scroll', draw);
-  body.addEventListener('click', event => { const line = event.target.closest('.srlviz-row'); if (line) choose(order.indexOf(+line.dataset.row)); });
+  body.addEventListener('click', event => { const line = event.target.closest('.srlviz-item'); if (line) choose(order.indexOf(+line.dataset.row)); });
   body.addEventListener('keydown', event => {
     if (!takesKey(event)) return;
     const page = Math.max(1, Math.floor(body.clientHeight / TALL) - 1);

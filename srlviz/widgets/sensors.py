@@ -358,8 +358,8 @@ class SensorPicker(W.VBox):
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
     picked = traitlets.Tuple()
 
-    def __init__(self, height: int = 168):
-        self.rank, self.varies, self.keys, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
+    def __init__(self, height: int = 142):
+        self.rank, self.varies, self.choices, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
         self.found, self.list = Words(), RowList(multiple=True, height=height, label='sensors')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1.3fr)'),
@@ -376,7 +376,7 @@ class SensorPicker(W.VBox):
         self.add_class('srlviz-picker')
 
     def _on_press(self, change):
-        self.picked = tuple(self.keys[i] for i in change['new'])
+        self.picked = tuple(self.choices[i] for i in change['new'])
 
     def _clear(self):
         self.picked = ()
@@ -384,7 +384,7 @@ class SensorPicker(W.VBox):
     def tell(self, reading: Reading):
         """List what there is in another recording."""
         table = self.table = reading.listed()
-        self.keys, self.varies, self.rank = reading.keys, reading.varies, reading_order(table)
+        self.choices, self.varies, self.rank = reading.keys, reading.varies, reading_order(table)
         counted = table['group'].value_counts().sort_index()
         self.groups = ['', *counted.index]
         self.group = ''
@@ -405,7 +405,7 @@ class SensorPicker(W.VBox):
 
     def mark(self, chosen: Sequence[int | str]):
         """Mark what is drawn."""
-        at = {c: i for i, c in enumerate(self.keys)}
+        at = {c: i for i, c in enumerate(self.choices)}
         self.drawn, self.list.picked = len(chosen), [at[c] for c in chosen if c in at]
         self._say()
 
@@ -439,9 +439,9 @@ class SensorParts:
     height : pixels of the traces
     """
 
-    def __init__(self, player: FramePlayer, dots: int = 0, height: int = 400):
+    def __init__(self, player: FramePlayer, dots: int = 0, height: int = 310):
         self.player, self.height, self.picker, self.named = player, height, SensorPicker(), {}
-        self.table = FrameTable(channel=player.channel, height=330)
+        self.table = FrameTable(channel=player.channel, height=310)
         self.table.add_class('srlviz-beside')
         label = 'what is chosen over time; press or drag to move the step'
         self.traces = PlotView(config=dict(displayModeBar=False), label=label)
@@ -475,15 +475,14 @@ class SensorParts:
             if name in self.named:
                 table.picked, browser.chosen = '', toggled(browser.chosen, self.named[name])
 
-        browser.on(
-            picker, 'picked', lambda keys: setattr(browser, 'chosen', in_order(browser.chosen, keys, picker.keys))
-        )
+        ordered = lambda keys: in_order(browser.chosen, keys, picker.choices)
+        browser.on(picker, 'picked', lambda keys: setattr(browser, 'chosen', ordered(keys)))
         browser.on(table, 'picked', press)
         browser.on(browser, 'picture', lambda wide: setattr(player, 'zoom', wide / max(player.source['width'], 1)))
 
-    def stand(self, below: Sequence[W.Widget], status: Words) -> W.Box:
+    def stand(self, below: Sequence[W.Widget], menus: W.Widget, status: Words) -> W.Box:
         """Lay the parts in two columns."""
-        return columns([self.film, *below], [self.picker, self.scroll, status])
+        return columns([self.film, *below], [menus, self.picker, self.scroll, status])
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #76c4971c
 def figure_of(
@@ -607,16 +606,16 @@ class SensorBrowser(Explorer):
     episode, t : where to begin;  against : an episode laid over it, -1 for none
     chosen : what to draw: names (as listed, or in full) or numbers of columns; the first that vary if None. Held are
         numbers of columns and names of factors
-    world : what is special of its kind
+    world : what is special of it
 
     Traits: recording, episode, against, t, chosen, group, search and varying (what the list shows), picture (how wide
     the film is, in pixels).
     """
 
-    recording, chosen = traitlets.Any(allow_none=False), Several()
+    recording, chosen = traitlets.Any(), Several()
     episode, against, t = traitlets.Int(0), traitlets.Int(NONE), traitlets.Int(0)
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
-    picture, shown = traitlets.Int(288), None
+    picture, shown = traitlets.Int(264), None
 
     def __init__(
         self,
@@ -633,9 +632,9 @@ class SensorBrowser(Explorer):
     ):
         super().__init__(interactive)
         self.world = world = World(sensors, modality) if world is None else world
-        self.recording = recording
+        self.recording = world.check(recording)
         self.parts = parts = SensorParts(world.player(), world.dots)
-        self.episodes = EpisodeMenus(self, world.label)
+        self.episodes = EpisodeMenus(self, world.label, 225)
         self.player, self.picker, self.traces, self.list = parts.player, parts.picker, parts.traces, parts.picker.list
         self._tell()
         self.episode, self.against = episode, against
@@ -643,7 +642,8 @@ class SensorBrowser(Explorer):
         self.chosen = self.chosen if chosen is None else chosen
         self._draw()
         parts.tie(self)
-        self.children = [self.episodes.row, *world.above, parts.stand(world.below, self.status), parts.cursor]
+        both = parts.stand(world.below, self.episodes.row, self.status)
+        self.children = [*world.above, both, parts.cursor]
         self.add_class('srlviz-sensors')
         self.begin()
 
@@ -689,7 +689,7 @@ class SensorBrowser(Explorer):
         return self.reading.at(self.t, self.chosen).rename(f'episode {self.episode}, t {self.t}')
 
     def figure(self, frames: int = 6) -> go.Figure:
-        """Draw the static form: some frames, and what is chosen."""
+        """Draw the static form."""
         return self.world.figure(self.shown, self.chosen, frames)
 
     def __repr__(self):
