@@ -570,6 +570,7 @@ PARTIAL = {
     'a list for a factor': (lambda e: e['factors'].update(wind=[1]), "the factor 'wind' is [1]"),
     'no factor': (lambda e: e.update(factors={}), 'its factors are not those'),
     'no name': (lambda e: e.pop('name'), "the field 'name' is missing"),
+    'a content of words': (lambda e: e.update(content='walk'), "the field 'content' is 'walk'"),
 }
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..files import FILES, TABLE, TEXT, Field, all_inside, atomic_path, check_fields, checksum, inside
 from ..files import is_whole, read_json, reading, write_json
-from ..content import episode_content
+from ..content import episode_content, is_content
 from ..film import is_film, write_frames
 from .features import ENDINGS, check_features, films, singles, step_features
 from .rows import StepFile, to_arrow
@@ -122,6 +122,8 @@ def _read_partial(path: Path) -> dict:
             raise ValueError(f"its files are {', '.join(e['files'])!r:.300}, which are not those of its films")
         if {f'factor.{k}' for k in e['factors']} != {*singles(e['features'])}:
             raise ValueError("its factors are not those of its features")
+        if not is_content(told := e.get('content', '0' * 32)):
+            raise ValueError(f"the field 'content' is {told!r:.80}; expected a hash")
         if wrong := [k for k, v in e['factors'].items() if not isinstance(v, (str, bool, int, float))]:
             raise ValueError(
                 f"the factor {wrong[0]!r:.80} is {e['factors'][wrong[0]]!r:.80}; expected a text or a number"

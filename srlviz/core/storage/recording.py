@@ -7,7 +7,7 @@ __all__ = ['VERSION', 'VERSIONS', 'SHARD_BYTES', 'Shards', 'finish_recording', '
            'read_episode']
 
 # %% ../../../nbs/00_core/storage/06_recording.ipynb #b11c82c8
-import csv, io, os, re, shutil
+import csv, io, os, shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..cache import check_cache
-from ..content import episode_content
+from ..content import episode_content, is_content
 from ..files import COUNT, FILES, RATE, TABLE, TEXT, Field, check_fields
 from ..files import all_inside, atomic_path, checksum, inside, read_bytes, read_json, reading
 from ..files import remove_temporary, write_json
@@ -210,17 +210,13 @@ _INFO: dict[str, Field] = dict(
 )
 
 
-def _is_hashes(x) -> bool:
-    return isinstance(x, list) and all(isinstance(v, str) and re.fullmatch('[0-9a-f]{32}', v) for v in x)
-
-
 def _read_info(root: Path) -> dict:
     "meta/info.json of a finished recording"
     path = inside(root, 'meta/info.json')
     with reading(path, 'that of an srlviz recording'):
         info = read_info(root, _FORMAT, VERSIONS, _INFO, 'that of an srlviz recording')
         check_features(info['features'], path)
-        if not _is_hashes(told := info.get('content', [])):
+        if not isinstance(told := info.get('content', []), list) or not all(map(is_content, told)):
             raise ValueError(f"{path}: the field 'content' is {told!r:.80}; expected a list of hashes")
         if lost := [f for f in ('episodes.parquet', 'meta/splits.json') if f not in info['files']]:
             raise ValueError(f"{path}: the field 'files' lacks {lost[0]}")
