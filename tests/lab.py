@@ -80,6 +80,32 @@ def in_step(page):
     page.evaluate(IN_STEP)
 
 
+def in_theme(page, name):
+    "Turn to a theme, 'Light' or 'Dark', and wait until the page is in it"
+    light = str(name == 'Light').lower()
+    if page.evaluate('document.body.dataset.jpThemeLight') != light:
+        page.evaluate(
+            "theme => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); return null }",
+            f'JupyterLab {name}',
+        )
+        page.wait_for_function('light => document.body.dataset.jpThemeLight === light', arg=light)
+
+
+def at_rest(page):
+    "Take pointer and keys away from whatever has them, and wait until page and kernel are in step"
+    page.mouse.move(5, 5)
+    page.evaluate('document.activeElement?.blur()')
+    in_step(page)
+
+
+def nothing_broke(page):
+    "Check that since this was last asked no request left the machine, and no script failed"
+    outside, errors = page.outside[:], [e for e in page.errors if 'ResizeObserver loop' not in e]
+    page.outside.clear(), page.errors.clear()
+    assert not outside, outside[:5]
+    assert not errors, errors[:3]
+
+
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(
     ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
@@ -189,6 +215,10 @@ class Lab:
         answer = reply['content']['user_expressions']['r']
         assert answer['status'] == 'ok', (expression, answer)
         return json.loads(eval(answer['data']['text/plain']))
+
+    def do(self, code):
+        "Run code in the notebook's kernel, over a line of our own"
+        self.ask(f'exec({code!r})')
 
     def end_kernels(self):
         "Stop all kernels, as when the server was started anew"
