@@ -7,7 +7,7 @@ import io, json
 
 import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
-from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
+from lab import ROOT, SHOTS, Lab, begin_anew, open_page, wait_for
 
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing import (

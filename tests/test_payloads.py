@@ -21,6 +21,7 @@ import srlviz.widgets.base as base
 import srlviz.widgets.views as views
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores
+from srlviz.figures.pictures import figure_bundle
 from srlviz.figures.rollouts import Strip
 
 # ---- the attack: each string names the place where it stands
@@ -922,7 +923,7 @@ def notebook(path):
 
 
 def static_parts(w) -> list:
-    return [one for one in w.values() if isinstance(one, views.StaticForm)]
+    return [one for one in w.values() if isinstance(one, base.Explorer)]
 
 
 def widgets_shown() -> list[str]:
