@@ -257,7 +257,27 @@ def open_page(browser, lab, meanwhile=None, before=None):
     run_all(page, lab, meanwhile)
     page.wait_for_function(DRAWN)  # until then the page moves under the pointer
     in_step(page)
+    page.begun = page.outside[:], page.errors[:]
     return page
+
+
+def begin_anew(page, lab, start):
+    """Let a test begin where every test begins, whatever was pressed before, and see that nothing breaks meanwhile.
+
+    Parameters
+    ----------
+    start : expression for the kernel that sets back what tests change
+
+    A generator of one page, for a fixture: `yield from begin_anew(...)`.
+    """
+    page.outside.clear(), page.errors.clear()  # they failed the test that they belong to
+    page.mouse.move(5, 5)
+    in_step(page)
+    lab.ask(start)
+    in_step(page)
+    yield page
+    assert page.outside == [], 'a request left this machine'
+    assert page.errors == [], 'a script failed'
 
 
 def run_all(page, lab, meanwhile=None):
