@@ -3,7 +3,7 @@
 /** What all views of a page hold in common, of whatever notebook and kernel: above all `plotly`, a promise. */
 function shared() {
   const page = globalThis.__srlviz ??= {};
-  page.plotly ??= new Promise(give => { page.givePlotly = give; });
+  page.plotly ??= new Promise((give, fail) => { page.givePlotly = give; page.failPlotly = fail; });
   return page;
 }
 
