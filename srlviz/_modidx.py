@@ -367,6 +367,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'srlviz.core.progress': { 'srlviz.core.progress.Bar': ('00_core/progress.html#bar', 'srlviz/core/progress.py'),
                                       'srlviz.core.progress.Bar.__init__': ( '00_core/progress.html#bar.__init__',
                                                                              'srlviz/core/progress.py'),
+                                      'srlviz.core.progress.Bar.refresh': ('00_core/progress.html#bar.refresh', 'srlviz/core/progress.py'),
                                       'srlviz.core.progress.has_front_end': ( '00_core/progress.html#has_front_end',
                                                                               'srlviz/core/progress.py'),
                                       'srlviz.core.progress.this_kernel': ('00_core/progress.html#this_kernel', 'srlviz/core/progress.py')},
