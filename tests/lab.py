@@ -80,6 +80,32 @@ def in_step(page):
     page.evaluate(IN_STEP)
 
 
+def in_theme(page, name):
+    "Turn to a theme, 'Light' or 'Dark', and wait until the page is in it"
+    light = str(name == 'Light').lower()
+    if page.evaluate('document.body.dataset.jpThemeLight') != light:
+        page.evaluate(
+            "theme => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); return null }",
+            f'JupyterLab {name}',
+        )
+        page.wait_for_function('light => document.body.dataset.jpThemeLight === light', arg=light)
+
+
+def at_rest(page):
+    "Take pointer and keys away from whatever has them, and wait until page and kernel are in step"
+    page.mouse.move(5, 5)
+    page.evaluate('document.activeElement?.blur()')
+    in_step(page)
+
+
+def nothing_broke(page):
+    "Check that since this was last asked no request left the machine, and no script failed"
+    outside, errors = page.outside[:], [e for e in page.errors if 'ResizeObserver loop' not in e]
+    page.outside.clear(), page.errors.clear()
+    assert not outside, outside[:5]
+    assert not errors, errors[:3]
+
+
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(
     ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
@@ -190,6 +216,10 @@ class Lab:
         assert answer['status'] == 'ok', (expression, answer)
         return json.loads(eval(answer['data']['text/plain']))
 
+    def do(self, code):
+        "Run code in the notebook's kernel, over a line of our own"
+        self.ask(f'exec({code!r})')
+
     def end_kernels(self):
         "Stop all kernels, as when the server was started anew"
         for kernel in self.kernels():
@@ -227,7 +257,27 @@ def open_page(browser, lab, meanwhile=None, before=None):
     run_all(page, lab, meanwhile)
     page.wait_for_function(DRAWN)  # until then the page moves under the pointer
     in_step(page)
+    page.begun = page.outside[:], page.errors[:]
     return page
+
+
+def begin_anew(page, lab, start):
+    """Let a test begin where every test begins, whatever was pressed before, and see that nothing breaks meanwhile.
+
+    Parameters
+    ----------
+    start : expression for the kernel that sets back what tests change
+
+    A generator of one page, for a fixture: `yield from begin_anew(...)`.
+    """
+    page.outside.clear(), page.errors.clear()  # they failed the test that they belong to
+    page.mouse.move(5, 5)
+    in_step(page)
+    lab.ask(start)
+    in_step(page)
+    yield page
+    assert page.outside == [], 'a request left this machine'
+    assert page.errors == [], 'a script failed'
 
 
 def run_all(page, lab, meanwhile=None):
@@ -249,12 +299,13 @@ def run_all(page, lab, meanwhile=None):
     if meanwhile:
         meanwhile(page)
     prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
+    ended = f"const p = {prompts}; if (p.length && p.every(t => /^\\[\\d+\\]:$/.test(t))) return 'well'"
+    failed = """return document.querySelector('[data-mime-type="application/vnd.jupyter.error"]') && 'badly'"""
     try:
-        page.wait_for_function(
-            f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}",
-            timeout=480_000,
-        )
+        end = page.wait_for_function(f'() => {{ {ended}; {failed} }}', timeout=480_000).json_value()
     except Exception:
+        end = 'not at all'
+    if end != 'well':
         page.screenshot(path=SHOTS / 'failed_run.png', full_page=True)
         wrong = page.locator(
             '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], '

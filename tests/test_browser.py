@@ -1,13 +1,14 @@
 """The quick-start in a real JupyterLab and a real Chromium: what a reader presses, what the page shows, what the kernel
 then holds.
 
-Screenshots of each step are kept in artefacts/. Nothing but this machine may be asked for anything.
+Each test begins with the same state, and may run alone. Screenshots of each step are kept in artefacts/. Nothing but
+this machine may be asked for anything.
 """
 
 import urllib.error, urllib.request
 
 import pytest
-from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
+from lab import DRAWN, ROOT, SHOTS, Lab, at_rest, in_step, in_theme, nothing_broke, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +22,30 @@ def lab(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
-    return open_page(browser, lab)
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    return page
+
+
+BROWSER, HEATMAP = '.srlviz-frame-browser', '.srlviz-probe-heatmap'
+START = """
+browser.factor, browser.second, browser.against, browser.show_marks = 'player_y', '', -1, True
+browser.player.speed = 1.0
+browser.seek(0, 0)
+heatmap.metric, heatmap.against, heatmap.beside.answers.confused.value = 'f1', '', False
+heatmap.choose('player_y', 'majority')
+heatmap.seek(*heatmap.beside.answers.said.places()[0])"""
+
+
+@pytest.fixture(autouse=True)
+def start(page, lab):
+    "The same state before each test; and after it, nothing may have broken"
+    in_theme(page, 'Light')
+    lab.do(START)
+    at_rest(page)
+    wait_for(lambda: shown(player_in(page, BROWSER)) == 0, say='the first frame is shown')
+    yield
+    nothing_broke(page)
 
 
 def player_in(page, where):
@@ -33,6 +57,12 @@ def player_in(page, where):
 
 def shown(player):
     return int(player.get_attribute('data-frame'))
+
+
+def menu(page, where, name):
+    "The menu of a label"
+    labelled = page.locator(f'{where} .widget-dropdown:visible').filter(has=page.locator(f'label:text-is("{name}")'))
+    return labelled.locator('select').first
 
 
 def agree(player, lab, name):
@@ -48,22 +78,18 @@ def agree(player, lab, name):
 
 def test_the_frame_is_the_recorded_one(page, lab):
     "What the canvas shows is, pixel for pixel, what the recording holds"
-    player_in(page, '.srlviz-frame-browser')
-    lab.ask("browser.seek(1, 200)")
-    player = player_in(page, '.srlviz-frame-browser')
+    player = player_in(page, BROWSER)
+    lab.do('browser.seek(1, 200)')
     wait_for(lambda: shown(player) == 200, say='a jump from Python reaches the page')
     drawn = player.locator('canvas').first.evaluate(
         "c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return "
         "Array.from(d.filter((_, i) => i % 4 === 0)) }"
     )
     assert drawn == lab.ask("recording[1].obs['frame'][200].ravel().tolist()")
-    lab.ask("browser.seek(0, 0)")
-    wait_for(lambda: shown(player) == 0)
-    in_step(page)  # a jump also stops: it must not stop what the next test plays
 
 
 def test_play(page, lab):
-    player = player_in(page, '.srlviz-frame-browser')
+    player = player_in(page, BROWSER)
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 12, say='frames move')
     wait_for(lambda: lab.ask('browser.player.playing'), say='the kernel knows that it plays')
@@ -77,8 +103,7 @@ def test_play(page, lab):
 
 
 def test_slider_and_keys(page, lab):
-    player = player_in(page, '.srlviz-frame-browser')
-    in_step(page)
+    player = player_in(page, BROWSER)
     box = player.locator('input[type=range]').bounding_box()
     now, last = shown(player), lab.ask('int(recording.lengths[browser.episode]) - 1')
     middle = box['y'] + box['height'] / 2
@@ -106,24 +131,21 @@ def test_slider_and_keys(page, lab):
 
 def test_another_episode_while_one_plays(page, lab):
     "The kernel's answer meets a page that is moving: both must end at the new episode's first step"
-    player = player_in(page, '.srlviz-frame-browser')
-    player.locator('.srlviz-stage').click()
-    page.keyboard.press('Home')
-    wait_for(lambda: shown(player) == 0)
+    player = player_in(page, BROWSER)
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 5, say='it plays')
-    page.locator('.srlviz-frame-browser select').first.select_option(index=2)
+    menu(page, BROWSER, 'Episode').select_option(index=2)
     wait_for(lambda: lab.ask('browser.episode') == 2 and shown(player) == 0, say='the page shows the new episode')
     in_step(page)
     assert (shown(player), lab.ask('[browser.episode, browser.t, browser.player.playing]')) == (0, [2, 0, False])
-    assert int(page.locator('.srlviz-frame-browser .srlviz-plot').first.get_attribute('data-cursor')) == 0
+    assert int(page.locator(f'{BROWSER} .srlviz-plot').first.get_attribute('data-cursor')) == 0
 
 
 def test_table_and_strip(page, lab):
-    player = player_in(page, '.srlviz-frame-browser')
-    player.get_by_role('button', name='ball_x', exact=True).click()
+    player = player_in(page, BROWSER)
+    table, strip = page.locator(f'{BROWSER} .srlviz-numbers'), page.locator(f'{BROWSER} .srlviz-plot').first
+    table.get_by_role('button', name='ball_x', exact=True).click()
     wait_for(lambda: lab.ask('browser.factor') == 'ball_x', say='a press on a row chooses the factor')
-    strip = page.locator('.srlviz-frame-browser .srlviz-plot').first
     wait_for(lambda: 'Ball x' in strip.inner_text(), say='the strip shows it')
     strip.scroll_into_view_if_needed()
     in_step(page)
@@ -135,7 +157,7 @@ def test_table_and_strip(page, lab):
     wait_for(lambda: shown(player) == t, say='a press in the strip moves the frame')
     in_step(page)
     assert agree(player, lab, 'browser') == t and int(strip.get_attribute('data-cursor')) == t
-    cell = player.locator('tr[data-name=ball_x] td').last.inner_text()
+    cell = table.locator('tr[data-name=ball_x] td').last.inner_text()
     assert int(cell) == lab.ask("int(browser.current()['ball_x'])")
     marks = player.locator('input[type=checkbox]')
     ringed = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
@@ -148,77 +170,85 @@ def test_table_and_strip(page, lab):
     page.screenshot(path=SHOTS / 'browser_strip.png')
 
 
-def cell_of(heat, variable, method):
+def heat_map(page):
+    heat = page.locator(f'{HEATMAP} .js-plotly-plot').first
+    heat.scroll_into_view_if_needed()
+    wait_for(lambda: heat.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the heat map is drawn')
+    in_step(page)
+    return heat
+
+
+def cell_of(heat, factor, method):
     "Where on the page a cell of the heat map is"
     return heat.evaluate(
-        """(g, [variable, method]) => {
+        """(g, [factor, method]) => {
             const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
-            const i = d.findIndex(row => row[0][1] === variable);
+            const i = d.findIndex(row => row[0][1] === factor);
             const j = d[i].findIndex(c => c[2] !== 'paper' && c[3] === method);
             const middle = (e, k) => (e[k] + e[k + 1])/2;
             const x = l.xaxis._offset + l.xaxis.c2p(middle(g._fullData[0].x, j));
             const y = l.yaxis._offset + l.yaxis.c2p(middle(g._fullData[0].y, i));
             return [r.left + x, r.top + y];
         }""",
-        [variable, method],
+        [factor, method],
     )
 
 
 def test_heat_map(page, lab):
-    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
-    heat.scroll_into_view_if_needed()
-    wait_for(lambda: heat.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the heat map is drawn')
-    in_step(page)
-    method = 'random_cnn · standardized'
-    assert lab.ask('[heatmap.variable, heatmap.method]') != ['ball_x', method]
+    heat, method = heat_map(page), 'random_cnn · standardized'
     x, y = cell_of(heat, 'ball_x', method)
     page.mouse.move(x, y)
-    page.wait_for_selector('.srlviz-probe-heatmap .hoverlayer .hovertext')
+    page.wait_for_selector(f'{HEATMAP} .hoverlayer .hovertext')
     page.mouse.click(x, y)
     wait_for(
-        lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it'
+        lambda: lab.ask('[heatmap.factor, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it'
     )
-    trace = page.locator('.srlviz-probe-heatmap .srlviz-plot').nth(1)
+    trace = page.locator(f'{HEATMAP} .srlviz-plot').nth(1)
     wait_for(
         lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
         say='true against predicted is drawn',
     )
-    wrong = lab.ask('int((heatmap._answers()[0] != heatmap._answers()[1]).sum())')
+    said = 'heatmap.beside.answers.said'
+    wrong = lab.ask(f'int(({said}.truth != {said}.predicted).sum())')
     wait_for(
-        lambda: f'{wrong:,} of' in page.locator('.srlviz-status').inner_text(),
+        lambda: f'{wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
         say='the sentence tells how many are wrong',
     )
     page.mouse.move(5, 5)
     page.screenshot(path=SHOTS / 'heatmap_cell.png')
 
 
+def beside(left, thumbs):
+    "Whether frames stand right of something, wholly in the page, in lines of equally many"
+    edge, boxes = left.bounding_box(), [thumb.bounding_box() for thumb in thumbs.all()]
+    lines = [[b['y'] for b in boxes].count(y) for y in sorted({b['y'] for b in boxes})]
+    within = all(edge['x'] + edge['width'] <= b['x'] and b['x'] + b['width'] <= 1400 for b in boxes)
+    return within and len(set(lines[:-1])) <= 1 and lines[-1] <= lines[0]
+
+
 def test_worst_frames(page, lab):
+    lab.do("heatmap.choose('ball_x', 'random_cnn · standardized')")
     in_step(page)
-    worst = lab.ask("heatmap.worst[['episode', 't']].astype(int).values.tolist()")
-    thumbs = page.locator('.srlviz-picker button')
+    worst = lab.ask("heatmap.beside.answers.said.worst[['episode', 't']].astype(int).values.tolist()")
+    thumbs = page.locator(f'{HEATMAP} .srlviz-picker button')
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()
-    player = page.locator('.srlviz-probe-heatmap .srlviz-player').first
+    player = page.locator(f'{HEATMAP} .srlviz-player').first
     wait_for(
         lambda: player.get_attribute('data-frame') == str(worst[0][1]),
         say='the worst frame is shown before anything is pressed',
     )
     in_step(page)
     assert thumbs.first.get_attribute('aria-pressed') == 'true'
-    wait_for(
-        lambda: len({b['y'] for b in (thumb.bounding_box() for thumb in thumbs.all())}) == 1,
-        say='they stand in one row',
-    )
+    wait_for(lambda: beside(player.locator('.srlviz-stage'), thumbs), say='they stand in lines beside the film')
     for k, press in (
         (min(1, len(worst) - 1), lambda b: b.click()),
         (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter'))),
     ):  # once by pointer, once by keyboard
         press(thumbs.nth(k))
+        browser = 'heatmap.beside.browser'
         wait_for(
-            lambda: (
-                lab.ask('[list(heatmap.selection or []), [heatmap.browser.episode, heatmap.browser.t]]')
-                == [worst[k]] * 2
-            ),
+            lambda: lab.ask(f'[[heatmap.episode, heatmap.t], [{browser}.episode, {browser}.t]]') == [worst[k]] * 2,
             say='the kernel opens that frame',
         )
         wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), say='the page shows it')
@@ -227,55 +257,49 @@ def test_worst_frames(page, lab):
     player.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
     page.screenshot(path=SHOTS / 'worst_frame.png')
-    page.locator('.srlviz-probe-heatmap').scroll_into_view_if_needed()
 
 
 def test_menus_choose_the_same_cells(page, lab):
-    menus = page.locator('.srlviz-probe-heatmap select')
-    menus.nth(0).select_option('ball_y')
-    wait_for(lambda: lab.ask('heatmap.variable') == 'ball_y')
+    menu(page, HEATMAP, 'Factor').select_option('ball_y')
+    wait_for(lambda: lab.ask('heatmap.factor') == 'ball_y')
     in_step(page)
-    menus.nth(1).select_option('Majority')
+    menu(page, HEATMAP, 'Method').select_option('Random CNN')
     wait_for(
-        lambda: lab.ask('[heatmap.variable, heatmap.method]') == ['ball_y', 'majority'], say='the menus set the traits'
+        lambda: lab.ask('[heatmap.factor, heatmap.method]') == ['ball_y', 'random_cnn'], say='the menus set the traits'
     )
     in_step(page)
-    menus.nth(2).select_option('Accuracy')
+    menu(page, HEATMAP, 'Metric').select_option('Accuracy')
     wait_for(
-        lambda: 'Accuracy' in page.locator('.srlviz-probe-heatmap .js-plotly-plot').first.inner_text(),
+        lambda: 'Accuracy' in page.locator(f'{HEATMAP} .js-plotly-plot').first.inner_text(),
         say='the heat map shows the other metric',
     )
 
 
 def test_short_presses(page, lab):
     "A press just after a move, while plotly does not look where the pointer is: none is lost"
-    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
-    heat.scroll_into_view_if_needed()
+    heat = heat_map(page)
     for k, ms in enumerate((0, 50, 56, 62, 68, 74)):
         in_step(page)
-        variable = ('ball_x', 'player_y')[k % 2]
-        x, y = cell_of(heat, variable, 'random_cnn')
+        factor = ('ball_x', 'player_y')[k % 2]
+        x, y = cell_of(heat, factor, 'random_cnn')
         page.mouse.move(x + 3, y)
         page.mouse.move(x, y)
         page.mouse.down()
         page.wait_for_timeout(ms)
         page.mouse.up()
         wait_for(
-            lambda: lab.ask('[heatmap.variable, heatmap.method]') == [variable, 'random_cnn'],
-            say=f'a press of {ms} ms chooses {variable}',
+            lambda: lab.ask('[heatmap.factor, heatmap.method]') == [factor, 'random_cnn'],
+            say=f'a press of {ms} ms chooses {factor}',
         )
     page.mouse.move(5, 5)
 
 
 def test_dark_theme(page, lab):
     "The inks follow the theme at once, without the kernel"
-    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
+    heat = heat_map(page)
     colour = lambda: heat.evaluate("g => g._fullLayout.font.color")
     light = colour()
-    page.evaluate(
-        "() => { window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }); return "
-        "null }"
-    )
+    in_theme(page, 'Dark')
     wait_for(
         lambda: colour() != light and colour() == '#e6e8eb', say='the figure is drawn in the inks of the dark theme'
     )
@@ -287,14 +311,16 @@ def test_dark_theme(page, lab):
 
 def test_reload_shows_the_present_state(page, lab):
     "A second page on the same kernel sees what the first left"
-    episode, t = lab.ask('[browser.episode, browser.t]')
+    lab.do("browser.seek(1, 123); heatmap.metric = 'accuracy'")
+    in_step(page)
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
     wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
     page.reload()
-    page.wait_for_selector('.srlviz-frame-browser .srlviz-player', timeout=120_000)
-    player = player_in(page, '.srlviz-frame-browser')
-    wait_for(lambda: shown(player) == t, say='the frame is the one that was left')
-    heat = page.locator('.srlviz-probe-heatmap .js-plotly-plot').first
+    page.wait_for_selector(f'{BROWSER} .srlviz-player', timeout=120_000)
+    page.wait_for_function(DRAWN)
+    player = player_in(page, BROWSER)
+    wait_for(lambda: shown(player) == 123, say='the frame is the one that was left')
+    heat = page.locator(f'{HEATMAP} .js-plotly-plot').first
     heat.scroll_into_view_if_needed()
     wait_for(lambda: 'Accuracy' in heat.inner_text(), say='the heat map is the one that was left')
 
@@ -310,8 +336,3 @@ def test_the_server_asks_for_its_token(page, lab):
             assert answer.url.startswith(f'{lab.url}/login?'), path
     shown = [page.url, (lab.folder / 'lab.log').read_text()]
     assert not any(lab._token in text for text in shown), 'the token is shown'
-
-
-def test_nothing_left_the_machine_and_nothing_broke(page):
-    assert not page.outside, page.outside[:5]
-    assert not [e for e in page.errors if 'ResizeObserver loop' not in e], page.errors[:3]

@@ -19,6 +19,7 @@ from flights_world import World, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow, is_finished  # noqa: E402
+from srlviz.core.windows import windows  # noqa: E402
 from srlviz.data.landing import (  # noqa: E402
     export_published,
     fleet,
@@ -35,10 +36,32 @@ SHARD, FILM = 'data/chunk-000/file-000.parquet', 'videos/front/chunk-000/flight_
 
 
 @pytest.fixture
-def flights(tmp_path):
-    "A copy of the sample that an attack may change"
+def flights(tmp_path, request):
+    "A copy of the sample that an attack may change, in its own layout or in that of another version"
     shutil.copytree(SAMPLE, tmp_path / 'set')
+    if getattr(request, 'param', 1) == 2:
+        as_version_2(tmp_path / 'set')
     return tmp_path / 'set'
+
+
+both_layouts = pytest.mark.parametrize('flights', [1, 2], indirect=True)
+
+
+def as_version_2(folder, rows=100):
+    "Row groups of some rows, of which a flight has several"
+    with pq.ParquetFile(folder / SHARD) as f:
+        tables, schema = [f.read_row_group(k) for k in range(f.num_row_groups)], f.schema_arrow
+    with pq.ParquetWriter(folder / SHARD, schema, use_dictionary=False, compression='zstd') as w:
+        for t in tables:
+            w.write_table(t, row_group_size=rows)
+    change_info(folder, version=2, data=info_of(folder)['data'] | dict(rows_per_group=rows))
+    first = np.cumsum([0, *(-(-len(t) // rows) for t in tables)])
+
+    def change(flights):
+        for flight in flights:
+            flight['row_group'] = int(first[flight['row_group']])
+
+    change_flights(folder, change)
 
 
 @pytest.fixture(autouse=True)
@@ -125,9 +148,48 @@ def refused(folder, file, told=None, reads=True):
     assert file in faults['file'].tolist(), faults.to_string()
 
 
+@both_layouts
 def test_the_sample_is_sound(flights):
     touch(flights)
     assert verify_flights(flights).empty
+    for e, whole in zip(read_flights(flights), read_flights(SAMPLE)):
+        assert e.obs['sensors'].tobytes() == whole.obs['sensors'].tobytes()
+        assert all(np.asarray(v).tobytes() == np.asarray(whole.factors[k]).tobytes() for k, v in e.factors.items())
+
+
+@both_layouts
+def test_a_window_reads_its_own_rows(flights):
+    all_windows, whole = windows(read_flights(flights), 30), windows(read_flights(SAMPLE), 30)
+    for i in np.random.default_rng(0).integers(0, len(whole), 40):
+        a, b = all_windows[int(i)], whole[int(i)]
+        assert a.obs['sensors'].tobytes() == b.obs['sensors'].tobytes()
+        assert all(np.asarray(v).tobytes() == np.asarray(b.factors[k]).tobytes() for k, v in a.factors.items())
+
+
+GROUPS = {
+    'fewer rows': (dict(rows_per_group=64), 'row_group'),
+    'no rows': (dict(rows_per_group=0), "'rows_per_group' is 0; expected a whole number above 0"),
+    'rows of text': (dict(rows_per_group='100'), "'rows_per_group' is '100'"),
+    'rows without end': (dict(rows_per_group=2**53), 'row_group'),
+    'one row': (dict(rows_per_group=1), 'row_group'),
+    'nothing': ({}, "'rows_per_group' is missing"),
+}
+
+
+@pytest.mark.parametrize('attack', GROUPS)
+def test_the_rows_of_row_groups_are_compared(flights, attack):
+    as_version_2(flights)
+    told, words = GROUPS[attack]
+    change_info(flights, data=told)
+    refused(flights, 'meta/info.json' if 'rows_per' in words else 'meta/flights.parquet', words)
+
+
+def test_row_groups_of_other_rows_than_those_that_are_told(flights):
+    as_version_2(flights, 140)
+    rows = [len(f) for f in read_flights(flights)]
+    assert all(150 < n <= 2 * 140 for n in rows)  # two row groups each, either way
+    change_info(flights, data=dict(rows_per_group=150))
+    refused(flights, SHARD, 'has 140 rows, meta/flights.parquet says 150')
 
 
 # ---- paths
@@ -760,6 +822,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize('attack', ROWS)
+@both_layouts
 def test_rows(flights, attack):
     change, told = ROWS[attack]
     change_shard(flights, change)

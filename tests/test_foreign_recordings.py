@@ -36,9 +36,45 @@ def sound(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(sound, tmp_path):
+def folder(sound, tmp_path, request):
+    "The sound folder, in the layout that is written, or in that of another version"
     shutil.copytree(sound / 'walks', tmp_path / 'walks')
+    if getattr(request, 'param', 2) == 1:
+        as_version_1(tmp_path / 'walks')
     return tmp_path / 'walks'
+
+
+both_layouts = pytest.mark.parametrize('folder', [1, 2], indirect=True)
+PLACE = {1: 'row_group', 2: 'row'}
+
+
+def version(folder):
+    return json.loads((folder / 'meta' / 'info.json').read_text())['version']
+
+
+def as_version_1(folder):
+    "The layout of before: a row group an episode, told by its number"
+    write_steps(folder, split_steps(folder), 1)
+    change_json(folder / 'meta' / 'info.json', lambda i: i.update(version=1))
+    change_episodes(folder, lambda t: t.assign(row_group=range(len(t))).drop(columns='row'))
+
+
+def split_steps(folder):
+    "The steps of each episode"
+    table, ends = pq.read_table(folder / 'steps' / '000.parquet'), np.cumsum(N)
+    return [table.slice(b - n, n) for b, n in zip(ends, N)]
+
+
+def write_steps(folder, parts, layout):
+    with pq.ParquetWriter(folder / 'steps' / '000.parquet', parts[0].schema, compression='zstd') as w:
+        for t in parts if layout == 1 else [pa.concat_tables(parts)]:
+            w.write_table(t, row_group_size=len(t))
+
+
+def change_episodes(folder, change):
+    path = folder / 'episodes.parquet'
+    change(pd.read_parquet(path)).to_parquet(path)
+    restamp(folder)
 
 
 def change_json(path, change):
@@ -70,6 +106,18 @@ def refused(folder, *words, readers=(load_recording, verify_recording)):
         with pytest.raises(ValueError) as e:
             reader(folder)
         assert all(w in str(e.value) for w in words), str(e.value)
+
+
+@both_layouts
+def test_both_layouts_are_read_alike(folder):
+    read = verify_recording(folder) or load_recording(folder)
+    for e, whole in zip(read, walks()):
+        assert e.name == whole.name and e.ended == whole.ended
+        columns = [(whole.actions, e.actions), (whole.rewards, e.rewards)]
+        columns += [(v, e.obs[k]) for k, v in whole.obs.items()] + [(v, e.factors[k]) for k, v in whole.factors.items()]
+        for a, b in columns:
+            b = np.asarray(b)
+            assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
 def test_the_sound_recording_is_read(sound):
@@ -432,13 +480,6 @@ def test_verify_names_a_link_that_nothing_uses(folder):
     refused(folder, 'notes.txt is a symbolic link', readers=[verify_recording])
 
 
-def change_episodes(folder, change):
-    table = pd.read_parquet(folder / 'episodes.parquet')
-    table = change(table)
-    table.to_parquet(folder / 'episodes.parquet')
-    restamp(folder)
-
-
 @pytest.mark.parametrize(
     'column, value, words',
     [
@@ -446,16 +487,32 @@ def change_episodes(folder, change):
         ('key', '', 'an episode key is made of'),
         ('key', '000009', 'lacks frames/frame/000009.zip'),
         ('shard', 7, 'steps/007.parquet'),
-        ('shard', -1, "'shard' and 'row_group'"),
-        ('row_group', 9, 'has 0 rows for the episode'),
-        ('row_group', -1, "'shard' and 'row_group'"),
+        ('shard', -1, "'shard' and 'row"),
+        ('place', 9, 'rows for the episode'),
+        ('place', -1, "'shard' and 'row"),
     ],
 )
+@both_layouts
 def test_the_table_of_episodes_names_nothing_else(folder, column, value, words):
-    change_episodes(folder, lambda t: t.assign(**{column: [value, *t[column][1:]]}))
-    refused(folder, 'episodes.parquet', words) if column != 'row_group' or value < 0 else refused(
-        folder, '000.parquet', words
-    )
+    name = column if column != 'place' else PLACE[version(folder)]
+    change_episodes(folder, lambda t: t.assign(**{name: [value, *t[name][1:]]}))
+    refused(folder, 'episodes.parquet' if column != 'place' or value < 0 else '000.parquet', words)
+
+
+ROWS = {
+    'rows that overlap': ([0, 69, 73], "has 69 rows for the episode '000000'"),
+    'rows of nobody': ([1, 70, 73], "has 0 rows for the episode '000000'"),
+    'rows behind the last': ([0, 70, 74], "has 4 rows for the episode '000001'"),
+    'rows without end': ([0, 70, 2**62], 'rows for the episode'),
+    'rows of halves': ([0, 70.5, 73], "the column 'row' holds double"),
+}
+
+
+@pytest.mark.parametrize('attack', ROWS)
+def test_the_rows_of_episodes_lie_one_behind_another(folder, attack):
+    rows, words = ROWS[attack]
+    change_episodes(folder, lambda t: t.assign(row=rows))
+    refused(folder, str(folder), words)
 
 
 # ---- paths of a recording that is being made
@@ -513,6 +570,7 @@ PARTIAL = {
     'a list for a factor': (lambda e: e['factors'].update(wind=[1]), "the factor 'wind' is [1]"),
     'no factor': (lambda e: e.update(factors={}), 'its factors are not those'),
     'no name': (lambda e: e.pop('name'), "the field 'name' is missing"),
+    'a content of words': (lambda e: e.update(content='walk'), "the field 'content' is 'walk'"),
 }
 
 
@@ -569,9 +627,10 @@ INFO = {
     'hz below 0': (lambda i: i.update(hz=-3), "the field 'hz' is -3"),
     'hz of nan': (lambda i: i.update(hz=float('nan')), "the field 'hz' is nan"),
     'hz of text': (lambda i: i.update(hz='5'), "the field 'hz' is '5'"),
-    'another version': (lambda i: i.update(version=2), 'layout version 2'),
+    'another version': (lambda i: i.update(version=3), "is 'srlviz recording' version 3; this srlviz reads"),
+    'the version of before': (lambda i: i.update(version=1), "the column 'row_group' is missing"),
     'a version of true': (lambda i: i.update(version=True), "the field 'version' is True"),
-    'another format': (lambda i: i.update(format='x'), "the field 'format' is 'x'"),
+    'another format': (lambda i: i.update(format='x'), "is 'x' version 2"),
     'more episodes': (lambda i: i.update(n_episodes=4), 'meta/info.json says 4'),
     'more steps': (lambda i: i.update(n_steps=1081), 'meta/info.json says 1,081'),
     'meta of text': (lambda i: i.update(meta='x'), "the field 'meta' is 'x'"),
@@ -641,6 +700,10 @@ def lengths(t, *n):
     return t.assign(length=list(n))
 
 
+def place(t):
+    return next(name for name in PLACE.values() if name in t)
+
+
 EPISODES = {
     'a length of 1000': (lambda t: lengths(t, 1000, 3, 8), 1011, 'has 70 rows for the episode'),
     'a length of -5': (lambda t: lengths(t, 70, -5, 16), 81, 'is -5; expected a whole number above 0'),
@@ -652,7 +715,7 @@ EPISODES = {
     'another end': (lambda t: t.assign(ended=['truncated', 'whatever', 'truncated']), 81, "'ended' 'whatever'"),
     'no end': (lambda t: t.assign(ended=['truncated', None, 'truncated']), 81, "the column 'ended' are missing"),
     'no name': (lambda t: t.assign(name=['', None, '']), 81, "the column 'name' are missing"),
-    'one row group twice': (lambda t: t.assign(row_group=[0, 1, 1]), 81, "'shard' and 'row_group'"),
+    'one place twice': (lambda t: t.assign(**{place(t): [0, 1, 1]}), 81, "two episodes have one 'shard' and 'row"),
     'an episode less': (lambda t: t[:2], 73, 'it has 2 episodes; meta/info.json says 3'),
     'a column less': (lambda t: t.drop(columns='factor.wind'), 81, "the column 'factor.wind' is missing"),
     'a column more': (lambda t: t.assign(more=1), 81, "the column 'more' is not in the features"),
@@ -668,6 +731,7 @@ EPISODES = {
 
 
 @pytest.mark.parametrize('attack', EPISODES)
+@both_layouts
 def test_what_the_table_of_episodes_says_is_compared(folder, attack):
     change, n_steps, words = EPISODES[attack]
     change_json(folder / 'meta' / 'info.json', lambda i: i.update(n_steps=n_steps))
@@ -739,14 +803,10 @@ def test_the_splits_are_compared(folder, attack):
 
 
 def rewrite_steps(folder, change):
-    "Change the columns of the first episode, keeping the row groups"
-    path = folder / 'steps' / '000.parquet'
-    with pq.ParquetFile(path) as f:
-        parts = [f.read_row_group(i) for i in range(f.num_row_groups)]
+    "Change the columns of the first episode, keeping the layout"
+    parts = split_steps(folder)
     parts[0] = change(parts[0])
-    with pq.ParquetWriter(path, parts[0].schema) as w:
-        for p in parts:
-            w.write_table(p.cast(parts[0].schema))
+    write_steps(folder, [p.cast(parts[0].schema) for p in parts], version(folder))
     restamp(folder)
 
 
@@ -754,17 +814,21 @@ def with_column(t, name, values):
     return t.set_column(t.schema.get_field_index(name), name, values)
 
 
+@both_layouts
 def test_rows_that_are_missing_are_named(folder):
     rewrite_steps(folder, lambda t: t[:40])
-    refused(folder, '000.parquet', 'has 40 rows for the episode', 'its length is 70')
+    told = {1: ('has 40 rows for the episode', 'its length is 70'), 2: ("has 0 rows for the episode '000002'",)}
+    refused(folder, '000.parquet', *told[version(folder)])
 
 
+@both_layouts
 @pytest.mark.parametrize('name, dtype', [('action', pa.int64()), ('factor.room', pa.string())])
 def test_values_that_are_missing_are_named_when_they_are_read(folder, name, dtype):
     rewrite_steps(folder, lambda t: with_column(t, name, pa.array([None, *t[name].to_pylist()[1:]], dtype)))
     refused(folder, '000.parquet', f"values of the column '{name}' are missing", readers=[read_all, verify_recording])
 
 
+@both_layouts
 def test_rows_of_a_list_that_are_missing_are_named(folder):
     rewrite_steps(
         folder,
@@ -988,14 +1052,13 @@ def bomb_shard(folder, rows, width=1, dtype=np.float32):
     (folder / 'meta' / 'factors.csv').write_text('name,group,kind,unit\n')
     (folder / 'meta' / 'splits.json').write_text('{}')
     change_episodes(
-        folder, lambda t: t[:1].assign(length=rows)[['key', 'name', 'ended', 'length', 'shard', 'row_group']]
+        folder, lambda t: t[:1].assign(length=rows)[['key', 'name', 'ended', 'length', 'shard', PLACE[info['version']]]]
     )
 
 
+@both_layouts
 def test_a_column_that_unpacks_to_more_than_it_may_is_refused(folder, monkeypatch):
-    from srlviz.core import storage
-
-    monkeypatch.setattr(storage, 'MOST_BYTES', 2**24)  # as 2 GB is to a file of 100 kB
+    monkeypatch.setattr('srlviz.core.storage.rows.MOST_BYTES', 2**24)  # as 2 GB is to a file of 100 kB
     bomb_shard(folder, 5_000_000)
     assert (folder / 'steps' / '000.parquet').stat().st_size < 20_000 and load_recording(folder).n_steps == 5_000_000
     refused(
@@ -1006,12 +1069,46 @@ def test_a_column_that_unpacks_to_more_than_it_may_is_refused(folder, monkeypatc
     )
 
 
+def number(n):
+    return b'\x15' + bytes(2 * n >> 7 * k & 127 | (128 if k < 4 else 0) for k in range(5))
+
+
+@both_layouts
+def test_a_page_larger_than_the_footer_says_is_refused(folder):
+    "The footer is that of an honest file; Arrow believes the page"
+    rows = np.random.default_rng(0).normal(size=(70, 3)).astype(np.float32)
+    values = pa.FixedSizeListArray.from_arrays(rows.ravel(), 3)
+    rewrite_steps(folder, lambda t: with_column(t, 'obs.vector', values))
+    path, size = folder / 'steps' / '000.parquet', 2_000_000_000
+    chunk = next(c for c in columns_of(path) if c.path_in_schema.startswith('obs.vector'))
+    start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+
+    def head(packed):
+        sizes = b'\x15\x00' + number(size) + number(packed)
+        return sizes + b'\x2c' + number(chunk.num_values) + b'\x15\x00\x15\x06\x15\x06\x00\x00'
+
+    page = head(chunk.total_compressed_size - len(head(0)))
+    content = bytearray(path.read_bytes())
+    content[start : start + len(page)] = page
+    path.write_bytes(content)
+    restamp(folder)
+    words = '000.parquet', "declares 2,00", "'obs.vector"
+    refused(folder, *words, readers=[lambda p: load_recording(p)[0].obs['vector'], verify_recording])
+
+
+def columns_of(path):
+    group = pq.read_metadata(path).row_group(0)
+    return [group.column(j) for j in range(group.num_columns)]
+
+
+@both_layouts
 def test_a_list_that_is_longer_than_its_rows_is_refused(folder):
     bomb_shard(folder, 1000, width=3000)
     change_json(folder / 'meta' / 'info.json', lambda i: set_feature(i, 'obs.vector', shape=[3]))
     refused(folder, '000.parquet', "the column 'obs.vector' holds")
 
 
+@both_layouts
 def test_a_text_that_stands_in_every_row_is_refused(folder):
     word = pa.DictionaryArray.from_arrays(np.zeros(70, np.int32), ['w' * 4_000_000])
     rewrite_steps(folder, lambda t: with_column(t, 'factor.room', word.cast(pa.string())))
@@ -1019,11 +1116,12 @@ def test_a_text_that_stands_in_every_row_is_refused(folder):
     refused(
         folder,
         '000.parquet',
-        'its texts need more than',
+        'bytes, more than 2',
         readers=[lambda p: load_recording(p)[0].factors['room'], verify_recording],
     )
 
 
+@both_layouts
 def test_one_long_text_does_not_widen_all_rows(folder):
     rewrite_steps(folder, lambda t: with_column(t, 'factor.room', pa.array(['w' * 8_000_000] + [''] * 69)))
     refused(

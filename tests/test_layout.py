@@ -36,7 +36,7 @@ MAY = {
 # what a package says for its modules: the tasks register themselves, and published names stay where they were
 BY_HAND = {
     Path('srlviz') / f'{package}__init__.py'
-    for package in ('', 'envs/', 'envs/pomdp/', 'envs/landing/', 'data/landing/')
+    for package in ('', 'core/storage/', 'envs/', 'envs/pomdp/', 'envs/landing/', 'data/landing/')
 }
 STRAY = re.compile(r'^Untitled|-Copy\d*\.ipynb$')
 TEXT = {'.py', '.ipynb', '.md', '.toml', '.ini', '.txt', '.js', '.css', '.csv', '.json', '.cfg', '.yml', '.yaml', ''}

@@ -2,7 +2,7 @@
 what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pytest, torch, traitlets
-from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
+from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
 
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording
@@ -169,8 +169,20 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def page(browser, lab):
-    return open_page(browser, lab)  # noqa: F811
+def opened(browser, lab):
+    return open_page(browser, lab)
+
+
+START = """[
+    *(explorer.set_trait(name, value) for name, value in dict(
+        method='GRU, first', stream='two episodes', against='', panel='steps', show='state', channel=-1, log=False,
+        resets=(16,), t=12).items()),
+    watch.set_trait('panel', 'steps')]"""
+
+
+@pytest.fixture
+def page(opened, lab):
+    yield from begin_anew(opened, lab, START)
 
 
 def explorer(page, k=0):
@@ -301,6 +313,6 @@ def test_tables(page, lab):
 
 
 @pytest.mark.browser
-def test_alone(page):
-    "No request left this machine, and no script failed"
-    assert page.outside == [] and page.errors == []
+def test_alone(opened):
+    "No request left this machine, and no script failed, as the notebook ran; `page` sees to it in every test"
+    assert opened.begun == ([], [])

@@ -65,15 +65,16 @@ def test_notebook(path, shell, monkeypatch):
 
 # what takes nbdev-test more than about four seconds on an idle machine: learning, films, games
 LONG = {
-    *('00_core/03_recordings', '00_core/06_training', '00_core/12_workers', '01_envs/00_atari', '01_envs/01_ram'),
+    *('00_core/03_recordings', '00_core/06_training', '00_core/15_workers', '01_envs/00_atari', '01_envs/01_ram'),
     *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
     *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
     *('03_encoders/02_vae', '03_encoders/03_contrast', '03_encoders/04_pixel_pred', '03_encoders/05_cpc'),
     *('03_encoders/06_supervised', '05_agents/00_ppo', '07_figures/03_games', '09_studies/02_probing'),
-    *('09_studies/03_agents', '09_studies/04_tables'),
+    *('09_studies/03_agents', '09_studies/04_tables', '08_widgets/04_probe', '08_widgets/05_atari'),
+    *('08_widgets/06_ram', '08_widgets/08_play', '08_widgets/09_pomdp', '08_widgets/10_memories'),
 }
 QUICK = [p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG]
-ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK} - {'08_widgets'})
+ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK})
 
 
 @pytest.mark.parametrize('room', ROOMS)

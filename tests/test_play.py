@@ -2,7 +2,7 @@
 its strips; what the page shows, and what the kernel then holds."""
 
 import pytest
-from lab import ROOT, SHOTS, Lab, in_step, open_page, wait_for
+from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/03_pomdps.ipynb'
@@ -16,8 +16,19 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def page(browser, lab):
-    return open_page(browser, lab)  # noqa: F811
+def opened(browser, lab):
+    return open_page(browser, lab)
+
+
+START = """[
+    *(explorer.set_trait(name, value) for name, value in dict(
+        task='RepeatPrevious-easy', policy='remember', seed=0, reveal=True, factor='', against='').items()),
+    explorer.seek(0, 0)]"""
+
+
+@pytest.fixture
+def page(opened, lab):
+    yield from begin_anew(opened, lab, START)
 
 
 class Board:
@@ -35,6 +46,13 @@ class Board:
 
     def steps(self):
         return self.ask('recorder.steps')
+
+    def anew(self, task):
+        "The first game of a task, by Python; what is true is hidden"
+        first = f"set_trait('task', {task!r})", "set_trait('reveal', False)", 'new_game(0)'
+        self.lab.ask(f"[{', '.join(f'{self.name}.{what}' for what in first)}]")
+        self.settled()
+        return self
 
     def settled(self):
         in_step(self.page)
@@ -90,14 +108,14 @@ class Board:
         self.settled()
 
 
-@pytest.fixture(scope='module')
+@pytest.fixture
 def cards(page, lab):
-    return Board(page, lab, 'cards', 0)
+    return Board(page, lab, 'cards', 0).anew('RepeatPrevious-easy')
 
 
-@pytest.fixture(scope='module')
+@pytest.fixture
 def mines(page, lab):
-    return Board(page, lab, 'mines', 1)
+    return Board(page, lab, 'mines', 1).anew('MineSweeper-easy')
 
 
 def test_keys(cards):
@@ -138,8 +156,9 @@ def test_pointer(cards):
 
 
 def test_step_back(cards):
-    before, n = cards.ask('recorder.total'), cards.steps()
     cards.focus()
+    cards.press('h')
+    before, n = cards.ask('recorder.total'), cards.steps()
     cards.press('s')
     cards.page.keyboard.press('Backspace')
     wait_for(lambda: cards.steps() == n, say='the step is taken back')
@@ -149,6 +168,8 @@ def test_step_back(cards):
 
 def test_curtain(cards):
     "The hidden state is shown only when it is asked for, and the recording tells that it was"
+    cards.focus()
+    cards.press('h')
     wide = cards.ask('board.size')[0]
     assert cards.ask("recording().meta['looked'][-1]") is False
     box = cards.whole.get_by_role('checkbox', name='show what is true')
@@ -185,7 +206,17 @@ def test_a_whole_game(cards):
 
 
 def test_a_game_is_a_recording(cards, lab):
-    "Saved and loaded, it is the same"
+    "Two games, in one of them a step taken back and a look at what is true: saved and loaded, they are the same"
+    cards.focus()
+    for key in 'hsd':
+        cards.press(key)
+    cards.page.keyboard.press('Backspace')
+    wait_for(lambda: cards.steps() == 2, say='a step is taken back')
+    lab.ask("[cards.set_trait('reveal', on) for on in (True, False)]")
+    cards.begin('new game')
+    for key in 'ch':
+        cards.press(key)
+    assert lab.ask("[cards.recording().meta[k][-2:] for k in ('undone', 'looked')]") == [[1, 0], [True, False]]
     actions = "a[0].actions.tolist() == b[0].actions.tolist()"
     frames = "bool((a[0].obs['frame'][:] == b[0].obs['frame'][:]).all())"
     keep = f"(lambda a, b: [a.meta == b.meta, {actions}, {frames}])"
@@ -376,6 +407,6 @@ def test_another_world(page, lab):
     assert lab.ask('[explorer.episode, explorer.t]') == [1, 7] and player.get_attribute('data-frame') == '7'
 
 
-def test_alone(page):
-    "No request left this machine, and no script failed"
-    assert page.outside == [] and page.errors == []
+def test_alone(opened):
+    "No request left this machine, and no script failed, as the notebook ran; `page` sees to it in every test"
+    assert opened.begun == ([], [])

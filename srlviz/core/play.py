@@ -17,6 +17,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from .content import array_content
+from .film import take_rows
 from .policies import as_policy
 from .recordings import Episode, Factor, Recording
 
@@ -63,16 +64,11 @@ class DrawnFrames:
         return f"DrawnFrames({self.shape})"
 
     def __getitem__(self, index):
-        if isinstance(index, tuple):
-            rows, *rest = index
-            if rows is Ellipsis:
-                return np.asarray(self)[index]  # film[..., 0] is a channel
-            one = np.ndim(rows) == 0 and not isinstance(rows, slice)
-            return self[rows][tuple(rest) if one else (slice(None), *rest)]
-        picked = self.records[index]
-        if not picked.ndim:
-            return self.draw(picked)
-        return np.stack([self.draw(e) for e in picked]) if len(picked) else np.zeros((0, *self.shape[1:]), np.uint8)
+        return take_rows(index, len(self), self._frames)
+
+    def _frames(self, rows: np.ndarray) -> np.ndarray:
+        drawn = [self.draw(e) for e in self.records[rows]]
+        return np.stack(drawn) if drawn else np.zeros((0, *self.shape[1:]), np.uint8)
 
     def __array__(self, dtype=None, copy=None):
         a = self[:]

@@ -23,7 +23,7 @@ from .content import episode_content
 from .names import unknown
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, told_factor
-from .storage import LazyColumns, RecordingFolder, finish_recording, read_episode, write_episode
+from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -408,10 +408,9 @@ def save(self: Recording, path: str | Path) -> Path:
         return path
     keys = [f'{i:06}' for i in range(len(self))]
     with atomic_folder(path) as temporary:
-        for key, e in zip(keys, self):
-            write_episode(temporary, key, e)
-        finish_recording(
+        write_recording(
             temporary,
+            zip(keys, self),
             name=self.name,
             hz=self.hz,
             factors=self.factor_table,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from .content import array_content
-from .film import is_film
+from .film import as_slice, is_film, take_rows
 from .recordings import Episode, Recording, recording_contents
 from .storage import LazyColumns
 
@@ -61,14 +61,7 @@ class FilmRows:
         return lambda: f'{whole()} {array_content(self.rows)}'
 
     def __getitem__(self, index):
-        first, *rest = index if isinstance(index, tuple) else (index,)
-        if first is Ellipsis:
-            return np.asarray(self)[index]  # film[..., 0] is a channel
-        rows = self.rows[first]  # an IndexError where it should be
-        if rows.ndim and (rows[1:] == rows[:-1] + 1).all():
-            rows = slice(rows[0], rows[-1] + 1) if len(rows) else slice(0, 0)
-        frames = self.film[rows if isinstance(rows, slice) else int(rows) if not rows.ndim else rows]
-        return frames[(slice(None), *rest) if np.ndim(frames) == self.ndim else tuple(rest)] if rest else frames
+        return take_rows(index, len(self), lambda rows: self.film[as_slice(self.rows[rows])])
 
     def __array__(self, dtype=None, copy=None):
         frames = np.asarray(self[:])
@@ -93,12 +86,15 @@ def _cut(arrays: Mapping, start: int, stop: int) -> LazyColumns:
     "The same arrays from `start` to `stop`, when they are touched"
 
     def view(k: str) -> Callable:
-        return lambda: _rows(arrays[k], start, stop)
+        return lambda: _rows(arrays, k, start, stop)
 
     return LazyColumns({k: view(k) for k in arrays})
 
 
-def _rows(array, start: int, stop: int):
+def _rows(arrays: Mapping, k: str, start: int, stop: int):
+    if isinstance(arrays, LazyColumns) and k in arrays.parts:
+        return arrays.rows(k, start, stop)
+    array = arrays[k]
     if not array.shape:
         return array
     lazy = not isinstance(array, np.ndarray) and is_film(array)

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 from gymnasium import spaces
 
 from ..core.files import COUNT, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
-from ..core.files import open_file, read_json, reading, table_text
+from ..core.files import read_json, reading, table_text
 from ..core.names import unknown
 from ..core.play import flat, spread_factors
 from ..core.recordings import Episode, Factor, Recording
 from ..core.storage import ENDINGS, SPLITS, LazyColumns
 from ..core.windows import FilmRows
 from .landing.video import FilmFile, open_video
-from .parquet import check_group, read_table
+from ..core.storage.parquet import open_footer, read_groups, read_table
 
 # %% ../../nbs/02_data/03_own.ipynb #3d761baf
 _EVEN = "make one with even times: `ffmpeg -i in.mp4 -fps_mode cfr out.mp4`"
@@ -434,14 +434,10 @@ class _LeRobotTables:
     def _unpacked(self, path: Path, n: int) -> pa.Table:
         "The columns of a file, if they need no more memory than n rows of what meta/info.json says"
         names = [*self.columns, 'index']
-        with open_file(path) as f:
-            footer = pq.read_metadata(f)
         sizes = [np.prod(self.features[k]['shape']) for k in self.columns]
-        left = 2**20 + 20 * n * (int(sum(sizes)) + 1) + 256 * n * len(names)
-        for group in range(footer.num_row_groups):
-            left = check_group(path, footer, group, names, left)
-        with pq.ParquetFile(path, metadata=footer) as f:
-            return f.read(names)
+        most = 2**20 + 20 * n * (int(sum(sizes)) + 1) + 256 * n * len(names)
+        footer, _ = open_footer(path, 'a table of a LeRobot data set', '')
+        return read_groups(path, footer, range(footer.num_row_groups), names, most)
 
     def array(self, row: pd.Series, k: str) -> np.ndarray:
         "The rows of an episode in a column, (n, ...)"

@@ -254,9 +254,9 @@ class Explorer(W.VBox):
         make = cls.__init__
 
         @wraps(make)
-        def made(self, *args, interactive: bool | None = None, **traits):
-            with nullcontext() if is_interactive(interactive) else unheard():
-                make(self, *args, interactive=interactive, **traits)
+        def made(self, *args, **named):
+            with nullcontext() if is_interactive(named.get('interactive')) else unheard():
+                make(self, *args, **named)
 
         cls.__init__ = made
 

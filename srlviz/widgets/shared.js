@@ -40,7 +40,8 @@ function listen(model, on) {
 
 /** Give a name to what ipywidgets leaves without one, so that screen readers can say it: menus, play buttons, handles of ranges. */
 function nameParts(el, tries = 40) {
-  const root = el.closest('.srlviz-explorer');
+  let root = el.closest('.srlviz-explorer');
+  for (let outer = root; outer; outer = outer.parentElement?.closest('.srlviz-explorer')) root = outer;      // one explorer may stand in another
   if (!root && tries) setTimeout(() => nameParts(el, tries - 1), 150);      // a view is made before it stands in the page
   if (!root || root.dataset.named) return;
   root.dataset.named = '';

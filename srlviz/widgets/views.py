@@ -243,6 +243,23 @@ def mark_lines(xy: np.ndarray) -> list[str]:
     return ['row' if row else 'column' if column else '' for row, column in zip(rows, columns)]
 
 # %% ../../nbs/08_widgets/01_views.ipynb #1663d8b5
+def _source(frames, n: int | None, value: int) -> dict:
+    "What the page has to know of frames, the first of which is checked; without frames, of n steps"
+    height = width = 0
+    if frames is not None:
+        n, height, width = len(frames), *frames.shape[1:3]
+        check_frame(np.asarray(frames[0]))
+    chunk, columns = _chunk_shape(height, width)
+    start = int(np.clip(value, 0, n - 1))
+    return dict(n=n, start=start, width=width, height=height, chunk=chunk, columns=columns)
+
+
+def _chunk_shape(height, width):
+    """Choose frames per chunk and per row of its sheet: about 4 MB of pixels, no side above 8,192."""
+    chunk = int(np.clip(1_100_000 // max(height * width, 1), 1, 32))
+    return chunk, max(1, min(8, 8192 // max(width, 1), chunk))
+
+# %% ../../nbs/08_widgets/01_views.ipynb #31cdeedc
 class FramePlayer(anywidget.AnyWidget):
     """Play frames in the browser: space, arrows, page up and down, home and end.
 
@@ -322,23 +339,6 @@ class FramePlayer(anywidget.AnyWidget):
         send_rows(self, self.rows, content)
         if content.get('kind') == 'need' and content.get('id') == self.source['id'] and self.frames is not None:
             self.send({k: content[k] for k in ('id', 'chunk')} | {'kind': 'chunk'}, [self.encoded(content['chunk'])])
-
-
-def _source(frames, n: int | None, value: int) -> dict:
-    "What the page has to know of frames, the first of which is checked; without frames, of n steps"
-    height = width = 0
-    if frames is not None:
-        n, height, width = len(frames), *frames.shape[1:3]
-        check_frame(np.asarray(frames[0]))
-    chunk, columns = _chunk_shape(height, width)
-    start = int(np.clip(value, 0, n - 1))
-    return dict(n=n, start=start, width=width, height=height, chunk=chunk, columns=columns)
-
-
-def _chunk_shape(height, width):
-    """Choose frames per chunk and per row of its sheet: about 4 MB of pixels, no side above 8,192."""
-    chunk = int(np.clip(1_100_000 // max(height * width, 1), 1, 32))
-    return chunk, max(1, min(8, 8192 // max(width, 1), chunk))
 
 # %% ../../nbs/08_widgets/01_views.ipynb #d6783a37
 class FramePicker(anywidget.AnyWidget):

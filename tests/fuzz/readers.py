@@ -238,7 +238,7 @@ def _splits(old, new, differ):
 
 
 _FACTORS = csv_with({'group': WORDS, 'unit': WORDS, 'kind': one_of(*KINDS)}, unique=('name',))
-_EPISODES = plain.parquet_with(('key', 'length', 'shard', 'row_group'), {'ended': one_of(*ENDINGS), 'name': TEXT})
+_EPISODES = plain.parquet_with(('key', 'length', 'shard', 'row'), {'ended': one_of(*ENDINGS), 'name': TEXT})
 _INFO = json_with({'name': TEXT, 'hz': RATE, 'meta': ANY, 'meta.*': ANY})
 _NOTE = json_with({'name': TEXT, 'ended': one_of(*ENDINGS), 'factors.wind': NUMBER, 'factors.airport': TEXT})
 

@@ -23,6 +23,7 @@ from srlviz.core.files import (
     TABLE,
     check_fields,
     inside,
+    is_whole,
     make_folder,
     only_writer,
     read_json,
@@ -31,9 +32,10 @@ from srlviz.core.files import (
 )
 from ...core.recordings import Recording
 from ...core.storage import is_finished
+from ...core.storage.folder import file_fault, links
 from ...core.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
-from .folder import MOST_FLIGHTS, REQUEST, RESTORE, advised, below, video_path, wrong_size
+from .folder import MOST_FLIGHTS, REQUEST, RESTORE, advised, video_path
 from .meta import write_meta
 from srlviz.data.landing.parts import (
     World,
@@ -49,7 +51,7 @@ from srlviz.data.landing.parts import (
 from .video import encode_film
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #5ce52dba
-_SHARD = 50  # flights
+_SHARD, _GROUP = 50, 128  # flights in a file, and rows in a row group
 _PACKAGES = 'srlviz', 'jsbsim', 'airportsdata', 'av', 'numba', 'numpy', 'pyarrow'
 
 
@@ -88,6 +90,7 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
         fixed=json.loads(json.dumps(fixed, default=_as_json)),
         hz=5,
         shard=_SHARD,
+        group=_GROUP,
         columns=world.columns()['name'].tolist(),
         packages={p: _version(p) for p in _PACKAGES},
     )
@@ -110,12 +113,11 @@ def _version(package: str) -> str:
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #83ccc604
 def _no_links(out: Path) -> None:
     "Refuse to write in a folder from which a link leads elsewhere"
-    for entry in below(out) if out.is_dir() else ():
-        if entry.is_symlink():
-            raise ValueError(
-                f"{entry.path} is a symbolic link; no flights are made, mended or removed where links lead elsewhere: "
-                "put the file itself there, or give another folder"
-            )
+    for name in links(out) if out.is_dir() else ():
+        raise ValueError(
+            f"{out / name} is a symbolic link; no flights are made, mended or removed where links lead elsewhere: "
+            "put the file itself there, or give another folder"
+        )
 
 
 def _claim(out: Path, request: dict) -> None:
@@ -132,15 +134,20 @@ def _claim(out: Path, request: dict) -> None:
     write_json(out / REQUEST, request)
 
 
+_ROWS = (lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null')
+
+
 def _read_request(out: Path) -> dict:
+    "What was asked for; sets that were begun before version 2 say nothing of row groups"
     with advised(RESTORE):
         there = read_json(inside(out, REQUEST.as_posix()), 'the request of a set of flights')
-        return check_fields(there, dict(packages=TABLE, columns=LIST), out / REQUEST)
+        fields = dict(packages=TABLE, columns=LIST, group=_ROWS)
+        return check_fields({'group': None} | there if isinstance(there, dict) else there, fields, out / REQUEST)
 
 
 def _compare(there: dict, request: dict, out: Path) -> None:
     "Refuse another request; a finished set may be of other packages"
-    named = {k: (there.get(k), v) for k, v in request.items() if k not in ('columns', 'packages')}
+    named = {k: (there.get(k), v) for k, v in request.items() if k not in ('columns', 'packages', 'group')}
     if not is_finished(out):
         named |= {k: (there['packages'].get(k), v) for k, v in request['packages'].items()}
         named['columns'] = there['columns'] == request['columns'], True
@@ -261,14 +268,15 @@ def _make_set(out: Path, world: World, request: dict, workers: int, progress: bo
     with only_writer(out, is_finished):
         _no_links(out)
         _claim(out, request)
-        _generate(out, world, request, min(workers, request['n']), progress)
+        layout = dict(group=_read_request(out)['group'])  # that which the set was begun with
+        _generate(out, world, request | layout, min(workers, request['n']), progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #8c3d36be
 def _lost_films(folder: FlightFolder) -> dict[int, str]:
     "Flights whose film is not there, or has another size, and what is wrong with it"
     files, lost = folder.info['files'], {}
     for i, v in enumerate(folder.flights['video']):
-        if v and (fault := wrong_size(folder.path / v, files[v][0])):
+        if v and (fault := file_fault(folder.path / v, files[v][0])):
             lost[i] = fault
     return lost
 

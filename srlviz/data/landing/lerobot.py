@@ -18,7 +18,8 @@ from ...core.progress import Bar
 
 from ...core.files import atomic_folder, check_name, write_json
 from ...core.recordings import Episode, Recording
-from ...core.storage import described, is_film, merge_moments, moments, to_arrow
+from ...core.film import is_film
+from ...core.storage import described, merge_moments, moments, to_arrow
 from .published import check_recording, sensor_names
 from .video import film_codec, open_video
 

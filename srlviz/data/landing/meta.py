@@ -22,7 +22,6 @@ from srlviz.data.landing.folder import (
     FORMAT,
     MOST_FLIGHTS,
     SENSOR_TABLE,
-    VERSION,
     shard_path,
 )
 from .parts import World, n_shards, read_shard_note
@@ -84,9 +83,11 @@ def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence
         flights_per_file=request['shard'],
         encoding='zstd 3, BYTE_STREAM_SPLIT, float32 exact',
     )
+    if group := request.get('group'):
+        data['rows_per_group'] = group
     return dict(
         format=FORMAT,
-        version=VERSION,
+        version=2 if group else 1,
         name='landings',
         simulator="JSBSim with srlviz's avionics; not X-Plane",
         fps=request['hz'],
@@ -96,7 +97,7 @@ def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence
         mean_and_std_over=over,
         video=film if request['camera'] else None,
         data=data,
-        request={k: v for k, v in request.items() if k not in ('columns', 'packages', 'hz', 'shard')},
+        request={k: v for k, v in request.items() if k not in ('columns', 'packages', 'hz', 'shard', 'group')},
         packages=request['packages'],
         factors=factors,
     )
@@ -129,7 +130,7 @@ which from our avionics and which are constant is said there |
     flights[0].obs['sensors'][100:150], flights[0].obs['frame'][100:150], flights[0].factors['outcome']
 
 Without srlviz: `meta/flights.parquet` has one row a flight with its conditions and events; `data/` one row a frame, \
-{per_file} flights a file and a row group each; `videos/` one mp4 a flight, frame i of which is row i. Mean and \
+{per_file} flights a file and {per_group}; `videos/` one mp4 a flight, frame i of which is row i. Mean and \
 standard deviation in `meta/columns.csv` are over {over}.
 
 `srlviz landings --verify --out FOLDER` compares everything with the checksums in `meta/info.json`.
@@ -159,6 +160,7 @@ def _card(info: dict, flights: Sequence[dict]) -> str:
         runways=request['runways'],
         packages=', '.join(f'{k} {v}' for k, v in info['packages'].items()),
         per_file=info['data']['flights_per_file'],
+        per_group=f'{n} rows a row group' if (n := info['data'].get('rows_per_group')) else 'a row group each',
         over='the split `fit`' if info['mean_and_std_over'] == 'fit' else 'all flights',
     )
 

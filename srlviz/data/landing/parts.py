@@ -8,7 +8,8 @@ __all__ = ['DROP', 'flight_seed', 'World', 'make_flight', 'write_film', 'note_pa
 
 # %% ../../../nbs/02_data/landing/04_parts.ipynb #056d98c1
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +25,16 @@ from srlviz.core.files import (
     TEXT,
     atomic_path,
     check_fields,
-    checksum,
     file_size,
-    open_file,
     read_json,
     reading,
     write_json,
 )
 from ...core.recordings import ENDINGS, SPLITS, Episode, Factor
 from ...core.storage import from_arrow, merge_moments, moments, to_arrow
+from ...core.storage.folder import file_fault
+from ...core.storage.parquet import check_group, open_footer
+from ...core.storage.rows import pack, write_groups
 from srlviz.data.landing.folder import (
     FLIGHT_COLUMNS,
     FRAME_COLUMNS,
@@ -40,13 +42,12 @@ from srlviz.data.landing.folder import (
     advised,
     flight_id,
     footer_faults,
+    n_groups,
     room_of,
     shard_path,
     video_path,
-    wrong_size,
 )
 from .video import encode_film
-from ..parquet import check_group
 
 # %% ../../../nbs/02_data/landing/04_parts.ipynb #86468565
 def flight_seed(seed: int, index: int) -> int:
@@ -244,25 +245,35 @@ def write_shard(out: Path, request: dict, splits: Mapping[str, str], shard: int)
         _check_part(part, note, request, splits)
         if (note['dtypes'], [*note['factors']]) != (notes[0]['dtypes'], [*notes[0]['factors']]):
             raise ValueError(f"{note['flight_id']} has other factors than {notes[0]['flight_id']}")
-    path, stats, offset = out / shard_path(shard), {}, 0
+    for note, place in zip(notes, _places(notes, request, shard)):
+        note |= place | dict(split=splits[note['airport']])
+    path, stats = out / shard_path(shard), {}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as p, _open_shard(p, pq.read_schema(parts[0])) as writer:
-        for k, (note, part) in enumerate(zip(notes, parts)):
-            table, split = pq.read_table(part), splits[note['airport']]
-            writer.write_table(table, row_group_size=len(table))
-            with reading(part, 'the rows of a flight', DROP):
-                stats[split] = merge_moments(stats.get(split), moments(_numbers(table)))
-            note |= dict(split=split, data=shard_path(shard), row_group=k, row_offset=offset)
-            offset += len(table)
-    write_json(shard_note(out, shard), dict(flights=notes, stats=stats, file=[path.stat().st_size, checksum(path)]))
+    groups = chain.from_iterable(_groups(note, part, request, stats) for note, part in zip(notes, parts))
+    file = write_groups(path, groups, pq.read_schema(parts[0]), **_PACKED)
+    write_json(shard_note(out, shard), dict(flights=notes, stats=stats, file=file))
     for part in parts:
         part.with_suffix('.json').unlink(missing_ok=True)
         part.unlink(missing_ok=True)
 
 
-def _open_shard(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    how = dict(compression='zstd', compression_level=3, use_dictionary=False, use_byte_stream_split=['state'])
-    return pq.ParquetWriter(path, schema, **how)
+_PACKED = dict(compression='zstd', compression_level=3, use_dictionary=False, use_byte_stream_split=['state'])
+
+
+def _groups(note: dict, part: Path, request: dict, stats: dict) -> Iterator[pa.Table]:
+    "The row groups of a flight, whose numbers are added to the statistics of its split"
+    table, split = pq.read_table(part), note['split']
+    with reading(part, 'the rows of a flight', DROP):
+        stats[split] = merge_moments(stats.get(split), moments(_numbers(table)))
+    yield from pack([table], request.get('group') or len(table))
+
+
+def _places(notes: Sequence[dict], request: dict, shard: int) -> Iterator[dict]:
+    "Where the flights of a shard are: its file, their first row groups and rows"
+    group = row = 0
+    for note in notes:
+        yield dict(data=shard_path(shard), row_group=group, row_offset=row)
+        group, row = group + n_groups(note['n_frames'], request.get('group')), row + note['n_frames']
 
 
 def _numbers(table: pa.Table) -> np.ndarray:
@@ -276,8 +287,7 @@ def _check_part(path: Path, note: dict, request: dict, splits: Mapping[str, str]
     n, C = note['n_frames'], len(request['columns'])
     labels = [dict(name=k, dtype=v, per='frame') for k, v in note['dtypes'].items() if k not in note['factors']]
     with reading(path, 'the rows of a flight', DROP):
-        open_file(path).close()  # no link, no pipe
-        footer = pq.read_metadata(path)
+        footer, _ = open_footer(path, 'the rows of a flight', DROP)
         for _, wrong in footer_faults(footer, [n], C, labels):
             raise ValueError(wrong)
         check_group(path, footer, 0, footer.schema.to_arrow_schema().names, room_of(n, C, len(labels)))
@@ -299,21 +309,19 @@ def read_shard_note(out: Path, request: dict, shard: int) -> dict:
     note = read_json(where := shard_note(out, shard), 'the note of a shard', DROP)
     with advised(DROP):
         _check_shard_note(note, where, request, shard)
-    if wrong := wrong_size(out / shard_path(shard), note['file'][0]):
+    if wrong := file_fault(out / shard_path(shard), note['file'][0]):
         raise ValueError(f"{out / shard_path(shard)} {wrong}; delete it and {where}, and make the same call again")
     return note
 
 
 def _check_shard_note(note, where: Path, request: dict, shard: int) -> None:
-    offset = 0
     check_fields(note, _SHARD_NOTE, where)
     if (n := len(note['flights'])) != (expected := len(of_shard(shard, request))):
         raise ValueError(f"{where}: the field 'flights' has {n} entries, expected {expected}")
-    for k, (flight, index) in enumerate(zip(note['flights'], of_shard(shard, request))):
+    for flight, index in zip(note['flights'], of_shard(shard, request)):
         _check_note(flight, where, request, index)
-        place = dict(data=shard_path(shard), row_group=k, row_offset=offset)
+    for flight, place in zip(note['flights'], _places(note['flights'], request, shard)):
         if {k: flight.get(k) for k in place} != place or flight.get('split') not in SPLITS:
             raise ValueError(f"{where}: {flight['flight_id']} is said to be in another place or split than it is")
-        offset += flight['n_frames']
     for split, of in note['stats'].items():
         check_fields(of, _MOMENTS, f'{where}: the statistics of {split!r:.80}')

@@ -12,27 +12,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 from ...core.progress import Bar
 
-from ...core.files import LIST, TABLE, check_fields, checksum, file_size, inside, open_file, read_json, reading
+from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_json
 from ...core.storage import from_arrow, is_finished
-from .flights import read_group
+from ...core.storage.folder import below, file_fault, links, unfinished
+from ...core.storage.parquet import open_footer
+from .flights import open_rows
 from srlviz.data.landing.folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
+    REQUEST,
     RESTORE,
     SENSOR_TABLE,
-    below,
     column_faults,
     flight_faults,
     footer_faults,
+    n_groups,
     read_columns,
     read_flight_table,
     read_info,
+    rows_of_group,
     type_faults,
-    unfinished,
-    wrong_size,
 )
 from .meta import META, paper_splits
 from .rows import cache_places, cache_sizes, map_cache
@@ -128,9 +129,7 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
 def _file_fault(file: Path, size: int, digest: str, T: int | None, info: dict) -> str:
     "What is wrong with a file, and with its frames if it is a film of T"
     try:
-        wrong = wrong_size(file, size)
-        if not wrong and checksum(file) != digest:
-            wrong = 'has changed: its checksum differs from the one in meta/info.json'
+        wrong = file_fault(file, size, digest)
     except OSError as e:
         wrong = f'cannot be read: {e.strerror or e}'
     if T and file_size(file) is not None:
@@ -159,10 +158,6 @@ def _leads_away(path: Path, name: str) -> bool:
         return False
     except ValueError:
         return True
-
-
-def _links(path: Path) -> Iterator[str]:
-    return (Path(e.path).relative_to(path).as_posix() for e in below(path) if e.is_symlink())
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2aa56598
 def _value_faults(table: pa.Table, row, info: dict, sensors: Sequence[str] | None) -> Iterator[str]:
@@ -221,7 +216,8 @@ class _Sums:
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #97000a47
 def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np.ndarray, np.ndarray]]:
     "The caches of a set that could be read: name, rows, and which flights are there"
-    n, C, F = int(flights['n_frames'].sum()), info['n_columns'], len(flights)
+    cut = rows_of_group(info)
+    n, C, F = int(flights['n_frames'].sum()), info['n_columns'], sum(n_groups(n, cut) for n in flights['n_frames'])
     if n < 1 or (flights['n_frames'] < 1).any():
         return []
     (in_set, users), (_, size) = cache_places(path), cache_sizes(n, C, F)
@@ -245,33 +241,36 @@ class _ShardCheck:
         if data not in self.info['files'] or _leads_away(self.path, data):
             return  # which was told
         file, known = self.path / data, {*FRAME_COLUMNS, *(f['name'] for f in self.info['factors'])}
-        open_file(file).close()
-        with reading(file, 'a shard of a set of flights', RESTORE):
-            footer = pq.read_metadata(file)
-        rows = rows.sort_values('row_group')
-        lengths = rows['n_frames'].tolist()
-        wrong = [*footer_faults(footer, lengths, self.info['n_columns'], self.info['factors'])]
+        footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE)
+        rows, cut = rows.sort_values('row_group'), rows_of_group(self.info)
+        lengths, told = rows['n_frames'].tolist(), (self.info['n_columns'], self.info['factors'], cut)
+        first = np.cumsum([0, *(n_groups(n, cut) for n in lengths)])
+        wrong = [*footer_faults(footer, lengths, *told)]
         for k, what in wrong:
-            self.faults(data, '' if k is None else rows['flight_id'].iloc[k], what)
-        names = [k for k in footer.schema.to_arrow_schema().names if k in known]
-        for row in rows.itertuples():
+            flight = '' if k is None else rows['flight_id'].iloc[np.searchsorted(first, k, 'right') - 1]
+            self.faults(data, flight, what)
+        there = open_rows(file, footer, self.info['n_columns'])
+        names = [k for k in schema.names if k in known]
+        for row, a, b in zip(rows.itertuples(), first, first[1:]):
             try:
-                table = read_group(file, footer, int(row.row_group), names, self.info['n_columns'])
+                table = there.read(names, int(there.starts[a]), int(there.ends[b - 1]))
                 for what in _value_faults(table, row, self.info, self.sensors):
                     self.faults(data, row.flight_id, what)
                 if not wrong:
                     self._compare(from_arrow(table['state']), row, data)
             except Exception as e:
-                what = f'row group {row.row_group} cannot be read: {type(e).__name__}: {e}'
+                what = f'its rows cannot be read: {type(e).__name__}: {e}'
                 self.faults(data, row.flight_id, what)
 
     def _compare(self, state: np.ndarray, row, data: str) -> None:
         "Count the rows of a flight in, and hold those of caches against them"
         self.sums.add(row.split, state)
-        place = slice(row.first_row, row.first_row + row.n_frames)
+        cut, T = rows_of_group(self.info) or len(state), len(state)
         for name, cached, done in self.caches:
-            if done[row.Index] and not np.array_equal(cached[place], state):
-                self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
+            for g, a in enumerate(range(0, T, cut)):
+                there = cached[row.first_row + a : row.first_row + min(T, a + cut)]
+                if done[row.first_group + g] and not np.array_equal(there, state[a : a + cut]):
+                    self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2bcf37fb
 def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
@@ -298,18 +297,26 @@ def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
 def _whole_info(path: Path) -> dict:
     inside(path, 'meta/info.json')
     if not is_finished(path):
-        raise unfinished(path)
+        raise unfinished(path, 'a set of flights', 'it was asked for' * (path / REQUEST).exists())
     return read_info(path)
+
+
+def _numbered(flights: pd.DataFrame, info: dict) -> pd.DataFrame:
+    "The table of flights with the first row and row group of each in a cache"
+    groups = flights['n_frames'].map(lambda n: n_groups(n, rows_of_group(info)))
+    return flights.assign(
+        first_row=flights['n_frames'].cumsum() - flights['n_frames'], first_group=groups.cumsum() - groups
+    )
 
 
 def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
     columns, flights = _verify_meta(path, info, faults)
-    for name in _links(path):
+    for name in links(path):
         faults(name, '', 'is a symbolic link; nothing is read through links inside of a set')
     _verify_files(path, info, flights, faults, {file for file, *_ in faults.rows})
     if flights is None:
         return
-    flights = flights.assign(first_row=flights['n_frames'].cumsum() - flights['n_frames'])
+    flights = _numbered(flights, info)
     shards = _ShardCheck(path, info, columns, flights, faults)
     with Bar(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
         for data, rows in flights.groupby('data', sort=False):

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.files import file_size, reading
-from ...core.storage import FrameFile
+from ...core.film import FrameFile, take_rows
 
 # %% ../../../nbs/02_data/landing/00_video.ipynb #98887a79
 def film_codec(size: int) -> dict:
@@ -114,16 +114,7 @@ class FilmFile(FrameFile):
     """
 
     def __getitem__(self, index):
-        index, rest = (index[0], index[1:]) if isinstance(index, tuple) else (index, ())
-        if index is Ellipsis:
-            return self[:][(index, *rest)]  # film[..., 0] is a channel
-        which = np.arange(len(self))[index]
-        wanted, place = np.unique(which, return_inverse=True)
-        frames = self._decode(wanted)
-        if len(wanted) != which.size or (np.diff(which.ravel()) < 0).any():
-            frames = frames[place]  # in another order, or twice
-        frames = frames.reshape(*which.shape, *self.shape[1:])
-        return frames[(*[slice(None)] * which.ndim, *rest)] if rest else frames
+        return take_rows(index, len(self), self._rows)
 
     def check(self) -> None:
         """Compare the number and the size of the frames in the file with what is expected.
@@ -148,6 +139,12 @@ class FilmFile(FrameFile):
                     f"its flight has {n} rows and frames of {height} x {width}; {AGAIN}"
                 )
             yield container, stream
+
+    def _rows(self, rows: np.ndarray) -> np.ndarray:
+        "Frames by their numbers, in any order"
+        wanted, place = np.unique(rows, return_inverse=True)
+        frames = self._decode(wanted)
+        return frames if np.array_equal(wanted, rows) else frames[place]
 
     def _decode(self, wanted: np.ndarray) -> np.ndarray:
         "Frames by their numbers, which ascend"
