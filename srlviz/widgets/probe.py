@@ -303,7 +303,8 @@ class ProbeBeside(W.VBox):
             tied.unlink()
         browsed = not results and recording is not None
         self.answers = ProbeAnswers(results, recording, marks=self.marks) if results else None
-        zoom = whole_zoom(*recording[0].obs['frame'].shape[1:3]) if browsed else 1
+        filmed = browsed and len(recording) and 'frame' in recording[0].obs
+        zoom = whole_zoom(*recording[0].obs['frame'].shape[1:3]) if filmed else None
         self.frames = FrameBrowser(recording, marks=self.marks, zoom=zoom, interactive=True) if browsed else None
         part = self.answers or self.frames
         self._links = [traitlets.link((part, name), (self, name)) for name in ('episode', 't')] if part else ()
