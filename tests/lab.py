@@ -299,12 +299,13 @@ def run_all(page, lab, meanwhile=None):
     if meanwhile:
         meanwhile(page)
     prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent.trim())"
+    ended = f"const p = {prompts}; if (p.length && p.every(t => /^\\[\\d+\\]:$/.test(t))) return 'well'"
+    failed = """return document.querySelector('[data-mime-type="application/vnd.jupyter.error"]') && 'badly'"""
     try:
-        page.wait_for_function(
-            f"() => {{ const p = {prompts}; return p.length && p.every(t => /^\\[\\d+\\]:$/.test(t)) }}",
-            timeout=480_000,
-        )
+        end = page.wait_for_function(f'() => {{ {ended}; {failed} }}', timeout=480_000).json_value()
     except Exception:
+        end = 'not at all'
+    if end != 'well':
         page.screenshot(path=SHOTS / 'failed_run.png', full_page=True)
         wrong = page.locator(
             '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], '

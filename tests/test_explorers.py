@@ -129,7 +129,8 @@ def test_a_factor(page, lab):
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first frame is drawn')
     in_step(page)
-    assert player.locator('tr[data-name=ball_y] button').get_attribute('aria-pressed') == 'true'
+    row = page.locator('.srlviz-dashboard .srlviz-numbers tr[data-name=ball_y]')
+    assert row.locator('button').get_attribute('aria-pressed') == 'true'
     wait_for(
         lambda: 'Ball y' in page.locator('.srlviz-dashboard .srlviz-frame-browser .srlviz-plot').first.inner_text(),
         say='the factor is drawn over time',

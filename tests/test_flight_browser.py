@@ -226,13 +226,13 @@ def test_fleet():
     f.list.picked = [2]
     assert f.episode == 2 == f.browser.episode and f.place.children == (f.browser,) and len(f.figure().data) == 3
     f.outcome = 'crashed'  # what is filtered out is closed
-    assert (f.episode, f.place.children, f.list.picked, f.list.layout.display) == (-1, (), [], '')
+    assert (f.episode, f.place.layout.display, f.list.picked, f.list.layout.display) == (-1, 'none', [], '')
     f.clear()
     f.episode = 0
     f.flights.after.click()
     assert f.episode == f.browser.episode == 1 and f.list.layout.display == 'none'
     f.flights.back.click()
-    assert f.episode == -1 and f.place.children == () and f.list.picked == []
+    assert f.episode == -1 and f.place.layout.display == 'none' and f.list.picked == []
     for trait, wrong in dict(
         outcome='landet', airport='KSEB', split='tests', event='rel_engfir', condition='wind', episode=3
     ).items():
@@ -523,7 +523,7 @@ def test_search_and_draw(page, lab):
     )
     whole.get_by_placeholder('search').fill('')
     wait_for(lambda: rows(whole) == many and lab.ask('browser.search') == '', say='all sensors again')
-    group = whole.locator('.srlviz-picker .widget-dropdown select').first
+    group = whole.locator('.srlviz-sensor-picker .widget-dropdown select').first
     group.select_option(next(o for o in group.locator('option').all_inner_texts() if o.startswith('gauges')))
     wait_for(
         lambda: lab.ask('browser.group') == 'gauges' and rows(whole) == len(lab.ask('browser.list.shown')) < many,
@@ -637,7 +637,9 @@ def test_a_fleet(page, lab):
     )
     fleet.screenshot(path=SHOTS / 'fleet.png')
     fleet.get_by_role('button', name='back to the list').click()
-    wait_for(lambda: lab.ask('flights.episode') == -1 and listed(fleet) and not whole.count(), say='the list again')
+    wait_for(
+        lambda: lab.ask('flights.episode') == -1 and listed(fleet) and not whole.is_visible(), say='the list again'
+    )
     fleet.get_by_role('button', name='all flights').click()
     wait_for(lambda: lab.ask('flights.outcome') == '' and len(listed(fleet)) == n, say='all again')
 

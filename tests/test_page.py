@@ -37,7 +37,7 @@ def page_path(tmp_path_factory):
     return run_study(d / 'times.ipynb', dict(n='5'), d / 'out', progress=False).with_suffix('.html')
 
 
-@pytest.fixture(scope='module')
+@pytest.fixture
 def opened(page_path, browser):
     "The page in a browser, with what it asked for, what the browser refused, and errors of scripts"
     page, asked, refused, errors = browser.new_page(), [], [], []
@@ -47,7 +47,8 @@ def opened(page_path, browser):
     page.on('pageerror', lambda e: errors.append(str(e)))
     page.goto(page_path.as_uri())
     page.wait_for_selector('.plot .heatmaplayer image, .plot .hm')
-    return page, asked, refused, errors
+    yield page, asked, refused, errors
+    page.close()
 
 
 def test_page_alone(opened):
@@ -112,5 +113,7 @@ def test_a_film_larger_than_the_browser_keeps(browser):
     import srlviz.widgets
 
     source = (Path(srlviz.widgets.__path__[0]) / 'frame_player.js').read_text()
-    played = browser.new_page().evaluate(PLAY, source)
+    page = browser.new_page()
+    played = page.evaluate(PLAY, source)
+    page.close()
     assert played['missing'] == 0 and played['asked'] <= 100 and played['peak'] <= 11e6

@@ -811,7 +811,7 @@ def pages(still, tmp_path_factory):
     folder = tmp_path_factory.mktemp('pages')
     made = {name: w.to_html(folder / f'{name}.html', title=evil('pagetitle')) for name, w in still.items()}
     drawn = [f for w in still.values() for f in w.figures()] + [plain_figure(), plain_figure(' '.join(MORE))]
-    return made | dict(everything=views.write_page(folder / 'everything.html', drawn, title=evil('pagetitle')))
+    return made | dict(everything=base.write_page(folder / 'everything.html', drawn, title=evil('pagetitle')))
 
 
 def test_static_forms(still):

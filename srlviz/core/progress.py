@@ -40,7 +40,15 @@ def has_front_end() -> bool:
 class Bar(tqdm):
     """A progress bar of text, with the arguments of `tqdm.tqdm`."""
 
+    seldom = False  # whether each line that is drawn stays
+
     def __init__(self, *args, **options):
         if this_kernel() is not None and not has_front_end() and 'TQDM_MININTERVAL' not in os.environ:
-            options = dict(delay=2, mininterval=10) | options  # seconds
+            options, self.seldom = dict(delay=2, mininterval=10) | options, True  # seconds
         super().__init__(*args, **options)
+
+    def refresh(self, *args, **options):
+        """Draw the bar; for a program not more often than by the clock, whatever is set in between."""
+        now = self._time()
+        due = now - self.last_print_t >= self.mininterval and now >= self.start_t + self.delay
+        return super().refresh(*args, **options) if due or not self.seldom else False

@@ -244,9 +244,9 @@ def _elsewhere(key: str, value: Any) -> bool:
     return key == 'source' and isinstance(value, str) and not value.startswith('data:image/')
 
 
-def _unlinked_figure(fig: go.Figure, kind: type[go.Figure] = go.Figure) -> go.Figure:
-    "A copy; only those traces are rewritten that need it"
-    fig = kind(fig)
+def _unlinked_figure(fig: go.Figure, kind: type[go.Figure] = go.Figure, **layout) -> go.Figure:
+    "A copy, of another layout in part; only those traces are rewritten that need it"
+    fig = kind(fig.data, fig.layout.to_plotly_json() | layout, fig.frames)  # the template it had is not copied
     for part in (*fig.data, *fig.frames, fig.layout):
         if _foreign(was := part.to_plotly_json()):
             part.update(_joined(was), overwrite=True)
@@ -316,7 +316,7 @@ def style(fig: go.Figure, *, dark: bool | None = None) -> go.Figure:
     """
     from srlviz.figures.pictures import Picture  # it takes its inks from here
 
-    fig = _unlinked_figure(fig, Picture).update_layout(template=TEMPLATE)
+    fig = _unlinked_figure(fig, Picture, template=TEMPLATE)
     return fig if dark is None else Picture(json.loads(ink(fig.to_json(), dark)))
 
 

@@ -143,6 +143,8 @@ def parse_value(value, kind: str, default=None):
     if empty and (value is None or str(value).lower() == 'none'):
         return None
     item = type(default[0]) if isinstance(default, (list, tuple)) and default else None
+    if kind.startswith('list') and isinstance(value, (bool, int, float)):
+        value = [value]  # papermill's own command gives one number so
     try:
         return TypeAdapter(annotated_type(kind, item)).validate_python(value)
     except ValidationError as e:

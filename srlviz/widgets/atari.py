@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['VIEWS', 'WORDS', 'NO_FRAMES', 'METRICS', 'AGENTS', 'LABELS', 'WIDTHS', 'BARE', 'HEAT_LABEL', 'GameTable', 'Choice',
-           'games_figure', 'category_figure', 'GameFrames', 'part_probe', 'show_parts', 'pressed_factor', 'GameDetail',
-           'game_menus', 'near_method', 'pressed_game', 'choice_of', 'draw_games', 'lay_out_dashboard',
+           'with_signs', 'games_figure', 'category_figure', 'GameFrames', 'part_probe', 'show_parts', 'pressed_factor',
+           'GameDetail', 'game_menus', 'near_method', 'pressed_game', 'choice_of', 'draw_games', 'lay_out_dashboard',
            'dashboard_figures', 'AtariDashboard']
 
 # %% ../../nbs/08_widgets/05_atari.ipynb #3abe0f56
@@ -119,12 +119,19 @@ class Choice(dict):
         return {name: self[name] for name in names}
 
 
+def with_signs(fig: go.Figure) -> go.Figure:
+    """Say below a figure of half a page what ring and arrow mean; there is no room for that above."""
+    words = fig.layout.xaxis.title.text + '<br>Ring: a probe on raw codes<br>Arrow: to standardized codes'
+    return fig.update_layout(xaxis_title_text=words, height=fig.layout.height + 38, margin_b=fig.layout.margin.b + 38)
+
+
 def games_figure(table: GameTable, choice: Choice, room: Mapping) -> go.Figure:
     """Draw the games of a choice; where there is nothing to draw, a figure that says why."""
     rest, task = choice.of('metric', 'data'), None if choice.task == 'all' else choice.task
     try:
         if choice.view == 'conditioning':
             fig = plot_conditioning(table.means, **rest, **(dict(title='') if room else {}))
+            fig = with_signs(fig) if room else fig
         elif choice.view == 'ranks':
             fig = plot_rank_change(table.means, game=task, **rest)
         else:

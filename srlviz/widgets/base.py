@@ -4,18 +4,21 @@
 
 # %% auto #0
 __all__ = ['SHAPES', 'NO_MODEL', 'WORDS', 'asset', 'script', 'sheet', 'Words', 'busy', 'row', 'columns', 'button', 'menu',
-           'check_choice', 'check_place', 'reacts', 'is_interactive', 'write_page', 'KeptPicture', 'take_pictures',
-           'all_parts', 'Explorer', 'Selection', 'link']
+           'check_choice', 'check_place', 'unheard', 'is_heard', 'reacts', 'is_interactive', 'write_page',
+           'KeptPicture', 'take_pictures', 'all_parts', 'Explorer', 'Selection', 'is_said', 'link']
 
 # %% ../../nbs/08_widgets/00_base.ipynb #54eb5bd1
 import base64
+import inspect
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from functools import wraps
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import partial, wraps
 from importlib import resources
 from typing import Any
 
+import comm
 import ipywidgets as W
 import plotly.graph_objects as go
 import traitlets
@@ -24,7 +27,7 @@ from plotly.io.json import to_json_plotly
 
 from ..core.files import atomic_path
 from ..core.names import unknown
-from ..figures.pictures import figure_bundle, has_front_end, unheard
+from ..figures.pictures import figure_bundle, has_front_end
 from ..figures.style import ink, style, unlinked
 
 # %% ../../nbs/08_widgets/00_base.ipynb #115572c6
@@ -75,7 +78,8 @@ class Words(W.HTML):
 @contextmanager
 def busy(line: Words, words: str, *controls):
     """Say in a line what is going on, and lock controls until it is done."""
-    for c in controls:
+    free = [c for c in controls if not c.disabled]
+    for c in free:
         c.disabled = True
     line.say(f'{words}…', busy=True)
     try:
@@ -84,7 +88,7 @@ def busy(line: Words, words: str, *controls):
         line.say(f'{words}: this failed. {problem}', 'alert')
         raise
     finally:
-        for c in controls:
+        for c in free:
             c.disabled = False
 
 # %% ../../nbs/08_widgets/00_base.ipynb #1b606d71
@@ -136,6 +140,36 @@ def check_place(kind: str, i: int, n: int, where: str = '') -> int:
     if not 0 <= i < n:
         raise traitlets.TraitError(f"{kind} {i} is not there: {where or 'there are'} 0 to {n - 1}")
     return i
+
+# %% ../../nbs/08_widgets/00_base.ipynb #bced6488
+_UNHEARD = ContextVar('unheard', default=False)
+
+
+class _Lines:
+    "Makes the lines of widgets to a front end; none that lead anywhere in what is `unheard`"
+
+    def __init__(self, create: Callable):
+        self.create = create
+
+    def __call__(self, *args, **named):
+        return (comm.DummyComm if _UNHEARD.get() else self.create)(*args, **named)
+
+
+@contextmanager
+def unheard():
+    """Let ipywidgets that are made meanwhile have no line to a front end."""
+    if not isinstance(comm.create_comm, _Lines):
+        comm.create_comm = _Lines(comm.create_comm)
+    before = _UNHEARD.set(True)
+    try:
+        yield
+    finally:
+        _UNHEARD.reset(before)
+
+
+def is_heard() -> bool:
+    """Whether a widget that is made now has a line to a front end, if there is one."""
+    return not _UNHEARD.get()
 
 # %% ../../nbs/08_widgets/00_base.ipynb #fc9ad4d6
 def reacts(*traits: str) -> Callable:
@@ -195,20 +229,21 @@ class KeptPicture:
     def __init__(self, explorer: 'Explorer'):
         from IPython.display import display
 
-        self.explorer, self.held = explorer, ''
+        self.explorer, self.held, self.failed = explorer, '', False
         self.place = display({'text/html': '<span class="srlviz-unseen"></span>'}, raw=True, display_id=True)
-        if self.place is not None:
-            self.displayed.append(self)
+        known = [k for k in self.displayed if k.explorer is not explorer and k.explorer.comm is not None]
+        self.displayed[:] = known + [self] * (self.place is not None)
 
     def take(self, view):
         """Let a view in the page draw what is shown now, unless it is the picture that is held."""
         figure = ink(to_json_plotly(unlinked(self.explorer.figure()).to_dict()), dark=False)
         if figure != self.held:
-            self.held = figure
-            view.draw_picture(figure, f'{self.explorer!r}, as it was. Run the cell to touch it.', self.keep)
+            words = f'{self.explorer!r}, as it was. Run the cell to touch it.'
+            view.draw_picture(figure, words, partial(self.keep, figure))
 
-    def keep(self, png: bytes, size: Sequence[int]):
-        """Put the picture into the notebook."""
+    def keep(self, figure: str, png: bytes, size: Sequence[int]):
+        """Put the picture of a figure into the notebook."""
+        self.held = figure
         look = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
         bundle = {'image/png': base64.b64encode(png).decode(), 'text/plain': repr(self.explorer)}
         self.place.update(bundle, raw=True, metadata=look)
@@ -221,10 +256,14 @@ def take_pictures(view: W.Widget):
     ----------
     view : with `draw_picture(figure_json, words, keep)`, which calls `keep(png, (width, height))`
     """
-    for kept in KeptPicture.displayed:
-        if not kept.held or any(part is view for part in all_parts(kept.explorer)):
-            with suppress(Exception):  # a picture less is no reason to disturb a reader
-                kept.take(view)
+    for kept in list(KeptPicture.displayed):
+        if kept.failed or kept.held and all(part is not view for part in all_parts(kept.explorer)):
+            continue
+        try:
+            kept.take(view)
+        except Exception:  # a picture less is no reason to disturb a reader
+            kept.failed = True
+            kept.explorer.log.warning('no picture of %r is kept', kept.explorer, exc_info=True)
 
 
 def all_parts(box: W.Widget) -> Iterable[W.Widget]:
@@ -253,15 +292,19 @@ class Explorer(W.VBox):
         super().__init_subclass__(**options)
         make = cls.__init__
 
+        of = inspect.signature(make)
+
         @wraps(make)
         def made(self, *args, **named):
-            with nullcontext() if is_interactive(named.get('interactive')) else unheard():
+            asked = of.bind(self, *args, **named).arguments.get('interactive')
+            with nullcontext() if is_interactive(asked) else unheard():
                 make(self, *args, **named)
 
         cls.__init__ = made
 
     def __init__(self, interactive: bool | None = None):
         super().__init__()
+        self._wrong = ''  # what `trying` said, until something succeeds
         self.interactive, self.status = is_interactive(interactive), Words()
         self.status.add_class('srlviz-status')
         self.add_class('srlviz-explorer')
@@ -295,11 +338,22 @@ class Explorer(W.VBox):
 
     def trying(self, act: Callable, *arguments) -> Any:
         """Call a function; if it fails, say so in the status line, and raise."""
-        try:
-            return act(*arguments)
-        except Exception as problem:
-            self.status.say(f'This failed. {problem}', 'alert')
-            raise
+        with nullcontext() if self.interactive else unheard():
+            try:
+                answer = act(*arguments)
+            except Exception as problem:
+                self.complain(f'This failed. {problem}', 'alert')
+                raise
+        self.complain('')
+        return answer
+
+    def complain(self, words: str, role: str = 'status'):
+        """Say what is wrong; with no words take back what was said so, if it still stands there."""
+        if words:
+            self.status.say(words, role)
+            self._wrong = self.status.value
+        elif self._wrong and self.status.value == self._wrong:
+            self.status.value = self._wrong = ''
 
     def figure(self) -> go.Figure:
         """Draw the static form."""
@@ -346,25 +400,36 @@ class Selection(traitlets.HasTraits):
                 f"{type(explorer).__name__} has none of {', '.join(WORDS)} as a trait, so nothing can be shared"
             )
         for word in words:
-            if getattr(self, word) is None:
+            if getattr(self, word) is None and is_said(getattr(explorer, word)):
                 self.set_trait(word, getattr(explorer, word))
         _follow(explorer, self, words)
-        explorer.observe(lambda change: self._take(explorer, words), words)
-        self.observe(lambda change: _follow(explorer, self, words), words)
+        explorer.observe(lambda change: self._take(explorer, _with_place(change['name'], words)), words)
+        self.observe(lambda change: _follow(explorer, self, _with_place(change['name'], words)), words)
 
     def _take(self, explorer, words):
-        "All words of an explorer at once, so that an episode comes with its step"
         with self.hold_trait_notifications():
             for word in words:
-                self.set_trait(word, getattr(explorer, word))
+                if is_said(getattr(explorer, word)):
+                    self.set_trait(word, getattr(explorer, word))
+
+
+def is_said(value) -> bool:
+    """Whether a trait says something: None, '' and -1 say that nothing is chosen."""
+    return value is not None and not (isinstance(value, (str, int)) and value in ('', -1))
+
+
+def _with_place(word: str, words: Sequence[str]) -> list[str]:
+    "An episode comes with its step"
+    return [w for w in words if w in ('episode', 't')] if word in ('episode', 't') else [word]
 
 
 def _follow(explorer, selection, words):
     "Bring an explorer to the selection"
-    wanted = {w: getattr(selection, w) for w in words}
-    wanted = {w: v for w, v in wanted.items() if v is not None and v is not getattr(explorer, w)}
+    wanted = {w: getattr(selection, w) for w in words if is_said(getattr(selection, w))}
+    wanted = {w: v for w, v in wanted.items() if v is not getattr(explorer, w)}
     wanted = {w: v for w, v in wanted.items() if w == 'recording' or v != getattr(explorer, w)}
     place = {w: wanted.pop(w) for w in ('episode', 't') if w in wanted}
+    complain = getattr(explorer, 'complain', lambda words: None)
     try:
         for word, value in wanted.items():
             setattr(explorer, word, value)
@@ -373,9 +438,9 @@ def _follow(explorer, selection, words):
         else:
             for word, value in place.items():
                 setattr(explorer, word, value)
+        complain('')
     except (traitlets.TraitError, ValueError, IndexError) as problem:
-        if status := getattr(explorer, 'status', None):
-            status.say(f'What was chosen beside is not here. {problem}')
+        complain(f'What was chosen beside is not here. {problem}')
 
 
 def link(*explorers: traitlets.HasTraits, words: Sequence[str] = WORDS) -> Selection:

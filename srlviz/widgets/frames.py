@@ -116,7 +116,7 @@ class FactorValues:
 # %% ../../nbs/08_widgets/02_frames.ipynb #7b925e09
 def chosen_factors(recording: Recording, names: Sequence[str] | None) -> pd.DataFrame:
     """Pick the factor table to show: the named ones, or all, those of one group together."""
-    table = recording.factor_table
+    table, names = recording.factor_table, [names] if isinstance(names, str) else names
     if names is None:
         rank = {g: k for k, g in enumerate(dict.fromkeys(table['group']))}
         return table.sort_values('group', key=lambda g: g.map(rank), kind='stable').reset_index(drop=True)

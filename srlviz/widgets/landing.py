@@ -286,9 +286,9 @@ class FlightPaths:
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
             look = dict(events=reading.events, hz=told.hz, beams=told.beams, against=against, words=word)
-            profile = plot_profile(reading.episode, height=140, **look)
+            profile = plot_profile(reading.episode, height=128, **look)
             self.profile.figure = profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
-            self.map.figure = plot_map(reading.episode, height=140, **look).update_yaxes(title='right (m)')
+            self.map.figure = plot_map(reading.episode, height=134, **look).update_yaxes(title='right (m)')
 
 # %% ../../nbs/08_widgets/11_landing.ipynb #bfeccff7
 class FlightWorld(World):
@@ -557,7 +557,7 @@ class FleetList:
     """
 
     def __init__(self, table: pd.DataFrame, told: Told, act):
-        self.table, self.act, self.at, self.words = table, act, NONE, Words()
+        self.table, self.act, self.at, self.words, self.hint = table, act, NONE, Words(), Words(_PRESS)
         self.rows = RowList(header=True, height=min(28 * len(table) + 2, 480), label='flights')
         self.rows.columns, self.rows.rows = fleet_rows(table, told)
         self.rows.empty = 'no flight is like that'
@@ -565,7 +565,7 @@ class FleetList:
         self.back = button('back to the list', lambda: act(NONE))
         self.before = button('previous', lambda: self.step(-1), 'open the previous flight of the list')
         self.after = button('next', lambda: self.step(1), 'open the next flight of the list')
-        self.line = row(self.back, self.before, self.after, self.words)
+        self.line = row(self.back, self.before, self.after, self.words, self.hint)
 
     def step(self, by: int):
         """Open a flight before or after the one that is open, as listed."""
@@ -580,12 +580,13 @@ class FleetList:
         ended = self.table['outcome'].iloc[found].value_counts() if 'outcome' in self.table else {}
         kinds = ', '.join(f'{n:,} {pretty(o).lower()}' for o, n in ended.items())
         words = f'{len(found):,} of {len(self.table):,} flights{": " if kinds else ""}{kinds}'
-        self.words.value = Markup('<span role="status">{}</span>{}').format(words, _PRESS)
+        self.words.value = Markup('<span role="status">{}</span>').format(words)
 
     def open(self, i: int):
         """Make room for flight i, or show the list if that is -1."""
         self.at, self.rows.picked = i, [] if i == NONE else [i]
-        self.rows.layout.display = '' if i == NONE else 'none'
+        for part in (self.rows, self.hint):
+            part.layout.display = '' if i == NONE else 'none'
         for part in (self.back, self.before, self.after):
             part.layout.display = 'none' if i == NONE else ''
 
@@ -653,16 +654,17 @@ class FleetBrowser(Explorer):
     @reacts('episode')
     def _on_episode(self, _):
         self.flights.open(self.episode)
-        if self.episode == NONE:
-            self.place.children = []
-            return
+        listed = self.episode == NONE
+        self.menus.layout.display, self.place.layout.display = ('', 'none') if listed else ('none', '')
+        if listed:
+            return  # the flight that was open waits for the next
         if self.browser is None:
             look = dict(flights=self.table, episode=self.episode, interactive=True)
             self.browser = FlightBrowser(self.recording, self.sensors, **look)
             self.browser.observe(lambda change: setattr(self, 'episode', change['new']), 'episode')
+            self.place.children = [self.browser]
         elif self.browser.episode != self.episode:
             self.browser.seek(self.episode)
-        self.place.children = [self.browser]
 
     def clear(self):
         """Show all flights."""

@@ -49,7 +49,7 @@ function render({ model, el }) {
 
   function whole() {
     const told = parted(model.get('fig_json')), known = figures.get(key);
-    if (!known || told.seq >= known.seq) figures.set(key, told);
+    if (!known || told.seq >= known.seq) figures.set(key, { ...told, views: known?.views ?? 0 });
   }
   /** Objects of what did not change stay the same objects: by that plotly knows what to leave alone. */
   function objects() {
@@ -80,7 +80,7 @@ function render({ model, el }) {
       const { png, size } = await pictured(P, message.figure, message.words, Math.min(1000, root.closest('.srlviz-explorer')?.clientWidth || 900));
       model.send({ kind: 'picture', which: message.which, size }, undefined, [png]);
     } else if (message.kind === 'whole') {
-      figures.set(key, parted(message.figure));
+      figures.set(key, { ...parted(message.figure), views: figures.get(key).views });
       draw();
     } else if (message.kind === 'changed') {
       const known = figures.get(key);
@@ -142,7 +142,7 @@ function render({ model, el }) {
     await draw();
     if (ended) return;
     tell('where', channel());
-    model.send({ kind: 'drawn' });
+    model.send({ kind: 'drawn', seq: figures.get(key).seq });
     let taken = true;
     const take = ([p]) => {
       taken = true;
@@ -166,10 +166,12 @@ function render({ model, el }) {
 
   const deaf = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': told, 'change:label': name, 'msg:custom': receive });
   whole();
+  figures.get(key).views++;
   name();
   nameParts(el);
   return () => {
     ended = true;
+    if (--figures.get(key).views < 1) figures.delete(key);      // a view that is made later asks the kernel what it missed
     clearTimeout(still);
     theme.disconnect();
     resize.disconnect();

@@ -134,9 +134,9 @@ def answer_trace(said: Answers, episode: int, height: int = 260) -> go.Figure:
     return fig
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #773582f3
-def whole_zoom(height: int, width: int) -> int:
-    """Choose how many screen pixels a pixel takes, so that a frame and its neighbours stand in half of a notebook."""
-    return max(1, min(330 // width, 430 // height))
+def whole_zoom(height: int, width: int) -> float:
+    """Choose how many screen pixels a pixel takes, in quarters, so that a frame and its neighbours stand in half of a notebook."""
+    return max(1, int(4 * min(330 / width, 370 / height)) / 4)
 
 
 class WorstFrames(W.HBox):
@@ -303,7 +303,9 @@ class ProbeBeside(W.VBox):
             tied.unlink()
         browsed = not results and recording is not None
         self.answers = ProbeAnswers(results, recording, marks=self.marks) if results else None
-        self.frames = FrameBrowser(recording, marks=self.marks, interactive=True) if browsed else None
+        filmed = browsed and len(recording) and 'frame' in recording[0].obs
+        zoom = whole_zoom(*recording[0].obs['frame'].shape[1:3]) if filmed else None
+        self.frames = FrameBrowser(recording, marks=self.marks, zoom=zoom, interactive=True) if browsed else None
         part = self.answers or self.frames
         self._links = [traitlets.link((part, name), (self, name)) for name in ('episode', 't')] if part else ()
         self.children = [part] if part else []

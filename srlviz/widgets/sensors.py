@@ -366,14 +366,15 @@ class SensorPicker(W.VBox):
             dict(label='unit', kind='text', width='56px'),
             dict(label='', kind='spark', width='96px'),
         ]
-        self.menu, self.clear = menu('', [('all groups', '')], 178), button('clear traces', self._clear)
+        self.menu = menu('', [('all groups', '')], 178, tooltip='group of sensors')
+        self.clear = button('clear traces', self._clear)
         box = W.Checkbox(description=VARYING, indent=False, layout=dict(width='250px'))
         words = W.Text(placeholder='search by name or meaning', continuous_update=True, layout=dict(width='200px'))
         for trait, part in (('group', self.menu), ('search', words), ('varying', box)):
             traitlets.link((self, trait), (part, 'value'))
         self.list.observe(self._on_press, 'picked')
         super().__init__([row(self.menu, words), row(box, self.clear), self.list, self.found])
-        self.add_class('srlviz-picker')
+        self.add_class('srlviz-sensor-picker')
 
     def _on_press(self, change):
         self.picked = tuple(self.choices[i] for i in change['new'])

@@ -3,7 +3,7 @@
 /** What all views of a page hold in common, of whatever notebook and kernel: above all `plotly`, a promise. */
 function shared() {
   const page = globalThis.__srlviz ??= {};
-  page.plotly ??= new Promise(give => { page.givePlotly = give; });
+  page.plotly ??= new Promise((give, fail) => { page.givePlotly = give; page.failPlotly = fail; });
   return page;
 }
 
@@ -48,7 +48,7 @@ function nameParts(el, tries = 40) {
   const words = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
   const name = (node, text) => { if (text && !node.getAttribute('aria-label')) node.setAttribute('aria-label', text); };
   const all = () => {
-    for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (!node.labels?.length) name(node, words(node) || 'choose');
+    for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (![...node.labels ?? []].some(label => label.textContent.trim())) name(node, words(node) || 'choose');
     for (const play of root.querySelectorAll('.widget-play')) [...play.querySelectorAll('button')].forEach((button, k) => name(button, button.title || ['play', 'stop', 'again and again'][k]));
     for (const slider of root.querySelectorAll('.widget-slider')) {
       const handles = [...slider.querySelectorAll('.noUi-handle')];

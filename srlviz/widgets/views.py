@@ -24,7 +24,7 @@ from plotly.io.json import to_json_plotly
 from ..figures.frames import check_frame, frame_png
 from ..figures.pictures import has_front_end
 from ..figures.style import INKS, original, unlinked
-from .base import script, sheet, take_pictures
+from .base import is_heard, script, sheet, take_pictures
 
 # %% ../../nbs/08_widgets/01_views.ipynb #8fa1822f
 class PlotlyScript(anywidget.AnyWidget):
@@ -35,8 +35,10 @@ class PlotlyScript(anywidget.AnyWidget):
     _one = None
 
     @classmethod
-    def send_once(cls):
-        """Send plotly.js to the page, if that was not done."""
+    def send_once(cls, again: bool = False):
+        """Send plotly.js to the page, if that was not done, or `again`."""
+        if again and cls._one is not None:
+            cls._one.close()
         if cls._one is None or cls._one.comm is None:
             plain = (pathlib.Path(plotly.__file__).parent / 'package_data' / 'plotly.min.js').read_bytes()
             cls._one = cls(code=gzip.compress(plain, 6))
@@ -106,7 +108,7 @@ class PlotView(anywidget.AnyWidget):
     _parts, _seq, _live = ([], '{}'), 0, False
 
     def __init__(self, figure: go.Figure | None = None, **traits):
-        if has_front_end():
+        if has_front_end() and is_heard():
             PlotlyScript.send_once()
         self._pictures = {}
         super().__init__(figure=go.Figure() if figure is None else figure, key=uuid4().hex, **traits)
@@ -150,9 +152,11 @@ class PlotView(anywidget.AnyWidget):
     def _answer(self, _, content, buffers):
         kind = content.get('kind')
         if kind == 'need plotly.js':
-            PlotlyScript.send_once()
+            PlotlyScript.send_once(again=True)
         elif kind == 'drawn':
             self._live = True
+            if content.get('seq', self._seq) != self._seq:
+                self.send({'kind': 'whole', 'figure': self._whole()})
         elif kind == 'whole':
             self.send({'kind': 'whole', 'figure': self._whole()})
         elif kind == 'still':
