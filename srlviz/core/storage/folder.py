@@ -88,7 +88,7 @@ def check_files(root: Path, files: Mapping, advice: str, later: Callable[[str], 
     paths = all_inside(root, files.keys() - {*waiting} if waiting else files)
     for name, path in paths.items():
         if fault := file_fault(path, files[name][0]):
-            raise ValueError(f"{path} {fault}; {advice}")
+            raise ValueError(f"{path} {fault} (meta/info.json lists it); {advice}")
     return paths
 
 
