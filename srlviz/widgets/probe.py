@@ -135,7 +135,7 @@ def answer_trace(said: Answers, episode: int, height: int = 260) -> go.Figure:
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #773582f3
 def whole_zoom(height: int, width: int) -> float:
-    """Choose how many screen pixels a pixel takes, in quarters, so that a frame and its neighbours stand in half of a notebook."""
+    """Choose how many screen pixels a pixel takes, in quarters, so that it stands in half a notebook."""
     return max(1, int(4 * min(330 / width, 370 / height)) / 4)
 
 
