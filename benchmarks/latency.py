@@ -129,8 +129,11 @@ def cell(page, i):
 
 
 def next_row(page, i):
-    "Press on another row of a list"
-    page.locator('.srlviz-fleet .srlviz-rows-body .srlviz-row').nth(i % 2).click()
+    "Press on a row of a list, which stands there again once the flight is closed"
+    back = page.get_by_role('button', name='back to the list')
+    if back.is_visible():
+        back.click()
+    page.locator('.srlviz-fleet .srlviz-item').nth(i % 2).click()
 
 
 PONG = """from srlviz.core.files import sample_path

@@ -125,6 +125,7 @@ function render({ model, el }) {
   size.observe(body);
   newSparks();
   newLook();
+  nameParts(el);
   return () => { size.disconnect(); for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }
 
