@@ -397,16 +397,23 @@ def test_where_may_be_a_link_of_the_user_but_not_what_is_in_it(folder, tmp_path)
     r = load_recording(folder)
     assert (r.cached(where=tmp_path / 'fast')[0].obs['frame'] == walks()[0].obs['frame']).all()
     (tmp_path / 'victim.npy').write_text('mine')
-    (tmp_path / 'real' / 'frame.npy').unlink()
-    (tmp_path / 'real' / 'frame.npy').symlink_to(tmp_path / 'victim.npy')
-    with pytest.raises(ValueError, match='frame.npy is a symbolic link'):
+    array = next((tmp_path / 'real').glob('frame-*.npy'))
+    array.unlink()
+    array.symlink_to(tmp_path / 'victim.npy')
+    with pytest.raises(ValueError, match=f'{array.name} is a symbolic link'):
         r.cached(where=tmp_path / 'fast')
     assert (tmp_path / 'victim.npy').read_text() == 'mine'
 
 
-@pytest.mark.parametrize('name, content', [('frame.npy', 'my measurements'), ('frame.json', '{"my": "notes"}')])
-def test_a_file_of_the_user_in_where_is_not_replaced(folder, tmp_path, name, content):
+def in_where(folder):
+    "What the cache of a recording is called in a folder of the user's"
+    return f"frame-{checksum(folder / 'meta' / 'info.json')[:8]}"
+
+
+@pytest.mark.parametrize('ending, content', [('npy', 'my measurements'), ('json', '{"my": "notes"}')])
+def test_a_file_of_the_user_in_where_is_not_replaced(folder, tmp_path, ending, content):
     (tmp_path / 'mine').mkdir()
+    name = f'{in_where(folder)}.{ending}'
     (tmp_path / 'mine' / name).write_text(content)
     with pytest.raises(ValueError, match=f'{name} is not that of a cache'):
         load_recording(folder).cached(where=tmp_path / 'mine')
@@ -416,11 +423,12 @@ def test_a_file_of_the_user_in_where_is_not_replaced(folder, tmp_path, name, con
 @pytest.mark.parametrize('locks', [True, False], ids=['with locks', 'on a drive without locks'])
 def test_a_cache_removes_only_what_its_own_writers_left(folder, tmp_path, monkeypatch, locks):
     (tmp_path / 'mine' / 'sub').mkdir(parents=True)
+    array = f'.{in_where(folder)}.npy'
     mine, left = (
-        [tmp_path / 'mine' / '.thesis.0123abcd.tex', tmp_path / 'mine' / 'sub' / '.frame.npy.0123abcd.npy'],
-        tmp_path / 'mine' / '.frame.npy.0123abcd.npy',
+        [tmp_path / 'mine' / '.thesis.0123abcd.tex', tmp_path / 'mine' / 'sub' / f'{array}.0123abcd.npy'],
+        tmp_path / 'mine' / f'{array}.0123abcd.npy',
     )
-    young = left.with_name('.frame.npy.89abcdef.npy')  # of a writer that may live, where no lock says that it is dead
+    young = left.with_name(f'{array}.89abcdef.npy')  # of a writer that may live, where no lock says that it is dead
     for p in (*mine, left, young):
         p.touch()
         if p is not young:

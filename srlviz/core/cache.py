@@ -21,8 +21,11 @@ def _cache_files(folder, modality: str, where: str | Path | None) -> tuple[Path,
     "The array and the stamp of a cache; neither may be a symbolic link"
     if 'film' not in folder.info['features'].get(f'obs.{modality}', {}):
         raise ValueError(f"{folder.path} has no film {modality!r}")
-    place = Path(where) if where else inside(folder.path, 'cache')
-    return tuple(all_inside(place, [f'{modality}.npy', f'{modality}.json']).values())
+    if where:
+        place, stem = Path(where), f'{modality}-{checksum(folder.manifest)[:8]}'
+    else:
+        place, stem = inside(folder.path, 'cache'), modality
+    return tuple(all_inside(place, [f'{stem}.npy', f'{stem}.json']).values())
 
 
 def _made_from(array: Path, stamp: Path, ours: bool) -> str | None:
@@ -44,7 +47,8 @@ def open_cache(folder, modality: str, where: str | Path | None = None) -> np.nda
 
     Parameters
     ----------
-    folder : `srlviz.core.storage.RecordingFolder`;  where : a folder (cache/ in the recording)
+    folder : `srlviz.core.storage.RecordingFolder`
+    where : a folder (cache/ in the recording), which may hold the caches of several recordings
 
     Raises
     ------
@@ -81,7 +85,8 @@ def frame_cache(folder, modality: str, where: str | Path | None = None) -> np.nd
     """Map all frames of a modality as one read-only array (n_steps, ...).
 
     It is built on first use, and again when the recording changed; while another process builds it, this one waits.
-    `where` is a folder (cache/ in the recording).
+    `where` is a folder (cache/ in the recording), which may hold the caches of several recordings: the name of a file
+    there has the first 8 digits of the checksum of its recording. One of a recording that has changed stays there.
     Raises what `open_cache` raises, and an OSError if there is no room.
     """
     if (there := open_cache(folder, modality, where)) is not None:
@@ -89,7 +94,7 @@ def frame_cache(folder, modality: str, where: str | Path | None = None) -> np.nd
     array, stamp = _cache_files(folder, modality, where)
     with _placed():
         make_folder(array.parent)
-    with only_writer(array.parent, name=f'.{modality}.lock', patience=math.inf) as locked:
+    with only_writer(array.parent, name=f'.{array.stem}.lock', patience=math.inf) as locked:
         if (there := open_cache(folder, modality, where)) is not None:
             return there  # another has made it while we waited
         _remove_left(array, 0 if locked else 600)

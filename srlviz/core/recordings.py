@@ -616,7 +616,9 @@ Recording.cached = cached
 def fingerprint(self: Recording) -> str:
     """Give 16 hexadecimal digits that tell this recording, with its split and its choice of factors, from others.
 
-    The same request gives the same digits whenever and wherever it is made, and so does what is saved and loaded.
+    The same request gives the same digits whenever and wherever it is made, and so does what is saved and loaded. Not
+    so where film says by itself what decides it (it is drawn or decoded when it is read), nor for windows and flights:
+    these have other digits once `save` has stored their values, which from then on stay the same.
     """
     factors = [{k: getattr(f, k) for k in ('name', 'group', 'kind', 'unit')} for f in self.factors]  # words are no data
     meta = {k: v for k, v in self.meta.items() if k != 'packages'}
@@ -747,14 +749,15 @@ def _stretches(episode, n: int) -> tuple[np.ndarray, list[str]]:
     if ids.ndim != 1 or len(ids) != n:
         raise ValueError(f"episode says for each row which episode it belongs to: expected ({n:,},), got {ids.shape}")
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+    called = [names[v] if names else str(v) for v in ids[starts]]
     if len(np.unique(first := ids[starts])) < len(starts):
         k = next(k for k, v in enumerate(first) if v in first[:k])
         before = int(starts[np.flatnonzero(first[:k] == first[k])[0]])
         raise ValueError(
-            f"the rows of episode {first[k]!s:.80} are not next to each other: it begins in row {before:,} and again "
+            f"the rows of episode {called[k]:.200} are not next to each other: it begins in row {before:,} and again "
             f"in row {starts[k]:,}; sort the rows by episode and time"
         )
-    return starts, [names[v] if names else str(v) for v in first]
+    return starts, called
 
 
 def _factor_values(factors: Mapping, n: int, n_episodes: int, about: Sequence[Factor]) -> tuple[dict, list[Factor]]:
@@ -912,8 +915,8 @@ def from_table(
     obs : columns of what is seen, which become `sensors` float32 (T, F); or modality -> columns. None takes all
         columns of numbers that have no other role
     actions, rewards : columns, or None
-    time : the column of seconds, from which comes `hz`
-    split : the column of 'fit', 'valid', 'probe', 'test' or '', one word an episode
+    time : the column of seconds, from which comes `hz`, which is not given then
+    split : the column of 'fit', 'valid', 'probe', 'test' or '', one word an episode; an empty cell is ''
     about, name, hz, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
 
     Returns
@@ -923,10 +926,13 @@ def from_table(
     Raises
     ------
     ValueError : naming the column: one that is not there (the nearest is named) or there twice, missing values, text
-        that is to be seen, an episode whose rows are not next to each other, time that does not go on evenly
+        that is to be seen, an episode whose rows are not next to each other, time that does not go on evenly, or both
+        `time` and `hz`
     """
     if not isinstance(table, pd.DataFrame):
         raise ValueError(f"expected a pandas DataFrame, got {type(table).__name__}; arrays go to Recording.from_arrays")
+    if time is not None and hz is not None:
+        raise ValueError(f"hz={hz!r:.80} and time={time!r:.80} both say how many rows a second there are; give one")
     column = lambda k: _column(table, k)
     acts = [actions] if isinstance(actions, str) else list(actions or ())
     roles = [k for k in (episode, rewards, time, split, *acts, *factors) if k is not None]
@@ -941,7 +947,8 @@ def from_table(
     moves = [_plain_values(column(k), f"the column {k!r}")[0] for k in acts]
     starts, _ = _stretches(None if episode is None else column(episode), len(table))
     if split is not None:
-        split = _once(_plain_values(column(split), split)[0], starts, f"the column {split!r}").tolist()
+        words = column(split).astype(object).where(column(split).notna(), '')
+        split = _once(_plain_values(words, split)[0], starts, f"the column {split!r}").tolist()
     return from_arrays(
         arrays,
         episode=None if episode is None else column(episode),

@@ -97,6 +97,8 @@ def _each_episode(recording: Recording, videos) -> list:
     "The path of each episode's video"
     if isinstance(videos, Mapping):
         names = [e.name for e in recording]
+        if twice := [k for i, k in enumerate(names) if k in names[:i]]:
+            raise ValueError(f"{names.count(twice[0])} episodes are called {twice[0]!r:.80}; give a list of videos")
         if lost := [k for k in names if k not in videos]:
             raise ValueError(f"the episode {lost[0]!r} has no video; there are videos of {', '.join(map(str, videos))}")
         return [videos[k] for k in names]
@@ -124,6 +126,17 @@ def _frames_of_rows(film: Video, n: int, hz: float | None, start: float) -> np.n
     return rows
 
 # %% ../../nbs/02_data/03_own.ipynb #71eb08d2
+def _own_episodes(paths: Sequence[Path], tables: Sequence, column: str | None) -> tuple[pd.Categorical, dict]:
+    "Which episode of which file each row is of, none two files share; and what the episodes are called"
+    codes, names = [], {}
+    for i, (path, table) in enumerate(zip(paths, tables)):
+        of = pd.Series([path.stem] * len(table)) if column is None else table[column].map(str, na_action='ignore')
+        rows, found = pd.factorize(of)
+        codes.append(np.where(rows < 0, -1, rows + len(names)))
+        names |= {f'{name} of file {i}, {path}': name for name in found}
+    return pd.Categorical.from_codes(np.concatenate(codes), [*names]), names
+
+# %% ../../nbs/02_data/03_own.ipynb #e389798c
 def load_csv(
     path: str | Path | Sequence[str | Path],
     *,
@@ -143,7 +156,8 @@ def load_csv(
 
     Parameters
     ----------
-    path : of a file, or of several with the same columns, each of which is an episode (or more, if `episode` is given)
+    path : of a file, or of several with the same columns, each of which is an episode (or more, if `episode` is given);
+        no episode goes on in another file
     episode, factors, obs, actions, rewards, time, split, about, name, hz : as in `Recording.from_table`; an episode
         without a column for it is called as its file
     video : as in `add_video`
@@ -165,11 +179,13 @@ def load_csv(
             differ = sorted({*map(str, table)} ^ {*map(str, tables[0])}) or ['their order']
             raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
         tables.append(table)
-    names = None if episode is not None else np.repeat([p.stem for p in paths], [len(t) for t in tables])
-    table = pd.concat(tables, ignore_index=True)
-    if names is not None:
+    table, names = pd.concat(tables, ignore_index=True), {}
+    if episode is None or len(paths) > 1 and episode in table:
+        ids, names = _own_episodes(paths, tables, episode)
+        if episode is not None and obs is None and episode not in factors:
+            table = table.drop(columns=episode)  # the number of an episode is not seen
         episode = next(k for k in ('episode', 'file', object()) if k not in table)
-        table[episode] = names
+        table[episode] = ids
     recording = Recording.from_table(
         table,
         episode=episode,
@@ -183,6 +199,8 @@ def load_csv(
         name=name or paths[0].stem,
         hz=hz,
     )
+    called = [e.replace(name=names.get(e.name, e.name)) for e in recording]
+    recording = recording.replace(episodes=called)
     return recording if video is None else add_video(recording, video)
 
 # %% ../../nbs/02_data/03_own.ipynb #266c839f
@@ -461,6 +479,7 @@ class _LeRobotEpisodes(Sequence):
         self.root, self.info, self.table, self.columns = root, info, table, columns
         self.lengths = table['length'].to_numpy(int)
         self.rows = _LeRobotTables(root, info['features'], table, [k for k, v in columns.items() if v[0] != 'film'])
+        self._video = lru_cache(64)(Video)  # its frames are counted once
 
     def __len__(self):
         return len(self.table)
@@ -503,7 +522,7 @@ class _LeRobotEpisodes(Sequence):
     def _film(self, row: pd.Series, k: str) -> FilmRows:
         "The part of a video that an episode has"
         chunk, file, start = (row[f'videos/{k}/{what}'] for what in ('chunk_index', 'file_index', 'from_timestamp'))
-        video = _video(inside(self.root, _FILM.format(k, int(chunk), int(file))))
+        video = self._video(inside(self.root, _FILM.format(k, int(chunk), int(file))))
         first, n = round(float(start) * self.info['fps']), int(row['length'])
         if not 0 <= first <= len(video) - n or abs(video.hz - self.info['fps']) > 0.01:
             raise ValueError(
@@ -516,9 +535,6 @@ class _LeRobotEpisodes(Sequence):
 def _as_seen(x: np.ndarray) -> np.ndarray:
     "Numbers (n, F) float32; arrays of more axes, and text, as they are"
     return x if x.ndim > 2 or x.dtype.kind == 'U' else x.reshape(len(x), -1).astype(np.float32)
-
-
-_video = lru_cache(64)(Video)  # its frames are counted once
 
 # %% ../../nbs/02_data/03_own.ipynb #a087afd6
 def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:

@@ -102,11 +102,17 @@ def vectors_of(episode: Episode) -> list[str]:
 
 
 def known_columns(recording: Recording, modalities: Sequence[str]) -> pd.DataFrame:
-    """List the columns of some modalities: group, name, units and about of each."""
+    """List the columns of some modalities: group, name, units and about of each.
+
+    `meta['columns']` names those of `sensors`; in a recording that has none, those of its only vector.
+    """
     wide = {k: (recording[0].obs[k].shape[1:] or (1,))[0] for k in modalities}
-    names, told = [f'{k} {j}' if n > 1 else k for k, n in wide.items() for j in range(n)], recording.meta.get('columns')
-    if isinstance(told, (list, tuple)) and len(told) == len(names):
-        names = list(map(str, told))
+    names = {k: [f'{k} {j}' if n > 1 else k for j in range(n)] for k, n in wide.items()}
+    told, own = recording.meta.get('columns'), vectors_of(recording[0])
+    named = own[0] if len(own) == 1 else 'sensors'
+    if isinstance(told, (list, tuple)) and len(told) == wide.get(named):
+        names[named] = list(map(str, told))
+    names = [name for of_one in names.values() for name in of_one]
     groups = [k for k, n in wide.items() for _ in range(n)]
     return pd.DataFrame(dict(group=groups, name=names, units='', about=''), dtype=object)
 
