@@ -518,7 +518,6 @@ class FleetMenus(W.HBox):
         self.table, self.menus = table, fleet_menus(table, told)
         look = dict(width='300px', display='none')
         self.slider = W.FloatRangeSlider(min=0, max=1, readout_format='.4g', layout=look, continuous_update=False)
-        self.slider.description_allow_html = False
         self.all = button('all flights', self.clear, 'show all flights')
         super().__init__([*self.menus.values(), self.slider, self.all])
         self.add_class('srlviz-parts')
