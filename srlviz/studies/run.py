@@ -215,7 +215,13 @@ def check_parameters(
         value of the wrong type
     """
     have = study_parameters(path) if declared is None else declared
-    return {p: inert_value(v) for p, v in _checked(parameters or {}, have, f'study {Path(path).stem}').items()}
+    study, inert = f'study {Path(path).stem}', {}
+    for p, value in _checked(parameters or {}, have, study).items():
+        try:
+            inert[p] = inert_value(value)
+        except ValueError as e:
+            raise ValueError(f"parameter {p} of {study} {e}") from None
+    return inert
 
 # %% ../../nbs/09_studies/00_run.ipynb #de12ce15
 def _declared_in(source: str) -> dict[str, dict[str, Any]]:
