@@ -826,7 +826,8 @@ def test_static_forms(still):
 def test_pages(pages):
     for name, path in pages.items():
         read, figures_ = Reader(text := path.read_text(encoding='utf-8')), text.count('class="plotly-graph-div"')
-        assert figures_ and set(read.tags) <= {'html', 'head', 'meta', 'title', 'style', 'body', 'div', 'script'}, name
+        known = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'h1', 'div', 'script'}
+        assert figures_ and set(read.tags) <= known, name
         assert len([t for t in read.tags if t == 'script']) <= 1 + 2 * figures_, name
         assert [a for a in read.attributes if 'evil' in f'{a}' or a[1].startswith('on')] == [], name
 
