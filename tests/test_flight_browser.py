@@ -583,7 +583,7 @@ def test_a_narrower_window(page, lab):
                 lambda: width() != before and all(dot_off(p) < 2 for p in whole.locator('.srlviz-plot').all()[:2]),
                 say='the dots follow',
             )
-            assert [p.bounding_box()['height'] for p in plots.all()] == tall and min(tall) >= 140
+            assert [p.bounding_box()['height'] for p in plots.all()] == tall and min(tall) >= 120
     finally:
         page.set_viewport_size(dict(width=1400, height=1250))
 
