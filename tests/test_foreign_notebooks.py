@@ -623,47 +623,43 @@ def server():
     door.close()
 
 
-def visit(path, chromium):
+def visit(path, browser):
     "Open a page from the disk and press all that can be pressed; what ran, what was asked, and where it went"
-    from playwright.sync_api import sync_playwright
-
     seen = dict(asked=[], refused=[], dialogs=[], moved=[], opened=[])
-    with sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
-        context = browser.new_context()
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        context.on('request', lambda r: seen['asked'].append(r.url))
-        context.on('requestfailed', lambda r: seen['refused'].append((r.url, r.failure)))
-        context.on('page', lambda q: seen['opened'].append(q.url))
-        page.on('download', lambda d: seen['opened'].append(d.url))
-        page.on('dialog', lambda d: (seen['dialogs'].append(d.message), d.dismiss()))
-        page.on('framenavigated', lambda f: seen['moved'].append(f.url))
-        page.goto(path.as_uri())
-        page.wait_for_timeout(4000)
-        seen['sizes'] = page.evaluate("[...document.querySelectorAll('iframe')].map(f => f.offsetHeight)")
-        seen['drawn'] = page.evaluate(
-            "[...document.querySelectorAll('.plot')].filter(p => p.querySelector('.main-svg')).length"
-        )
-        page.screenshot(path=str(path.with_suffix('.png')), full_page=True)
-        for point in page.locator('.plot .points path').all()[:2]:
-            point.hover(force=True)
-        page.wait_for_timeout(500)
-        seen['plotlinks'] = page.locator('.plot a').count()
-        seen['hrefs'] = page.evaluate("[...document.querySelectorAll('main a[href]')].map(a => a.getAttribute('href'))")
-        for i in range(page.evaluate(f'({THINGS})().length')):
-            place = page.evaluate(f'i => ({PRESS})(({THINGS})()[i])', i) if page.url == path.as_uri() else None
-            if place:
-                page.mouse.click(*place)
-        page.wait_for_timeout(1000)
-        seen |= dict(url=page.url, frames=[f.url for f in page.frames], headings=page.locator('h1').count())
-        seen['pwned'] = page.evaluate('window.__pwned || []')
-        browser.close()
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    context.on('request', lambda r: seen['asked'].append(r.url))
+    context.on('requestfailed', lambda r: seen['refused'].append((r.url, r.failure)))
+    context.on('page', lambda q: seen['opened'].append(q.url))
+    page.on('download', lambda d: seen['opened'].append(d.url))
+    page.on('dialog', lambda d: (seen['dialogs'].append(d.message), d.dismiss()))
+    page.on('framenavigated', lambda f: seen['moved'].append(f.url))
+    page.goto(path.as_uri())
+    page.wait_for_timeout(4000)
+    seen['sizes'] = page.evaluate("[...document.querySelectorAll('iframe')].map(f => f.offsetHeight)")
+    seen['drawn'] = page.evaluate(
+        "[...document.querySelectorAll('.plot')].filter(p => p.querySelector('.main-svg')).length"
+    )
+    page.screenshot(path=str(path.with_suffix('.png')), full_page=True)
+    for point in page.locator('.plot .points path').all()[:2]:
+        point.hover(force=True)
+    page.wait_for_timeout(500)
+    seen['plotlinks'] = page.locator('.plot a').count()
+    seen['hrefs'] = page.evaluate("[...document.querySelectorAll('main a[href]')].map(a => a.getAttribute('href'))")
+    for i in range(page.evaluate(f'({THINGS})().length')):
+        place = page.evaluate(f'i => ({PRESS})(({THINGS})()[i])', i) if page.url == path.as_uri() else None
+        if place:
+            page.mouse.click(*place)
+    page.wait_for_timeout(1000)
+    seen |= dict(url=page.url, frames=[f.url for f in page.frames], headings=page.locator('h1').count())
+    seen['pwned'] = page.evaluate('window.__pwned || []')
+    context.close()
     return seen
 
 
 @pytest.mark.browser
-def test_nothing_of_a_notebook_runs_or_calls_or_leaves(server, chromium, tmp_path):
+def test_nothing_of_a_notebook_runs_or_calls_or_leaves(server, browser, tmp_path):
     '''A notebook with something to run, to fetch or to leave for in every place that it has. In its page none of it
     runs; what the browser sees of it, it refuses; no connection comes (`<link rel=preconnect>`, and frames that are
     refused, make one without a request); the page and its frames stay; links lead to the web; figures draw and have no
@@ -671,7 +667,7 @@ def test_nothing_of_a_notebook_runs_or_calls_or_leaves(server, chromium, tmp_pat
     port, calls = server
     cells, metadata = hostile_notebook(port)
     path = to_html(write(tmp_path / 'hostile.ipynb', *cells, **metadata), tmp_path / 'hostile.html')
-    seen, own = visit(path, chromium), path.as_uri()
+    seen, own = visit(path, browser), path.as_uri()
     assert seen['pwned'] == [] and seen['dialogs'] == []
     refused = {own, *(u for u, why in seen['refused'] if why in ('csp', 'origin'))}
     assert [u for u in seen['asked'] if u not in refused and not u.startswith(('data:', 'blob:'))] == [] and calls == []
