@@ -67,7 +67,11 @@ def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[floa
         start = wire['bytes']
         page.evaluate(CLOCK, [selector, attribute, k])
         gesture.press(page, i)
-        page.wait_for_function('() => globalThis.clock.seen !== null', timeout=20_000)
+        try:
+            page.wait_for_function('() => globalThis.clock.seen !== null', timeout=10_000)
+        except Exception:
+            print(f'{gesture.widget}, {gesture.name}: press {i} changed nothing in 10 s', flush=True)
+            continue
         times.append(page.evaluate('() => clock.seen - clock.pressed'))
         in_step(page)
         sizes.append(wire['bytes'] - start)
@@ -201,6 +205,8 @@ def table(only: str, presses: int):
         for widget, code in WIDGETS.items():
             if only in widget:
                 for gesture, times, sizes in measured(browser, widget, code, presses):
+                    if len(times) < 2:
+                        continue
                     late = statistics.quantiles(times, n=20)[-1]
                     size = statistics.median(sizes)
                     words = f'{widget:20} {gesture.name:30} {statistics.median(times):9.0f} {late:6.0f} {size:9,.0f}'
