@@ -398,7 +398,7 @@ Recording.steps = steps
 def save(self: Recording, path: str | Path) -> Path:
     """Save to a single file if `path` ends in .npz, else to a folder.
 
-    What was there is replaced only when all is written.
+    A file that is there is replaced once all is written; a folder that is not empty is refused.
     """
     path = Path(path)
     if not len(self):

@@ -120,13 +120,12 @@ function render({ model, el }) {
   };
   const top = () => { body.scrollTop = 0; active = -1; arrange(); };
   const on = { 'change:rows': arrange, 'change:columns': arrange, 'change:shown': top, 'change:picked': draw, 'change:titles': draw, 'change:sparks': newSparks, 'change:height': newLook, 'change:label': newLook, 'change:empty': arrange };
-  for (const [event, handler] of Object.entries(on)) model.on(event, handler);
-  const size = new ResizeObserver(draw);
+  const deaf = listen(model, on), size = new ResizeObserver(draw);
   size.observe(body);
   newSparks();
   newLook();
   nameParts(el);
-  return () => { size.disconnect(); for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
+  return () => { size.disconnect(); deaf(); };
 }
 
 export default { render };
