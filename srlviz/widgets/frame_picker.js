@@ -36,12 +36,9 @@ function render({ model, el }) {
     buttons[buttons.indexOf(event.target) + step]?.focus();
   });
 
-  model.on('change:images', draw);
-  model.on('change:captions', write);
-  model.on('change:label', draw);
-  model.on('change:picked', pick);
+  const deaf = listen(model, { 'change:images': draw, 'change:captions': write, 'change:label': draw, 'change:picked': pick });
   draw();
-  return () => { model.off('change:images', draw); model.off('change:captions', write); model.off('change:label', draw); model.off('change:picked', pick); };
+  return deaf;
 }
 
 export default { render };

@@ -267,7 +267,7 @@ function render({ model, el }) {
     'change:speed': () => { speed.value = model.get('speed'); restart(); }, 'change:fps': restart,
     'change:note': () => { note.textContent = model.get('note'); note.hidden = !model.get('note'); },
   };
-  for (const [event, handler] of Object.entries(on)) model.on(event, handler);
+  const deaf = listen(model, on);
   newSource();
   newTable();
   newMarks();
@@ -276,7 +276,7 @@ function render({ model, el }) {
     playing = false;
     cancelAnimationFrame(request);
     clearTimeout(pending);
-    for (const [event, handler] of Object.entries(on)) model.off(event, handler);
+    deaf();
     globalThis.removeEventListener('srlviz-seek', asked);
     globalThis.removeEventListener('srlviz-where', asked);
     chunks.close();

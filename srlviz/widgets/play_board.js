@@ -112,21 +112,17 @@ function render({ model, el }) {
     if (held?.tagName === 'BUTTON' && whole?.contains(held)) root.focus({ preventScroll: true });
   }
 
-  const on = { 'change:shown': draw, 'change:game': begin, 'change:actions': drawActions, 'change:sliders': drawActions, 'change:hint': drawActions };
-  for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   const refused = message => { if (message.kind === 'refused') waiting = false; };
-  model.on('msg:custom', refused);
   const name = () => { root.setAttribute('aria-label', model.get('title')); root.classList.toggle('drawn', model.get('drawn')); };
-  model.on('change:title change:drawn', name);
+  const deaf = listen(model, {
+    'change:shown': draw, 'change:game': begin, 'change:title': name, 'change:drawn': name, 'msg:custom': refused,
+    'change:actions': drawActions, 'change:sliders': drawActions, 'change:hint': drawActions,
+  });
   name();
   nameParts(el);
   drawActions();
   draw();
-  return () => {
-    for (const [event, handler] of Object.entries(on)) model.off(event, handler);
-    model.off('msg:custom', refused);
-    model.off('change:title change:drawn', name);
-  };
+  return deaf;
 }
 
 export default { render };

@@ -131,15 +131,17 @@ function render({ model, el }) {
   root.addEventListener('mousedown', event => { if (model.get('scrub') && inside(event)) event.stopPropagation(); }, true);    // else plotly starts a drag of its own
 
   const name = () => root.setAttribute('aria-label', model.get('label') || 'plot');
-  const theme = new MutationObserver(() => { model.set('dark', isDark()); model.save_changes(); draw(); });
+  const theme = new MutationObserver(() => { model.set('dark', isDark()); model.save_changes(); inTurn(draw); });
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (P && div._fullLayout && root.clientWidth) Promise.resolve(P.Plots.resize(div)).then(placeCursor, () => {}); });
 
   askPlotly(model).then(async plotly => {
-    if (ended) return;
-    P = plotly;
-    div.textContent = '';
-    await draw();
+    await inTurn(() => {
+      if (ended) return;
+      P = plotly;
+      div.textContent = '';
+      return draw();
+    });
     if (ended) return;
     tell('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });

@@ -1,9 +1,14 @@
 // plotly.js itself, gzipped, once for the page: the views wait for it.
 
-async function initialize({ model }) {
+function initialize({ model }) {
+  hearLate(model);
   const page = shared(), code = model.get('code');
   if (page.taken || !code?.byteLength) return;
   page.taken = true;
+  take(code, page);                             // not waited for: anywidget gives up a model that has not begun after two seconds
+}
+
+async function take(code, page) {
   try {
     const zipped = new Blob([code]).stream().pipeThrough(new DecompressionStream('gzip'));
     const module = { exports: {} };

@@ -32,8 +32,33 @@ function takesKey(event) {
 /** Views of one channel tell each other the step by events of the page, with no kernel between. */
 const tell = (what, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${what}`, { detail: { channel, t } }));
 
+/** anywidget (0.11) gives up a model whose script has not come within two seconds, as in a page that is being made on a slow machine, and never tells it again what the kernel says. Once for a page: such a model hears all the same. */
+async function hearLate(model) {
+  const page = shared();
+  if (page.hearsLate) return;
+  page.hearsLate = true;
+  const { prototype } = await model.widget_manager.loadClass('AnyModel', 'anywidget', model.get('_model_module_version'));
+  const hear = prototype._handle_comm_msg, plain = Object.getPrototypeOf(prototype)._handle_comm_msg;
+  prototype._handle_comm_msg = async function (message) {
+    try {
+      return await hear.call(this, message);
+    } catch (problem) {
+      if (!problem?.message?.includes('Failed to initialize model')) throw problem;
+      return plain.call(this, message);
+    }
+  };
+}
+
+/** Do heavy work of several views one after another, with room between them for presses and for what else begins in the page. */
+function inTurn(work) {
+  const page = shared(), turn = (page.turn ?? Promise.resolve()).then(() => new Promise(next => setTimeout(next))).then(work);
+  page.turn = turn.catch(() => {});
+  return turn;
+}
+
 /** Listen to events of a model; the answer undoes it. */
 function listen(model, on) {
+  hearLate(model);
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }
