@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...core.files import sample_path
 from . import radios
-from .approach import AIM, FOOT, HZ, INHG, KNOT, TIME_LIMIT, Flight, lag
+from .approach import AIM, FOOT, HZ, INHG, KNOT, TIME_LIMIT, TURBINE, Flight, lag
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #f457c6ee
 @functools.cache
@@ -164,6 +164,20 @@ def _airspeeds(flight: Flight) -> np.ndarray:
     )
 
 
+ANTENNA = dict(ahead=8.0, hangs=1.37, pitch=3.0)  # m ahead of the centre of gravity; m from that to the hanging wheels
+
+
+def radio_altitude(flight: Flight) -> np.ndarray:
+    """(T,) m that a radio altimeter measures: 0 when the main wheels touch at a pitch of 3 degrees, less when they stand.
+
+    Source: ARINC 707 installations are set to 0 at touchdown; a 737 that stands shows -2 to -4 ft, as its crews report
+    (https://www.pprune.org/tech-log/536530-b737ng-radio-altitude-landing-callout.html). The place of the antenna is ours.
+    """
+    L, a = flight.log, ANTENNA
+    raised = np.sin(np.radians(L['theta'])) - np.sin(np.radians(a['pitch']))
+    return L['radio_height'] - a['hangs'] + a['ahead'] * raised
+
+
 def gauges(flight: Flight) -> dict:
     """What the dials and displays of both pilots show: speed, height, rates, attitude, wind, suction, energy."""
     L, c, rng, g, P = flight.log, flight.conditions, _rng(flight, 'gauges'), gyroscopes(flight), power(flight)
@@ -182,7 +196,7 @@ def gauges(flight: Flight) -> dict:
         lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5),
         np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation,
     )
-    height = np.minimum(L['radio_height'] * FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
+    height = np.minimum(radio_altitude(flight) * FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
     both = {
         'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + _noise(rng, T, 0.05, 2),
         'airspeed_kts': v,
@@ -342,18 +356,10 @@ def crew_ice(flight: Flight) -> SimpleNamespace:
     return SimpleNamespace(ice=ice, seen=seen, engine=engine, wing=after(seen, 5), any=engine | after(seen, 5))
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #3552a168
-def struck(flight: Flight) -> np.ndarray:
-    """(T, 2) severity of a bird strike for the engine that met the bird.
-
-    It is the one that stopped in the ten seconds after it, else the one that the seed says.
-    """
-    hit, running = flight.log['rel_bird_strike'], _pair(flight, 'running') > 0
-    if not hit.any():
-        return np.zeros(running.shape)
-    since = (hit > 0) & ~after(hit > 0, 10)
-    stopped = (since[:, None] & ~running & np.r_[running[:1], running[:-1]]).any(0)
-    side = stopped if stopped.any() else np.arange(2) == flight.conditions.seed % 2
-    return hit[:, None] * side
+def shaken(flight: Flight) -> np.ndarray:
+    """(T, 2) vibration of the fans, in units of the gauge, beyond what a whole engine has at that speed."""
+    whole = TURBINE['shake'].value * _pair(flight, 'n1') / 100
+    return (_pair(flight, 'vibration') - whole) * (_pair(flight, 'bird') > 0)
 
 
 def burning(flight: Flight) -> np.ndarray:
@@ -373,7 +379,8 @@ def engine(flight: Flight) -> dict:
     L, rng = flight.log, _rng(flight, 'engine')
     T, lever, reverse, n2 = len(L['t']), _pair(flight, 'throttle'), _pair(flight, 'reverser'), _pair(flight, 'n2')
     hot, noise = burning(flight), lambda size: _noise(rng, T, size, 2)
-    n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(1.0) * struck(flight) * (_pair(flight, 'n1') > 5), 0)
+    shake = shaken(flight)
+    n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(0.3) * shake, 0)
     eight = lambda x: np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)  # (T, 8)
     beta, asked = (
         np.where(reverse > 0.5, -lever, lever),
@@ -384,13 +391,13 @@ def engine(flight: Flight) -> dict:
         igniters(flight),
     )  # approach idle until 5 s after touchdown
     egt, inlet = (
-        np.maximum(_pair(flight, 'egt') + noise(1.0), L['temperature'][:, None]),
+        np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), L['temperature'][:, None]),
         L['pressure'] * IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5,
     )
     thrust, omega = _pair(flight, 'thrust'), np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
     watts = np.maximum(thrust, 0) * (L['true_airspeed'] / KNOTS)[:, None]
     oil = np.clip(
-        rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - 0.002 * np.cumsum(hot + 0.3 * struck(flight), 0) / HZ, 0, 1
+        rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - 0.002 * np.cumsum(hot + 0.3 * _pair(flight, 'bird'), 0) / HZ, 0, 1
     )
     d = {
         'actuators/throttle_ratio': eight(lever),
@@ -411,16 +418,16 @@ def engine(flight: Flight) -> dict:
         'indicators/N1_percent': n1,
         'indicators/N2_percent': np.maximum(n2 + noise(0.05), 0),
         'indicators/MPR_in_hg': inlet[:, None] + noise(0.01),
-        'indicators/EPR_ratio': _pair(flight, 'epr') + noise(0.002),
+        'indicators/EPR_ratio': _pair(flight, 'epr') + noise(0.002) * (1 + shake),
         'indicators/torque_n_mtr': watts / omega,
-        'indicators/fuel_flow_kg_sec': np.maximum(_pair(flight, 'fuel_flow') + noise(0.002), 0),
+        'indicators/fuel_flow_kg_sec': np.maximum(_pair(flight, 'fuel_flow') + noise(0.002) * (1 + shake), 0),
         'indicators/ITT_deg_C': lag(egt, 0.5) * 1.12,
         'indicators/EGT_deg_C': egt,
         'indicators/CHT_deg_C': lag(0.45 * egt + 90 * hot, 30.0),
         'indicators/fuel_pressure_psi': 38 * np.clip(n2 / 60, 0, 1) * (_pair(flight, 'fuel_flow') > 0.002)
         + abs(noise(0.3)),
         'indicators/oil_pressure_psi': np.maximum(
-            _pair(flight, 'oil_pressure') * np.clip(oil * 4, 0, 1) + noise(0.3), 0
+            _pair(flight, 'oil_pressure') * np.clip(oil * 4, 0, 1) + noise(0.3) * (1 + shake), 0
         ),
         'indicators/oil_temperature_deg_C': _pair(flight, 'oil_temperature') + noise(0.2),
         'indicators/oil_quantity_ratio': oil,
@@ -536,7 +543,7 @@ def engine_lamps(flight: Flight) -> dict:
         'oil_pressure_low': show('oil_pressure_psi') < 20,
         'oil_temperature_high': show('oil_temperature_deg_C') > 105,
         'generator_off': ~P.online,
-        'chip_detected': after(struck(flight) >= 0.3, 3) | after(fire, 20),
+        'chip_detected': after(_pair(flight, 'bird') >= 0.3, 3) | after(fire, 20),
         'engine_fires': fire,
         'igniter_on': igniters(flight),
         'reverser_on': reverser > 0.95,
@@ -674,12 +681,12 @@ def fuel(flight: Flight) -> dict:
 
 
 def controls(flight: Flight) -> dict:
-    """What the hands and feet of the crew hold."""
+    """What the hands and feet of the crew hold: yaw to the right and nose up are positive, as in X-Plane."""
     L = flight.log
     return _named(
         'cockpit2/controls',
         {
-            'yoke_heading_ratio': L['rudder_cmd'],
+            'yoke_heading_ratio': -L['rudder_cmd'],  # JSBSim's positive rudder yaws to the left
             'speedbrake_ratio': L['speedbrake'],
             'flap_ratio': L['flap'],
             'left_brake_ratio': L['brake_left'],
@@ -687,7 +694,7 @@ def controls(flight: Flight) -> dict:
             'gear_handle_down': 1,
             'tailwheel_lock_ratio': 0,
             'aileron_trim': 0,
-            'elevator_trim': L['elevator_trim'],
+            'elevator_trim': -L['elevator_trim'],  # and its positive trim lowers the nose
             'rudder_trim': 0,
             'flap_handle_deploy_ratio': flight.conditions.flaps,
         },
