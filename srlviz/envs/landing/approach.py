@@ -65,7 +65,7 @@ _KINDS = (
     Perturbation('rel_engfai0', 'failure', 'engine 1 has lost power', 638),
     Perturbation('rel_engfai1', 'failure', 'engine 2 has lost power', 2183),
     Perturbation('turbulence', 'perturbation', 'turbulence, 0 to 10', 3296, 1.0, 8.0),
-    Perturbation('wind_speed_kt', 'perturbation', 'the wind rises to this speed, knots', 1499, 8.0, 20.0),
+    Perturbation('wind_speed_kt', 'perturbation', 'the wind rises to this speed, knots', 1499, 12.0, 25.0),
 )
 PERTURBATIONS = {p.name: p for p in _KINDS}
 FAILURES = tuple(n for n, p in PERTURBATIONS.items() if p.kind == 'failure')
@@ -237,7 +237,7 @@ DRAWN = dict(
     distance=Drawn(3, 5, 'nm', 'before the threshold; as in the landing paper'),
     airspeed=Drawn(130, 148, 'kt', 'reference speed; ours, as what follows'),
     fuel=Drawn(0.15, 0.6, '', 'of 24,000 lb'),
-    wind_speed=Drawn(0, 8, 'kt', 'steady wind'),
+    wind_speed=Drawn(0, 12, 'kt', 'steady wind, 10 m above the ground'),
     wind_aside=Drawn(-70, 70, 'deg', 'direction of the wind from that of the runway'),
     gust=Drawn(0, 4, 'kt', 'on top of the wind'),
     hour=Drawn(5, 23, 'h', 'when an airport is open'),
@@ -586,7 +586,7 @@ class _World:
         self.bird = int(rng.integers(2))  # the engine that meets one
         self.feet = plane.reader('position/h-agl-ft')
         self.to_north, self.to_east = (-f(math.radians(c.wind_from)) * KNOT / FOOT for f in (math.cos, math.sin))
-        self.north, self.east = (plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east'))
+        self.blow = [plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east')]
         plane.put('atmosphere/turb-type', 0)
 
     def step(self, t: float) -> None:
@@ -596,22 +596,23 @@ class _World:
         for name, e in self.begun.items():
             grown = min(1.0, (t - e.time) / M.ice_time) if name.startswith('frm_ice') else 1.0
             self.values[name] = e.value * grown
-        self._wind(t)
-        if len(self.done) < len(self.begun):
+        for blow, feet in zip(self.blow, self.wind(t)):
+            blow(feet)
+        if t and len(self.done) < len(self.begun):  # engines do not listen before the first step
             self._break(t)
         for name, side in (('frm_ice', 'left'), ('frm_ice2', 'right')):
             if name in self.begun:
                 self.plane.put(f'ext/ice-{side}', self.values[name])
 
-    def _wind(self, t):
+    def wind(self, t: float) -> tuple[float, float]:
+        "The wind at the aeroplane, to the north and to the east, ft/s"
         wind, gust, e = self.c.wind_speed, self.c.gust, self.begun.get('wind_speed_kt')
         if e:
             wind += (e.value - wind) * min(1.0, (t - e.time) / M.wind_time)
             gust = max(gust, M.gust_share * wind)
         wind *= wind_profile(self.feet() * FOOT, self.c.ground)
         wind += gust * sum(math.sin(w * t + phase) for w, phase in self.waves) / 3
-        self.north(wind * self.to_north)
-        self.east(wind * self.to_east)
+        return wind * self.to_north, wind * self.to_east
 
     def _cut(self, engine, seize=False):
         put = self.plane.put
@@ -966,8 +967,7 @@ def fly_approach(conditions: Conditions) -> Flight:
         raise ValueError(f"conditions come from draw_conditions; got {conditions!r}")
     run, plane = conditions.runway, _Aeroplane(conditions)
     world = _World(conditions, plane)
-    world.step(0.0)
-    plane.carry(run.heading, *(plane.get(f'atmosphere/wind-{d}-fps') for d in ('north', 'east')))
+    plane.carry(run.heading, *world.wind(0.0))
     world.step(0.0)
     plane.fdm.run()  # winds, flows and thrusts are known after a step
     trim, throttle = plane.get('attitude/theta-rad'), plane.get('fcs/throttle-cmd-norm')
