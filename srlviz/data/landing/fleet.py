@@ -78,6 +78,9 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
     _check_whole('size', size, 16, 1024)
     if size % 4:
         raise ValueError(f"size must be a multiple of 4, for the camera and the codec; got {size}")
+    from srlviz.envs.landing.camera import view_angle
+
+    angle = view_angle(int(size), world.field_of_view)
     world.conditions(flight_seed(seed, 0))  # refuses conditions that are not there
     given = 'built in'
     if runways is not None:
@@ -88,6 +91,7 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
         seed=int(seed),
         camera=bool(camera),
         size=int(size),
+        field_of_view=angle,
         runways=given,
         fixed=json.loads(json.dumps(fixed, default=_as_json)),
         hz=5,
@@ -149,7 +153,9 @@ def _read_request(out: Path) -> dict:
 
 def _compare(there: dict, request: dict, out: Path) -> None:
     "Refuse another request; a finished set that is to stay as it is may be of other packages"
-    grows = is_whole(there.get('n'), 1) and there['n'] < request['n']
+    grows = there['n'] < request['n']
+    if 'field_of_view' not in there:  # before it could be chosen it was 60 degrees; what is finished is opened
+        there = there | dict(field_of_view=60.0 if grows else request['field_of_view'])
     named = {k: (there.get(k), v) for k, v in request.items() if k not in ('columns', 'packages', 'group')}
     if grows:
         named['n'] = max(grows_to(out) or 0, request['n']), request['n']  # no fewer than it was to grow to
@@ -345,6 +351,7 @@ def generate_flights(
     workers: int = 1,
     camera: bool = True,
     size: int = 256,
+    field_of_view: float | None = None,
     runways=None,
     progress: bool = True,
     **fixed,
@@ -361,6 +368,7 @@ def generate_flights(
         processor may round otherwise)
     workers : processes, each with one flight at a time (about 0.7 GB with film of 256)
     camera : film too;  size : height and width of the frames, in whose pixels the corners of the runway are
+    field_of_view : of the camera, degrees; None for 30 up to 128 pixels and 60 beyond
     runways : `srlviz.envs.landing.runways.Runways`; by default the built-in catalogue
     progress : show a bar with flights a minute and the time that is left
     fixed : conditions that all flights share, such as `distance=2222.4` (m) or `wind_speed=0`;
@@ -380,7 +388,7 @@ def generate_flights(
     """
     if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 1:
         raise ValueError(f"workers must be a whole number of at least 1; got {workers!r}")
-    world, out = World(runways, fixed), Path(path)
+    world, out = World(runways, fixed, field_of_view), Path(path)
     request = _request(world, n, seed, camera, size, runways, fixed)
     if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
         _make_set(out, world, request, int(workers), progress)

@@ -61,11 +61,11 @@ class World:
     Parameters
     ----------
     runways : `srlviz.envs.landing.runways.Runways`, or None for the built-in catalogue
-    fixed : conditions that all flights share
+    fixed : conditions that all flights share;  field_of_view : degrees, None for that which goes with the size
     """
 
-    def __init__(self, runways=None, fixed: Mapping | None = None):
-        self.runways, self.fixed = runways, dict(fixed or {})
+    def __init__(self, runways=None, fixed: Mapping | None = None, field_of_view: float | None = None):
+        self.runways, self.fixed, self.field_of_view = runways, dict(fixed or {}), field_of_view
 
     def columns(self) -> pd.DataFrame:
         from srlviz.envs.landing.sensors import sensor_table
@@ -91,7 +91,7 @@ class World:
         from srlviz.envs.landing.approach import fly_approach
         from srlviz.envs.landing import to_episode
 
-        return to_episode(fly_approach(conditions), camera=camera, size=size)
+        return to_episode(fly_approach(conditions), camera=camera, size=size, field_of_view=self.field_of_view)
 
 # %% ../../../nbs/02_data/landing/04_parts.ipynb #2c01fcc0
 def _check_flight(

@@ -781,7 +781,7 @@ def export_published(
     normalise : also write X_modified.csv and target_modified.csv, with the mean and standard deviation of the split
         `fit` (of all, if there is none); the authors' own code reads these and no others
     segments_only : write what the authors' code opens, and nothing else: flights of `fit` and `valid` whole and without
-        the folders of tasks, of all others the folders of tasks alone, and with `normalise` the normalised tables alone.
+        the folders of tasks, of all others these folders alone, and with `normalise` the normalised tables alone.
         Their code gives the same numbers from it; it takes less than half of the room
     targets : task to target column to factor, see `TARGETS`; a task that the factors of a flight do not suffice for is
         left out. {} for none
