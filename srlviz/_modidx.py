@@ -200,6 +200,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'srlviz.core.files.is_whole': ('00_core/files.html#is_whole', 'srlviz/core/files.py'),
                                    'srlviz.core.files.lock_file': ('00_core/files.html#lock_file', 'srlviz/core/files.py'),
                                    'srlviz.core.files.make_folder': ('00_core/files.html#make_folder', 'srlviz/core/files.py'),
+                                   'srlviz.core.files.needing_room': ('00_core/files.html#needing_room', 'srlviz/core/files.py'),
                                    'srlviz.core.files.only_writer': ('00_core/files.html#only_writer', 'srlviz/core/files.py'),
                                    'srlviz.core.files.open_file': ('00_core/files.html#open_file', 'srlviz/core/files.py'),
                                    'srlviz.core.files.open_lock': ('00_core/files.html#open_lock', 'srlviz/core/files.py'),

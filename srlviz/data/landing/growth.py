@@ -44,6 +44,7 @@ def unfinish(out: Path, request: dict) -> None:
     """Let a set that has grown be one that is being made: with the new number of flights, and without info.json."""
     (out / 'meta' / 'info.json').unlink(missing_ok=True)
     write_json(out / REQUEST, request)
+    (out / GROWS).unlink(missing_ok=True)
 
 
 def prepare_growth(out: Path, request: dict, begun: int) -> None:
