@@ -153,6 +153,61 @@ def test_a_world_that_errs(tmp_path, fault, told):
     assert not (tmp_path / 'set' / 'meta' / 'info.json').exists()
 
 
+# ---- a set that grows
+
+
+@pytest.mark.parametrize('n', [3, 5, 7])
+def test_a_set_grows_to_the_one_made_at_once(sound, tmp_path, n):
+    "Shards have five flights: the last one is begun, full, or begun behind a full one"
+    flights = make(tmp_path / 'set', n)
+    before, splits = tree(tmp_path / 'set'), flights.split.tolist()
+    grown = make(tmp_path / 'set', 12)
+    assert tree(tmp_path / 'set') == tree(sound) and grown.split[:n].tolist() == splits
+    kept = {k: v for k, v in before.items() if k.startswith('videos') or n == 5 and k.startswith('data')}
+    assert len(kept) >= n and kept.items() <= tree(tmp_path / 'set').items()
+    assert verify_flights(tmp_path / 'set').empty
+
+
+def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
+    "The smaller set can be read until the larger is whole but for its tables; then the call goes on"
+    import os
+
+    out, left, replace, rng, runs, read = tmp_path / 'set', 0, os.replace, random.Random(1), 0, 0
+    make(out, 7)
+
+    class Killed(BaseException):
+        pass
+
+    def move(*args):
+        nonlocal left
+        if not left:
+            raise Killed
+        left -= 1
+        replace(*args)
+
+    monkeypatch.setattr('os.replace', move)
+    while True:
+        left, runs = rng.randint(2, 6), runs + 1
+        try:
+            make(out, 12)
+            break
+        except Killed:
+            if (out / 'meta' / 'info.json').exists():
+                read += 1
+                assert len(read_flights(out)) == 7 and 'is to grow to 12' in verify_flights(out)['fault'][0]
+                assert len(flights_world.again(out, 7)) == 7  # the smaller one is opened, and nothing is lost
+                with pytest.raises(ValueError, match='n=12, not 9'):
+                    make(out, 9)
+    assert runs > 4 and read > 2 and tree(out) == tree(sound)
+
+
+def test_an_unfinished_set_is_asked_for_more(sound, tmp_path):
+    with pytest.raises(OSError):
+        make(tmp_path / 'set', 9, 2, 'killed')
+    make(tmp_path / 'set', 12)
+    assert tree(tmp_path / 'set') == tree(sound)
+
+
 # ---- folders that hold something else
 
 
@@ -162,7 +217,8 @@ def test_a_world_that_errs(tmp_path, fault, told):
         (dict(seed=4), 'seed=3, not 4'),
         (dict(size=64), 'size=32, not 64'),
         (dict(camera=False), 'camera=True, not False'),
-        (dict(n=13), 'n=12, not 13'),
+        (dict(n=11), 'n=12, not 11'),
+        (dict(n=13, seed=4), 'seed=3, not 4'),
     ],
 )
 def test_another_set_is_refused(sound, other, told):
@@ -292,6 +348,7 @@ def test_without_srlviz(sound):
     rows = pq.read_table(sound / 'data' / 'chunk-000' / 'file-001.parquet')
     assert rows.schema.field('state').type == pa.list_(pa.float32(), 40)
     assert set(rows['flight_index'].to_pylist()) == set(range(5, 10))
+    assert json.loads(rows.schema.metadata[b'PANDAS_ATTRS'])['state'] == [f'sim/c{i}' for i in range(40)]
     with av.open(str(sound / table['video'][6])) as film:
         assert sum(1 for _ in film.decode(video=0)) == table['n_frames'][6]
 
@@ -409,6 +466,43 @@ def test_threads_and_processes(mapped):
     again = pickle.loads(pickle.dumps(flights['fit']))
     assert again.lengths.tolist() == flights['fit'].lengths.tolist() and len(pickle.dumps(flights)) < 100_000
     assert again.fingerprint() == flights['fit'].fingerprint() != flights.fingerprint() and flights.cached() is flights
+
+
+def test_cards(tmp_path):
+    "What Hugging Face reads of a card, and the files that Croissant names, by their checksums"
+    import yaml
+
+    out = tmp_path / 'set'
+    generate_flights(out, 2, camera=False, distance=700.0, progress=False)
+    head = yaml.safe_load((text := (out / 'README.md').read_text()).split('---\n')[1])
+    assert head['license'] == 'apache-2.0' and all([*out.glob(c['data_files'])] for c in head['configs'])
+    for told in (
+        'touchdown_g_side',
+        'touchdown_sink',
+        'tell_tale',
+        'LGPL',
+        '@misc{srlviz_landings',
+        'autothrottle_enabled',
+    ):
+        assert told in text
+    told = json.loads((out / 'croissant.json').read_text())
+    for f in told['distribution']:
+        name = f.get('contentUrl')
+        assert name is None or hashlib.sha256((out / name).read_bytes()).hexdigest() == f['sha256']
+        assert name or [*out.glob(f['includes'])]
+    columns = {r['name']: {f['source']['extract']['column'] for f in r['field']} for r in told['recordSet']}
+    rows = pq.read_schema(out / 'data/chunk-000/file-000.parquet').names
+    assert columns['frames'] == {*rows} and columns['flights'] < {*pq.read_schema(out / 'meta/flights.parquet').names}
+
+
+def test_croissant_is_valid(sound, tmp_path):
+    "By the reader of MLCommons, which the lock does not have; it reads the tables that are described"
+    croissant = pytest.importorskip('mlcroissant', reason='mlcroissant is not installed')
+    made = croissant.Dataset(str(sound / 'croissant.json'))
+    assert not made.metadata.ctx.issues.errors
+    first = next(iter(made.records('frames')))
+    assert len(first['frames/state']) == 40
+    assert [r['flights/flight_index'] for r in made.records('flights')] == [*range(12)]
 
 
 # ---- faults
@@ -573,7 +667,15 @@ def fly_again(i):
 
 
 def test_arguments(tmp_path):
-    for bad in dict(n=0), dict(seed=-1), dict(size=33), dict(size=8), dict(workers=0), dict(altitude=3):
+    for bad in (
+        dict(n=0),
+        dict(seed=-1),
+        dict(size=18),
+        dict(size=8),
+        dict(field_of_view=5),
+        dict(workers=0),
+        dict(altitude=3),
+    ):
         with pytest.raises((ValueError, TypeError)):
             generate_flights(tmp_path / 'set', progress=False, **(dict(n=1) | bad))
     assert not (tmp_path / 'set').exists()

@@ -215,6 +215,7 @@ def test_the_study_beside_the_paper(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert 'Table 1: 21 of 21 groups' in done.stdout
+    assert '3 flights are too few to judge any of 14 frequencies' in done.stdout
     assert (tmp_path / 'landing_dataset.html').read_text().count('<div class="plot"') >= 4
     assert len(pd.read_csv(tmp_path / 'flights.csv')) == 3
     assert pd.read_csv(tmp_path / 'table2.csv')['paper'].sum() == 17372

@@ -142,6 +142,90 @@ def test_tasks(flights, tmp_path):
                 assert start + len(e) <= 5 * origin.factors['touchdown_t'] + 1
 
 
+# what the authors' benchmark opens (advimman/xeval: core/dataset.py, benchmarks/benchmarks.py, scripts/preparator.py),
+# restated: sizes of the five targets, and the places of the columns that they call actions
+OUTPUTS = dict(windflaw=1, turbulence=3, landing=3, autoregression=1089, failures=12)
+ACTIONS = [2, 8, 25, 26, *range(148, 152), 200, 216, 217, 239, 248, 264, 265, 287, 294, 295, 304, 305, 334]
+ACTIONS += [*range(486, 513), *range(520, 524), 560, 561, 575, *range(578, 582), 587, 588, 617, *range(870, 884)]
+ACTIONS += [929, 930]
+
+
+def table_of_theirs(folder):
+    "The table and the frames that their reader of flights takes from a folder"
+    table = pd.read_csv(folder / 'X_modified.csv')
+    actions = [
+        k for k, c in enumerate(table) if any(w in c.split('/')[-1] for w in ('engine', 'throttle', 'angle', 'speed'))
+    ]
+    assert table.shape[1] == 1090 and actions == ACTIONS
+    assert all(t == 'float64' or t == 'int64' for t in table.dtypes) and np.isfinite(table.values).all()
+    frames = sorted(int(p.stem.split('_')[-1]) for p in folder.glob('data_*.jpg'))
+    assert frames == [*range(len(table))]
+    return table
+
+
+def targets_of_theirs(root, airports, task):
+    "The targets of the segments of a task: a row each, without the time"
+    folders = [f / task for a in airports for f in sorted((root / a).glob('*')) if (f / task).is_dir()]
+    rows = [pd.read_csv(f / 'target_modified.csv').drop(['sim/time/zulu_time_sec'], axis=1) for f in folders]
+    assert all(r.shape == (1, OUTPUTS[task]) and np.isfinite(r.values).all() for r in rows)
+    for f, r in zip(folders, rows):
+        assert task != 'autoregression' or [*r] == [*table_of_theirs(f)][1:]
+        assert 1 <= len(table_of_theirs(f)) <= 75
+    return [r.to_numpy()[0] for r in rows]
+
+
+@pytest.fixture(scope='module')
+def exports(flights, tmp_path_factory):
+    "All that is written, and what the authors' code opens of it"
+    here, how = tmp_path_factory.mktemp('exports'), dict(normalise=True, progress=False)
+    lean = export_published(flights, here / 'lean', segments_only=True, **how)
+    return export_published(flights, here / 'whole', **how), lean
+
+
+@pytest.mark.parametrize('which', [0, 1], ids=['whole', 'segments only'])
+def test_the_authors_benchmark_finds_its_files(which, exports):
+    splits = json.loads((exports[which] / 'splits.json').read_text())
+    for airport in splits['train'] + splits['val']:
+        assert [len(table_of_theirs(f)) > 30 for f in (exports[which] / airport).glob('*')] == [True]
+    for airports in splits['test'].values():
+        assert all(len(targets_of_theirs(exports[which], airports, task)) == 1 for task in OUTPUTS)
+
+
+def test_targets_are_normalised(flights, exports):
+    for task in OUTPUTS:
+        (mean, std), raw = flights_scale(flights, task), read_published(exports[0], task=task, raw=True)
+        assert raw.meta['table'] == 'X.csv'
+        for e, z in zip(raw, read_published(exports[0], task=task)):
+            told, target = ([float(v) for k, v in x.factors.items() if k in TARGETS[task] or '/' in k] for x in (e, z))
+            assert len(target) == OUTPUTS[task]
+            np.testing.assert_allclose(target, (np.array(told) - mean) / std, rtol=1e-4, atol=1e-4)
+
+
+def flights_scale(flights, task):
+    "Mean and deviation over `fit`, which has one flight of four; it has not touched down, so the others stand for it"
+    fit = flights[0]
+    if task == 'autoregression':
+        X = np.asarray(fit.obs['sensors'], float)[:, 1:]
+        return X.mean(0), np.where(X.std(0) > 1e-6 * np.abs(X.mean(0)), X.std(0), 1)
+    if task == 'landing':
+        rows = np.array([[float(e.factors[k]) for k in TARGETS[task].values()] for e in flights[1:]])
+        return rows.mean(0), rows.std(0)
+    return np.array([fit.factors[k][-1] for k in TARGETS[task].values()]), 1
+
+
+def test_segments_only_is_what_they_open(flights, exports, tmp_path):
+    whole, lean = exports
+    kept = [p.relative_to(lean) for p in lean.rglob('*') if p.is_file()]
+    assert all((whole / p).read_bytes() == (lean / p).read_bytes() for p in kept)
+    assert not {p.name for p in kept} & {'X.csv', 'target.csv'}
+    r = read_published(lean)
+    assert r.meta['flights_without'] == 2 and sorted(r.split) == ['fit', 'valid']
+    assert {*read_published(lean, task='windflaw').split} == {'probe', 'test'}
+    tested = export_published(flights[2:3], tmp_path / 'test', segments_only=True, progress=False)
+    with pytest.raises(ValueError, match="holds segments only; pass task="):
+        read_published(tested)
+
+
 def test_same_seed_same_segments(flights, tmp_path):
     a, b, c = (export_published(flights, tmp_path / str(k), film='mp4', segment=20, seed=k // 2) for k in range(3))
     files = sorted(p.relative_to(a) for p in a.rglob('*') if p.is_file())

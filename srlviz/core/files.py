@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES', 'MOST_TABLE', 'MOST_BYTES',
-           'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json', 'checksum',
-           'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading', 'read_bytes',
-           'read_json', 'is_whole', 'is_real', 'check_fields', 'table_text', 'table_rows', 'whole_number',
+           'PATIENCE', 'make_folder', 'needing_room', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json',
+           'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading',
+           'read_bytes', 'read_json', 'is_whole', 'is_real', 'check_fields', 'table_text', 'table_rows', 'whole_number',
            'real_number', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
@@ -32,15 +32,34 @@ def make_folder(path: str | Path) -> Path:
     return path
 
 # %% ../../nbs/00_core/00_files.ipynb #8d7c864a
+_FULL = errno.ENOSPC, errno.EFBIG, getattr(errno, 'EDQUOT', errno.ENOSPC)
+
+
+@contextmanager
+def needing_room(path: str | Path) -> Iterator[None]:
+    """Let an OSError of a full disk, or of one's quota, name the file or folder that was not written."""
+    try:
+        yield
+    except OSError as e:
+        full = errno.ENOSPC if 'No space left' in str(e) else e.errno  # of Arrow, which has no number
+        if full not in _FULL:
+            raise
+        advice = (
+            "nothing of it was kept, and what was there before is as it was: make room on that disk, or write elsewhere"
+        )
+        raise OSError(full, f"{os.strerror(full)} for {str(path)!r}; {advice}") from e
+
+# %% ../../nbs/00_core/00_files.ipynb #1e516ee9
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Give a new, empty file to write to; move it to `path` on success, remove it on any error."""
     path = Path(path)
     temporary = path.with_name(f'.{path.name}.{uuid.uuid4().hex[:8]}{path.suffix}')
-    temporary.touch(exist_ok=False)  # with the rights that the user's umask leaves
     try:
-        yield temporary
-        os.replace(temporary, path)
+        with needing_room(path):
+            temporary.touch(exist_ok=False)  # with the rights that the user's umask leaves
+            yield temporary
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -52,7 +71,7 @@ def remove_temporary(folder: str | Path) -> None:
         if made and Path(made[1]).suffix == (made[2] or '') and p.is_file():
             p.unlink()  # not .notes.20240131.csv
 
-# %% ../../nbs/00_core/00_files.ipynb #979da049
+# %% ../../nbs/00_core/00_files.ipynb #3a77e391
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """Give a new folder to fill; it becomes `path`, which must be new or empty, when all is written, and goes on any
@@ -63,10 +82,11 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     temporary = make_folder(path.parent) / f'.{path.name}.{uuid.uuid4().hex[:8]}'
     temporary.mkdir()  # a folder of `tempfile` would be the user's alone
     try:
-        yield temporary
-        if path.exists():
-            path.rmdir()  # empty; Windows does not replace it
-        os.replace(temporary, path)
+        with needing_room(path):
+            yield temporary
+            if path.exists():
+                path.rmdir()  # empty; Windows does not replace it
+            os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

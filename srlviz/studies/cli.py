@@ -106,7 +106,7 @@ def _landings_parser(commands) -> None:
         'made again',
     )
     what = fly.add_mutually_exclusive_group(required=True)
-    what.add_argument('--flights', type=int, metavar='N', help='how many to fly')
+    what.add_argument('--flights', type=int, metavar='N', help='how many to fly; a set of fewer grows')
     what.add_argument('--verify', action='store_true', help='check a set and list all faults')
     fly.add_argument('--workers', type=int, default=1, metavar='N', help='processes, about 0.7 GB each (1)')
     fly.add_argument('--seed', type=int, default=0, metavar='N', help='same seed, same set (0)')
@@ -114,6 +114,12 @@ def _landings_parser(commands) -> None:
         '--no-camera', dest='camera', action='store_false', help='sensors only, about fifteen times as fast'
     )
     fly.add_argument('--size', type=int, default=256, metavar='PIXELS', help='height and width of the frames (256)')
+    fly.add_argument(
+        '--field-of-view',
+        type=float,
+        metavar='DEGREES',
+        help='of the camera, from left to right (30 up to 128 pixels, 60 beyond)',
+    )
     fly.add_argument(
         '--distance',
         type=float,
@@ -178,6 +184,8 @@ def _landings(args) -> int:
     if not 1 <= args.flights <= 1_000_000:
         raise ValueError(f"--flights must be from 1 to 1000000; got {args.flights}")
     given = {} if args.distance is None else dict(distance=_metres(args.distance))
+    if args.field_of_view is not None:
+        given['field_of_view'] = args.field_of_view
     if args.runways:
         from srlviz.envs.landing.runways import Runways
 

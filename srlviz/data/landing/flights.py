@@ -243,7 +243,8 @@ def read_flights(path: str | Path) -> Recording:
     info = folder.info
     factors = [_factor(f) for f in info['factors']]
     told = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
-    meta = info['request'] | told | dict(columns=folder.columns['name'].tolist())
+    before = dict(field_of_view=60.0)  # of all sets that do not say so
+    meta = before | info['request'] | told | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d0517f13

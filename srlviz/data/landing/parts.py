@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['DROP', 'flight_seed', 'World', 'make_flight', 'write_film', 'note_path', 'read_note', 'has_flight', 'shard_note',
-           'n_shards', 'of_shard', 'write_shard', 'read_shard_note']
+           'n_shards', 'of_shard', 'name_sensors', 'write_shard', 'read_shard_note', 'recall_shard', 'scatter_shard']
 
 # %% ../../../nbs/02_data/landing/04_parts.ipynb #056d98c1
-import hashlib
+import hashlib, json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -34,7 +34,7 @@ from ...core.recordings import ENDINGS, SPLITS, Episode, Factor
 from ...core.storage import from_arrow, merge_moments, moments, to_arrow
 from ...core.storage.folder import file_fault
 from ...core.storage.parquet import check_group, open_footer
-from ...core.storage.rows import pack, write_groups
+from ...core.storage.rows import RowFile, pack, write_groups
 from srlviz.data.landing.folder import (
     FLIGHT_COLUMNS,
     FRAME_COLUMNS,
@@ -61,11 +61,11 @@ class World:
     Parameters
     ----------
     runways : `srlviz.envs.landing.runways.Runways`, or None for the built-in catalogue
-    fixed : conditions that all flights share
+    fixed : conditions that all flights share;  field_of_view : degrees, None for that which goes with the size
     """
 
-    def __init__(self, runways=None, fixed: Mapping | None = None):
-        self.runways, self.fixed = runways, dict(fixed or {})
+    def __init__(self, runways=None, fixed: Mapping | None = None, field_of_view: float | None = None):
+        self.runways, self.fixed, self.field_of_view = runways, dict(fixed or {}), field_of_view
 
     def columns(self) -> pd.DataFrame:
         from srlviz.envs.landing.sensors import sensor_table
@@ -91,7 +91,7 @@ class World:
         from srlviz.envs.landing.approach import fly_approach
         from srlviz.envs.landing import to_episode
 
-        return to_episode(fly_approach(conditions), camera=camera, size=size)
+        return to_episode(fly_approach(conditions), camera=camera, size=size, field_of_view=self.field_of_view)
 
 # %% ../../../nbs/02_data/landing/04_parts.ipynb #2c01fcc0
 def _check_flight(
@@ -138,13 +138,17 @@ def make_flight(out: Path, world: World, request: dict, index: int) -> None:
         film = encode_film(episode.obs['frame'], request['hz'])
         write_film(out / video_path(index), film)
         files[video_path(index)] = [len(film), hashlib.sha256(film).hexdigest()[:32]]
-    with atomic_path(parts / f'{name}.parquet') as p:
-        pq.write_table(table, p, compression='none', use_dictionary=False)
+    _write_part(parts / f'{name}.parquet', table)
     note = dict(flight_id=name, flight_index=index, seed=seed, n_frames=len(episode), ended=episode.ended)
     note['factors'] = {k: np.asarray(v).item() for k, v in episode.factors.items() if not v.ndim}
     note['dtypes'] = {k: 'str' if v.dtype.kind == 'U' else str(v.dtype) for k, v in episode.factors.items()}
     note |= _told(conditions, len(episode) / request['hz']) | dict(airport=conditions.runway.airport, files=files)
     write_json(parts / f'{name}.json', note)
+
+
+def _write_part(path: Path, rows: pa.Table) -> None:
+    with atomic_path(path) as p:
+        pq.write_table(rows, p, compression='none', use_dictionary=False)
 
 
 def write_film(path: Path, film: bytes) -> None:
@@ -237,20 +241,26 @@ def of_shard(shard: int, request: dict) -> range:
     return range(shard * request['shard'], min(request['n'], (shard + 1) * request['shard']))
 
 # %% ../../../nbs/02_data/landing/04_parts.ipynb #d11d4307
+def name_sensors(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Write the names of the sensors into the metadata of a Parquet file: `state` -> names, as JSON."""
+    return schema.with_metadata({'PANDAS_ATTRS': json.dumps({'state': list(columns)})})
+
+# %% ../../../nbs/02_data/landing/04_parts.ipynb #526e2213
 def write_shard(out: Path, request: dict, splits: Mapping[str, str], shard: int) -> None:
     """Gather the flights of a shard; `splits` is airport -> split."""
     notes = [read_note(out, request, i) for i in of_shard(shard, request)]
     parts = [note_path(out, i).with_suffix('.parquet') for i in of_shard(shard, request)]
     for part, note in zip(parts, notes):
         _check_part(part, note, request, splits)
-        if (note['dtypes'], [*note['factors']]) != (notes[0]['dtypes'], [*notes[0]['factors']]):
+        if (note['dtypes'], {*note['factors']}) != (notes[0]['dtypes'], {*notes[0]['factors']}):
             raise ValueError(f"{note['flight_id']} has other factors than {notes[0]['flight_id']}")
     for note, place in zip(notes, _places(notes, request, shard)):
         note |= place | dict(split=splits[note['airport']])
     path, stats = out / shard_path(shard), {}
     path.parent.mkdir(parents=True, exist_ok=True)
     groups = chain.from_iterable(_groups(note, part, request, stats) for note, part in zip(notes, parts))
-    file = write_groups(path, groups, pq.read_schema(parts[0]), **_PACKED)
+    schema = name_sensors(pq.read_schema(parts[0]), request['columns'])
+    file = write_groups(path, groups, schema, **_PACKED)
     write_json(shard_note(out, shard), dict(flights=notes, stats=stats, file=file))
     for part in parts:
         part.with_suffix('.json').unlink(missing_ok=True)
@@ -325,3 +335,33 @@ def _check_shard_note(note, where: Path, request: dict, shard: int) -> None:
             raise ValueError(f"{where}: {flight['flight_id']} is said to be in another place or split than it is")
     for split, of in note['stats'].items():
         check_fields(of, _MOMENTS, f'{where}: the statistics of {split!r:.80}')
+
+# %% ../../../nbs/02_data/landing/04_parts.ipynb #a142ecec
+def _flights_of(out: Path, request: dict, notes: Sequence[dict]) -> Iterator[tuple[dict, pa.Table]]:
+    "The flights of a shard: note and rows"
+    path, C = out / notes[0]['data'], len(request['columns'])
+    footer, schema = open_footer(path, 'a shard of a set of flights', DROP)
+    with reading(path, 'a shard of a set of flights', DROP):
+        for _, wrong in footer_faults(footer, [n['n_frames'] for n in notes], C, [], request.get('group')):
+            raise ValueError(wrong)
+        rows = RowFile(path, footer, lambda n, names: room_of(n, C, len(names)))
+        for note in notes:
+            a = note['row_offset']
+            yield note, rows.read(schema.names, a, a + note['n_frames']).replace_schema_metadata()
+
+
+def recall_shard(out: Path, request: dict, notes: Sequence[dict], shard: int, file: list) -> None:
+    """Note a shard that is whole again; `notes` are of its flights, `file` is its size and checksum."""
+    stats = {}
+    for note, table in _flights_of(out, request, notes):
+        stats[note['split']] = merge_moments(stats.get(note['split']), moments(_numbers(table)))
+    write_json(shard_note(out, shard), dict(flights=notes, stats=stats, file=file))
+
+
+def scatter_shard(out: Path, request: dict, notes: Sequence[dict]) -> None:
+    """Lay out the flights of a shard as their workers left them, those that do not lie there yet."""
+    for note, table in _flights_of(out, request, notes):
+        if not has_flight(out, request, index := note['flight_index']):
+            _write_part(note_path(out, index).with_suffix('.parquet'), table)
+            gathered = 'data', 'row_group', 'row_offset', 'split'
+            write_json(note_path(out, index), {k: v for k, v in note.items() if k not in gathered})

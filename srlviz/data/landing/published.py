@@ -387,6 +387,21 @@ def _folders(path: Path) -> list[Path]:
     return [path / name for name, _ in found]
 
 
+def _whole(folders: Sequence[tuple[str, int, Path]]) -> tuple[list[tuple[str, int, Path]], int]:
+    "The flights with a table of their own, or with nothing at all, and the number of those that are segments only"
+
+    def segments_only(f: Path) -> bool:
+        return _first(f, ('X.csv', 'X_modified.csv')) is None and len(_folders(f)) > 0
+
+    there = [x for x in folders if not segments_only(x[2])]
+    if not there:
+        known = sorted({p.name for _, _, f in folders for p in _folders(f)})
+        raise ValueError(
+            f"{folders[0][2].parents[1]} holds segments only; pass task={known[0]!r}, or another of {known}"
+        )
+    return there, len(folders) - len(there)
+
+
 def _of_task(folders: Sequence[tuple[str, int, Path]], task: str) -> tuple[list[tuple[str, int, Path]], int]:
     "The folders of a task, and the number of flights without it"
     there = [(a, n, f / task) for a, n, f in folders if (f / check_name(task, 'task')).is_dir()]
@@ -534,7 +549,7 @@ def read_published(
         of that task, with their targets as factors
     columns : sensors to give, in this order. None for the 1090 of `sensor_table()`, 'file' for what the first table
         has. Most names in `sensor_table()` are inferred: an original file may well need 'file'
-    raw : prefer X.csv to X_modified.csv
+    raw : prefer X.csv and target.csv to X_modified.csv and target_modified.csv, which are normalised
     frames : give film, if there is any
     trim : if a flight has more rows than frames, or the reverse, take as many as it has of both
     finite : refuse empty, NaN and infinite cells
@@ -542,7 +557,8 @@ def read_published(
     Returns
     -------
     Recording at 5 Hz: obs `sensors` (T, columns) float32 and `frame` (T, H, W, 3) uint8; factors airport, flight and
-    targets; `meta['columns']` names the columns
+    targets; `meta['columns']` names the columns, `meta['flights_without']` counts flights that have no such segment, or
+    nothing but segments
 
     Raises
     ------
@@ -553,8 +569,7 @@ def read_published(
     """
     root = Path(path)
     folders, split_of = _flight_folders(root), _splits(root / 'splits.json')
-    if task is not None:
-        folders, without = _of_task(folders, task)
+    folders, without = _whole(folders) if task is None else _of_task(folders, task)
     found = [_find(a, n, f, raw, frames, trim) for a, n, f in folders]
     _check_found(found)
     chosen, targets = _choose(found[0].table, columns), []
@@ -563,8 +578,7 @@ def read_published(
     factors = [Factor('airport', 'flight'), Factor('flight', 'flight')]
     factors += [Factor(n, task, 'continuous') for n in targets]
     meta = dict(layout='published', table=found[0].table.name, columns=chosen)
-    if task is not None:
-        meta |= dict(task=task, flights_without=without)
+    meta |= ({} if task is None else dict(task=task)) | (dict(flights_without=without) if task or without else {})
     flights = _Flights(found, _How(tuple(chosen), tuple(targets), raw, finite, trim))
     name, split = root.name + (f'/{task}' if task else ''), [split_of.get(f.airport, '') for f in found]
     return Recording(flights, name, 5.0, factors, split, meta)
@@ -597,6 +611,15 @@ def _segment(
         stop = int(5 * episode.factors['touchdown_t'])
     row = {c: v if not v.ndim else v[stop - 1] for c, v in values.items()}
     return (max(0, stop - most), stop, row) if 0 < stop <= n and np.isfinite(list(row.values())).all() else None
+
+
+def _segments(
+    episode: Episode, X: np.ndarray, names: Sequence[str], targets: Mapping[str, Mapping[str, str]], most: int, rng
+) -> Iterator[tuple[int, int, str, dict]]:
+    "First row, row behind the last, task and target of each segment; the same `rng` gives the same"
+    for task, columns in targets.items():
+        if part := _segment(episode, X, names, columns, most, rng):
+            yield *part[:2], task, part[2]
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #a407d576
 def _write_table(path: Path, X: np.ndarray, names: Sequence[str]) -> None:
@@ -669,39 +692,71 @@ def _places(recording: Recording) -> list[tuple[str, str]]:
     return places
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #f445b0bc
+class _Scale(NamedTuple):
+    "Mean and standard deviation of the sensors, and of the columns of each task's target"
+
+    sensors: tuple[np.ndarray, np.ndarray]
+    targets: Mapping[str, tuple[np.ndarray, np.ndarray]]
+
+
+def _spread(of: dict) -> tuple[np.ndarray, np.ndarray]:
+    "Mean and standard deviation of moments, 1 where a column is constant"
+    mean, std = (described(of)[k] for k in ('mean', 'std'))
+    return mean, np.where(std > 1e-6 * np.abs(mean), std, 1)
+
+
+def _scale(recording: Recording, names: Sequence[str], targets: Mapping, segment: int, seed: int) -> _Scale:
+    "Those of the split fit, or of all, over the very segments that will be written"
+    fit = recording.split == ('fit' if 'fit' in recording.split else recording.split)
+    whole, rows = None, {True: {}, False: {}}
+    for i in np.argsort(~fit, kind='stable'):
+        e, rng = recording[int(i)], np.random.default_rng([seed, int(i)])
+        X = np.asarray(e.obs['sensors']) if fit[i] else np.empty((len(e), 0))
+        whole = merge_moments(whole, moments(X)) if fit[i] else whole
+        for *_, task, target in _segments(e, X, names, targets, segment, rng):
+            rows[bool(fit[i])].setdefault(task, []).append([*target.values()])
+    sensors = _spread(whole)
+    place = {n: k for k, n in enumerate(names)}
+    following = [place[n] for n in names if n != TIME]
+    spread = {t: tuple(v[following] for v in sensors) for t, columns in targets.items() if not columns}
+    told = rows[False] | rows[True]
+    spread |= {t: _spread(moments(np.array(told[t], float))) for t in told if targets[t]}
+    return _Scale(sensors, spread)
+
+# %% ../../../nbs/02_data/landing/08_published.ipynb #9a0d8432
 class _Writer(NamedTuple):
-    "Writes parts of one flight"
+    "Writes parts of one flight; `lean` leaves out what is there normalised"
 
     folder: Path
     X: np.ndarray
     names: Sequence[str]
     film: object
-    scale: tuple | None
+    scale: _Scale | None
     form: str
     quality: int
+    lean: bool = False
 
     def __call__(self, start: int, stop: int, task: str = '', target: Mapping[str, float] | None = None) -> None:
-        folder, X = self.folder / task, self.X[start:stop]
+        folder = self.folder / task
         folder.mkdir(parents=True)
-        _write_table(folder / 'X.csv', X, self.names)
-        if self.scale:
-            _write_table(folder / 'X_modified.csv', (X - self.scale[0]) / self.scale[1], self.names)
+        self._tables(folder, 'X', self.X[start:stop], self.names, self.scale and self.scale.sensors)
         if self.film is not None:
             _write_film(folder, self.film, start, stop, self.form, self.quality)
         if target is not None:
-            time = self.X[stop - 1][self.names.index(TIME)] if TIME in self.names else np.nan
-            _write_table(folder / 'target.csv', [[time, *target.values()]], [TIME, *target])
+            k = self.names.index(TIME) if TIME in self.names else None
+            time, scale = np.nan if k is None else self.X[stop - 1][k], None
+            if self.scale:
+                of_time = [np.nan] * 2 if k is None else [v[k] for v in self.scale.sensors]
+                scale = tuple(np.array([t, *v]) for t, v in zip(of_time, self.scale.targets[task]))
+            self._tables(folder, 'target', np.array([[time, *target.values()]]), [TIME, *target], scale)
 
+    def _tables(self, folder: Path, name: str, rows: np.ndarray, names: Sequence[str], scale: tuple | None) -> None:
+        if scale is None or not self.lean:
+            _write_table(folder / f'{name}.csv', rows, names)
+        if scale is not None:
+            _write_table(folder / f'{name}_modified.csv', (rows - scale[0]) / scale[1], names)
 
-def _scale(recording: Recording) -> tuple[np.ndarray, np.ndarray]:
-    "Mean and standard deviation, 1 where a column is constant, of the sensors of the split fit, or of all"
-    whole = None
-    for e in recording['fit'] if 'fit' in recording.split else recording:
-        whole = merge_moments(whole, moments(np.asarray(e.obs['sensors'])))
-    mean, std = (described(whole)[k] for k in ('mean', 'std'))
-    return mean, np.where(std > 1e-6 * np.abs(mean), std, 1)
-
-# %% ../../../nbs/02_data/landing/08_published.ipynb #9a0d8432
+# %% ../../../nbs/02_data/landing/08_published.ipynb #e03fc61a
 def export_published(
     recording: Recording,
     path: str | Path,
@@ -709,6 +764,7 @@ def export_published(
     film: str = 'jpg',
     quality: int = 95,
     normalise: bool = False,
+    segments_only: bool = False,
     targets: Mapping[str, Mapping[str, str]] = TARGETS,
     segment: int = 75,
     seed: int = 0,
@@ -722,8 +778,11 @@ def export_published(
         first each flight has its own airport, without the second it is its place in the recording)
     path : a new folder
     film : 'jpg' for a picture a frame, of `quality` 1 to 100; 'mp4' for a video a flight
-    normalise : also write X_modified.csv, with the mean and standard deviation of the split `fit` (of all, if there is
-        none); the authors' own code reads that
+    normalise : also write X_modified.csv and target_modified.csv, with the mean and standard deviation of the split
+        `fit` (of all, if there is none); the authors' own code reads these and no others
+    segments_only : write what the authors' code opens, and nothing else: flights of `fit` and `valid` whole and without
+        the folders of tasks, of all others these folders alone, and with `normalise` the normalised tables alone.
+        Their code gives the same numbers from it; it takes less than half of the room
     targets : task to target column to factor, see `TARGETS`; a task that the factors of a flight do not suffice for is
         left out. {} for none
     segment : most rows in the folder of a task;  seed : of their choice
@@ -745,14 +804,18 @@ def export_published(
         check_name(task, 'a task')
     places = _places(recording)
     splits = _split_json([a for a, _ in places], recording.split.tolist())
-    scale = _scale(recording) if normalise else None
+    scale = _scale(recording, names, targets, segment, seed) if normalise else None
     with atomic_folder(path) as root:
         write_json(root / 'splits.json', splits)
         for i, e in enumerate(Bar(recording, desc=path.name, unit='flight', disable=not progress)):
             X, rng = np.asarray(e.obs['sensors']), np.random.default_rng([seed, i])
-            write = _Writer(root.joinpath(*places[i]), X, names, e.obs.get('frame'), scale, film, quality)
-            write(0, len(X))
-            for task, columns in targets.items():
-                if part := _segment(e, X, names, columns, segment, rng):
-                    write(*part[:2], task, part[2])
+            whole = recording.split[i] in ('fit', 'valid')  # windows of these train an encoder
+            write = _Writer(
+                root.joinpath(*places[i]), X, names, e.obs.get('frame'), scale, film, quality, segments_only
+            )
+            if whole or not segments_only:
+                write(0, len(X))
+            if not (whole and segments_only):
+                for part in _segments(e, X, names, targets, segment, rng):
+                    write(*part)
     return path

@@ -35,6 +35,7 @@ from srlviz.data.landing.folder import (
     rows_of_group,
     type_faults,
 )
+from .growth import GROWS, grows_to
 from .meta import META, paper_splits
 from .rows import cache_places, cache_sizes, map_cache
 from .video import AGAIN, FilmFile
@@ -118,7 +119,9 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
         flight, T = owner.get(name, ('', None))
         if wrong := faults.read(name, lambda: _file_fault(path / name, size, digest, T, info)):
             faults(name, flight, wrong)
-    for entry in below(path):
+    if grows := grows_to(path):
+        faults(GROWS.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
+    for entry in below(path) if not grows else ():
         name = Path(entry.path).relative_to(path).as_posix()
         if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
             continue

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['PAPER_FLIGHTS', 'MOST_EVENTS', 'PERTURBATIONS', 'FAILURES', 'NM', 'KNOT', 'FOOT', 'INHG', 'DRAWN', 'HZ', 'MECHANISMS',
-           'M', 'GUSTS', 'ENDS', 'E', 'TIME_LIMIT', 'REASONS', 'OUTCOMES', 'TURBINE', 'T', 'LOG', 'Perturbation',
-           'Event', 'Conditions', 'daylight_at', 'draw_events', 'Drawn', 'draw_conditions', 'Flight', 'fly_approach']
+           'M', 'GUSTS', 'ROUGHNESS', 'ENDS', 'E', 'TIME_LIMIT', 'REASONS', 'OUTCOMES', 'TURBINE', 'T', 'LOG',
+           'Perturbation', 'Event', 'Conditions', 'daylight_at', 'draw_events', 'Drawn', 'draw_conditions',
+           'wind_profile', 'Flight', 'fly_approach']
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #20785b94
 import functools, math, numbers
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.names import unknown
-from .autopilot import AIM, DEGREES, SLOPE, Autopilot, Seen, Tuned, off_heading
+from .autopilot import AIM, DEGREES, SLOPE, Autopilot, Seen, Tuned, off_heading, within
 from .runways import Runway, Runways, radii, runways as all_runways
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #0fca556b
@@ -48,7 +49,7 @@ class Perturbation:
 PAPER_FLIGHTS, MOST_EVENTS = 8011, 12
 _FIRE = 'engine {} is on fire; it seizes after 15 s divided by the severity'
 _GLS = 'the autopilot has lost the glide slope and keeps its last rate of descent'
-_BIRD = 'a bird has hit: drag, and from severity 0.6 the loss of one engine'
+_BIRD = 'a bird has struck an engine: fan speed, thrust, heat, vibration, drag; from severity 0.6 the engine is lost'
 _ICE = 'ice grows on the {} wing for a minute, up to this fraction'
 _KINDS = (
     Perturbation('rel_engfir0', 'failure', _FIRE.format(1), 1181, 0.4),
@@ -64,7 +65,7 @@ _KINDS = (
     Perturbation('rel_engfai0', 'failure', 'engine 1 has lost power', 638),
     Perturbation('rel_engfai1', 'failure', 'engine 2 has lost power', 2183),
     Perturbation('turbulence', 'perturbation', 'turbulence, 0 to 10', 3296, 1.0, 8.0),
-    Perturbation('wind_speed_kt', 'perturbation', 'the wind rises to this speed, knots', 1499, 8.0, 20.0),
+    Perturbation('wind_speed_kt', 'perturbation', 'the wind rises to this speed, knots', 1499, 12.0, 25.0),
 )
 PERTURBATIONS = {p.name: p for p in _KINDS}
 FAILURES = tuple(n for n, p in PERTURBATIONS.items() if p.kind == 'failure')
@@ -105,7 +106,7 @@ class Conditions:
     distance, cross_track, height_error : where the flight begins: m before the threshold, m right of the centre
         line, m above the glide slope
     airspeed : reference speed, kt calibrated;  flaps : 0 to 1;  fuel : fraction of 24,000 lb
-    wind_speed, gust : kt, steady and on top;  wind_from : deg true
+    wind_speed, gust : kt, steady 10 m above the ground, and on top at any height;  wind_from : deg true
     visibility : m;  precipitation : 'none', 'rain' or 'snow';  intensity : 0 to 1
     cloud_cover : 0 to 1;  cloud_base : m above the runway
     hour : local solar time, 0 to 24;  daylight : 0 (night) to 1;  ground : 'grass', 'desert' or 'snow'
@@ -236,7 +237,7 @@ DRAWN = dict(
     distance=Drawn(3, 5, 'nm', 'before the threshold; as in the landing paper'),
     airspeed=Drawn(130, 148, 'kt', 'reference speed; ours, as what follows'),
     fuel=Drawn(0.15, 0.6, '', 'of 24,000 lb'),
-    wind_speed=Drawn(0, 8, 'kt', 'steady wind'),
+    wind_speed=Drawn(0, 12, 'kt', 'steady wind, 10 m above the ground'),
     wind_aside=Drawn(-70, 70, 'deg', 'direction of the wind from that of the runway'),
     gust=Drawn(0, 4, 'kt', 'on top of the wind'),
     hour=Drawn(5, 23, 'h', 'when an airport is open'),
@@ -534,13 +535,31 @@ class _Aeroplane:
     def put(self, path: str, value: float) -> None:
         self.writer(path)(value)
 
+    def carry(self, heading: float, north: float, east: float) -> None:
+        "Take the trimmed flight into a wind (ft/s): the same through the air, its nose held so that it tracks `heading`"
+        along = math.radians(heading)
+        right = east * math.cos(along) - north * math.sin(along)
+        speed, down = self.get('velocities/vg-fps'), -self.get('velocities/h-dot-fps')
+        theta, psi = self.get('attitude/theta-deg'), along - math.asin(right / speed)
+        now = {'psi-true-deg': math.degrees(psi) % 360, 'theta-deg': theta, 'phi-deg': 0.0}
+        now |= {'vn-fps': speed * math.cos(psi) + north, 've-fps': speed * math.sin(psi) + east, 'vd-fps': down}
+        for name, value in now.items():
+            self.put(f'ic/{name}', value)
+        self.fdm.run_ic()
+
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #73a89fe9
 MECHANISMS = dict(
     ice_time=Tuned(60.0, 's', 'until ice has grown to its value'),
     wind_time=Tuned(5.0, 's', 'until the wind of the perturbation blows in full'),
     gust_share=Tuned(0.2, '', 'of that wind which comes in gusts at least'),
     fire_time=Tuned(15.0, 's', 'times 1 / severity: until a fire seizes its engine'),
+    wind_height=Tuned(10.0, 'm', 'of the mast that measures the wind: WMO-No. 8, chapter 5'),
+    wind_top=Tuned(300.0, 'm', 'above which the ground does not slow the wind'),
+    wind_low=Tuned(2.0, 'm', 'below which it is not slowed further'),
     bird_drag=Tuned(0.3, '', 'damage of the nose by a bird of severity 1, in units of ice on a wing'),
+    bird_n1=Tuned(30.0, '%', 'of N1 that an engine which it struck lacks at full throttle'),
+    bird_n2=Tuned(10.0, '%', 'of N2, the same'),
+    bird_thrust=Tuned(0.3, '', 'part of its thrust at the same N2'),
     bird_engine=Tuned(0.6, '', 'severity from which a bird takes an engine'),
     turbulence=Tuned(7.0, 'ft/s', 'of wind at 20 ft per unit of turbulence: 10 is 41 kt'),
     rough=Tuned(0.6, '', "of JSBSim's severity (1 to 7) per unit of turbulence"),
@@ -548,8 +567,15 @@ MECHANISMS = dict(
 "How failures and disturbances work: ours; the landing paper had X-Plane's, which are not written down"
 M = SimpleNamespace(**{name: number.value for name, number in MECHANISMS.items()})
 GUSTS = ((3, 5), (5, 9), (9, 20))  # s, the periods of the three waves are drawn from these
+ROUGHNESS = dict(grass=0.03, desert=0.005, snow=0.005)  # m, z0: Davenport's classes 'open' and 'smooth', WMO-No. 8
 
-# %% ../../../nbs/01_envs/landing/02_approach.ipynb #ff9dc295
+
+def wind_profile(height: float, ground: str = 'grass') -> float:
+    """Give the wind at a height in m over a ground as a share of the wind that is measured at 10 m."""
+    z0 = ROUGHNESS[ground]
+    return math.log(within(M.wind_low, height, M.wind_top) / z0) / math.log(M.wind_height / z0)
+
+# %% ../../../nbs/01_envs/landing/02_approach.ipynb #84c42202
 class _World:
     "The air around the aeroplane and the failures inside: `values` are the perturbations of this moment"
 
@@ -558,8 +584,9 @@ class _World:
         self.left, rng = list(c.events), np.random.default_rng([7, c.seed])
         self.waves = [(2 * math.pi / float(rng.uniform(*p)), float(rng.uniform(0, 2 * math.pi))) for p in GUSTS]
         self.bird = int(rng.integers(2))  # the engine that meets one
+        self.feet = plane.reader('position/h-agl-ft')
         self.to_north, self.to_east = (-f(math.radians(c.wind_from)) * KNOT / FOOT for f in (math.cos, math.sin))
-        self.north, self.east = (plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east'))
+        self.blow = [plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east')]
         plane.put('atmosphere/turb-type', 0)
 
     def step(self, t: float) -> None:
@@ -569,21 +596,23 @@ class _World:
         for name, e in self.begun.items():
             grown = min(1.0, (t - e.time) / M.ice_time) if name.startswith('frm_ice') else 1.0
             self.values[name] = e.value * grown
-        self._wind(t)
-        if len(self.done) < len(self.begun):
+        for blow, feet in zip(self.blow, self.wind(t)):
+            blow(feet)
+        if t and len(self.done) < len(self.begun):  # engines do not listen before the first step
             self._break(t)
         for name, side in (('frm_ice', 'left'), ('frm_ice2', 'right')):
             if name in self.begun:
                 self.plane.put(f'ext/ice-{side}', self.values[name])
 
-    def _wind(self, t):
+    def wind(self, t: float) -> tuple[float, float]:
+        "The wind at the aeroplane, to the north and to the east, ft/s"
         wind, gust, e = self.c.wind_speed, self.c.gust, self.begun.get('wind_speed_kt')
         if e:
             wind += (e.value - wind) * min(1.0, (t - e.time) / M.wind_time)
             gust = max(gust, M.gust_share * wind)
+        wind *= wind_profile(self.feet() * FOOT, self.c.ground)
         wind += gust * sum(math.sin(w * t + phase) for w, phase in self.waves) / 3
-        self.north(wind * self.to_north)
-        self.east(wind * self.to_east)
+        return wind * self.to_north, wind * self.to_east
 
     def _cut(self, engine, seize=False):
         put = self.plane.put
@@ -592,6 +621,16 @@ class _World:
         put('propulsion/active_engine', -1)
         if seize:
             put(f'propulsion/engine[{engine}]/seized', 1)
+
+    def _strike(self, severity):
+        "A bird: drag, and an engine that turns and thrusts less, or stops"
+        put, engine = self.plane.put, f'propulsion/engine[{self.bird}]'
+        put('ext/damage', M.bird_drag * severity)
+        put(f'{engine}/MaxN1', 100 - M.bird_n1 * severity)
+        put(f'{engine}/MaxN2', 100 - M.bird_n2 * severity)
+        put(f'{engine}/bleed-factor', M.bird_thrust * severity)
+        if severity >= M.bird_engine:
+            self._cut(self.bird)
 
     def _break(self, t):
         "What happens once, at the onset or some time after it"
@@ -604,9 +643,7 @@ class _World:
             elif name.startswith('rel_engfir'):
                 self._cut(int(name[-1]), seize=True)
             elif name == 'rel_bird_strike':
-                self.plane.put('ext/damage', M.bird_drag * e.value)
-                if e.value >= M.bird_engine:
-                    self._cut(self.bird)
+                self._strike(e.value)
             elif name == 'turbulence':
                 self.plane.put('atmosphere/turbulence/milspec/windspeed_at_20ft_AGL-fps', M.turbulence * e.value)
                 self.plane.put('atmosphere/turbulence/milspec/severity', max(1, round(M.rough * e.value)))
@@ -682,6 +719,8 @@ ENDS = dict(
     tail=Tuned(10.5, 'deg', 'pitch at touchdown: the tail strikes'),
     excursion=Tuned(25.0, 'm', 'beside the edge of the runway'),
     overrun=Tuned(60.0, 'm', 'past the end of the runway'),
+    peak=Tuned(1.5, 's', 'after touchdown, in which accelerations peak, whatever the verdict'),
+    peak_hz=Tuned(5.0, 'Hz', 'low-pass filter of the accelerations'),
 )
 "The limits of a flight, ours"
 E = SimpleNamespace(**{name: limit.value for name, limit in ENDS.items()})
@@ -750,7 +789,10 @@ TURBINE = dict(
     egt_off=Tuned(30.0, 'K', 'the same when it does not run'),
     egt_n1_off=Tuned(2.0, 'K/%', ''),
     egt_fire=Tuned(130.0, 'K', 'by a fire of severity 1'),
+    egt_bird=Tuned(90.0, 'K', 'by a bird of severity 1 in an engine that still runs'),
     egt_lag=Tuned(4.0, 's', 'time constant'),
+    shake=Tuned(0.8, '', 'units of vibration of a whole engine at full N1; gauges go to 5'),
+    shake_bird=Tuned(5.0, '', 'and of one that a bird of severity 1 struck'),
     oil=Tuned(2.0, 'psi', 'oil pressure at N2 = 0'),
     oil_n2=Tuned(0.55, 'psi/%', 'and for each percent of N2'),
     oil_fire=Tuned(0.45, '', 'part of it that a fire takes'),
@@ -767,7 +809,7 @@ T = SimpleNamespace(**{name: number.value for name, number in TURBINE.items()})
 
 def _engine(log: dict, i: int) -> dict:
     """Work out what gauges show of engine `i` from a log: (T,) each, by name."""
-    n1, n2, fire = log[f'n1_{i}'], log[f'n2_{i}'], log[f'rel_engfir{i}']
+    n1, n2, fire, bird = (log[f'{name}{i}'] for name in ('n1_', 'n2_', 'rel_engfir', 'bird_'))
     running = (log[f'fuel_flow_{i}'] > 0) & (n2 > T.core)
     exhaust = np.where(running, T.egt + T.egt_n1 * n1, T.egt_off + T.egt_n1_off * n1)
     oil = np.maximum(0, T.oil_n2 * n2 + T.oil) * (1 - T.oil_fire * fire)
@@ -776,7 +818,8 @@ def _engine(log: dict, i: int) -> dict:
         f'running_{i}': running * 1.0,
         f'fire_{i}': (fire > 0) * 1.0,
         f'epr_{i}': 1 + T.pressure * (n1 / 100) ** 2 * np.where(running, 1, T.pressure_off),
-        f'egt_{i}': lag(exhaust + log['temperature'] + T.egt_fire * fire, T.egt_lag),
+        f'egt_{i}': lag(exhaust + log['temperature'] + T.egt_fire * fire + T.egt_bird * bird * running, T.egt_lag),
+        f'vibration_{i}': np.minimum(n1 / 100 * (T.shake + T.shake_bird * bird), 5.0),
         f'oil_pressure_{i}': lag(oil, T.oil_lag),
         f'oil_temperature_{i}': lag(warm, T.warm_lag),
     }
@@ -802,13 +845,15 @@ _UNITS = {
     '-1 to 1': 'elevator aileron rudder elevator_cmd aileron_cmd rudder_cmd elevator_trim',
     '0 or 1': 'wow_0 wow_1 wow_2 running_0 running_1 fire_0 fire_1 ap_on at_on gs_on loc_on',
     '': 'mach epr_0 epr_1 phase',
-    'value of the event': ' '.join(n for n in PERTURBATIONS if n != 'wind_speed_kt'),
+    '0 to 5': 'vibration_0 vibration_1',
+    'value of the event': ' '.join(n for n in PERTURBATIONS if n != 'wind_speed_kt') + ' bird_0 bird_1',
 }
 LOG = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 """What a flight logs and in which unit. x and y are those of the centre of gravity in the frame of the runway, height
 is that of the main wheels over it, radio_height that of the centre of gravity over the ground, altitude over the sea;
 psi is true; engines are 0 (left) and 1, tanks left, right, centre, wow nose, left, right; phase is 0 approach, 1 flare,
-2 roll-out. A perturbation is 0 before its onset, but wind_speed_kt is the wind that blows at the aircraft."""
+2 roll-out. A perturbation is 0 before its onset, but wind_speed_kt is the wind that blows at the aircraft; bird_0 and
+bird_1 are rel_bird_strike for the engine that was struck, and 0 for the other."""
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #580896e6
 @dataclass(frozen=True, eq=False)
@@ -819,7 +864,7 @@ class Flight:
     log : dict from name to (T,) float64 at 5 Hz, see `LOG` for units
     outcome : 'landed', 'crashed' or 'time_limit';  reason : of a crash, one of `REASONS`, else ''
     touchdown : None, or dict of t (s), x, y (m), sink (m/s), airspeed (kt), phi, theta, crab (deg), and peaks in g:
-        g_nrml, g_axil, g_side
+        g_nrml, g_axil, g_side, each the largest in size within 1.5 s, crashed or not
     """
 
     conditions: Conditions
@@ -856,9 +901,9 @@ _OWN = ('x', 'y', 'height', 'phase', 'climb_cmd', 'theta_cmd', 'phi_cmd', 'speed
 class _Diary:
     "The rows of a flight: properties of the engine, and what the autopilot and the world knew"
 
-    def __init__(self, plane: _Aeroplane):
+    def __init__(self, plane: _Aeroplane, bird: int):
         self.readers = [(plane.reader(path), scale) for path, scale in _READ.values()]
-        self.rows, self.own = [], []
+        self.rows, self.own, self.bird = [], [], bird
 
     def add(self, seen: Seen, crew: Autopilot, broken: dict) -> None:
         self.rows.append([read() * scale for read, scale in self.readers])
@@ -877,26 +922,31 @@ class _Diary:
             loc_on=flying * 1.0,
             wind_speed_kt=np.hypot(log['wind_n'], log['wind_e']) / KNOT,
         )
+        log |= {f'bird_{i}': log['rel_bird_strike'] * (self.bird == i) for i in (0, 1)}
         return log | _engine(log, 0) | _engine(log, 1)
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #2b4908f7
 class _Peaks:
-    "Accelerations in the 1.5 s after touchdown, smoothed by a low-pass filter of 5 Hz"
+    "Accelerations in the 1.5 s after touchdown, smoothed by a low-pass filter of 5 Hz; until they are not finite"
 
     def __init__(self, plane: _Aeroplane):
         self.read, self.seen = [plane.reader(f'accelerations/N{a}') for a in 'zxy'], []
 
+    @property
+    def full(self) -> bool:
+        return len(self.seen) >= E.peak * RATE
+
     def add(self) -> None:
-        if len(self.seen) < 1.5 * RATE:
+        if not self.full:
             self.seen.append([r() for r in self.read])
 
     def found(self) -> dict[str, float]:
         from scipy.signal import lfilter
 
-        if not self.seen:
-            self.seen = [[r() for r in self.read]]
-        k = math.exp(-2 * math.pi * 5 / RATE)
-        smooth = lfilter([1 - k], [1, -k], np.array(self.seen), axis=0, zi=k * np.array([[1.0, 0, 0]]))[0]
+        k, level = math.exp(-2 * math.pi * E.peak_hz / RATE), np.array([[1.0, 0, 0]])
+        seen = np.array(self.seen).reshape(-1, 3)
+        seen = seen[np.isfinite(seen).all(1).cumprod() > 0]
+        smooth = lfilter([1 - k], [1, -k], seen if len(seen) else level, axis=0, zi=k * level)[0]
         return {name: float(v[np.abs(v).argmax()]) for name, v in zip(('g_nrml', 'g_axil', 'g_side'), smooth.T)}
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #3bca1c4c
@@ -917,19 +967,25 @@ def fly_approach(conditions: Conditions) -> Flight:
         raise ValueError(f"conditions come from draw_conditions; got {conditions!r}")
     run, plane = conditions.runway, _Aeroplane(conditions)
     world = _World(conditions, plane)
+    plane.carry(run.heading, *world.wind(0.0))
     world.step(0.0)
     plane.fdm.run()  # winds, flows and thrusts are known after a step
     trim, throttle = plane.get('attitude/theta-rad'), plane.get('fcs/throttle-cmd-norm')
     crew = Autopilot(run.heading, conditions.airspeed, trim, throttle)
-    senses, controls, diary, peaks = _Senses(run, plane), _Controls(plane), _Diary(plane), _Peaks(plane)
+    senses, controls, diary, peaks = _Senses(run, plane), _Controls(plane), _Diary(plane, world.bird), _Peaks(plane)
     advance, dt, reason, outcome = plane.fdm.run, 1 / RATE, '', 'time_limit'
+
+    def control(t: float) -> Seen:
+        world.step(t)
+        seen = senses.look()
+        crew.step(t, CONTROL * dt, seen, world.values, world.values['wind_speed_kt'] or conditions.wind_speed)
+        controls.move(crew.commands)
+        return seen
+
     for k in range(int(TIME_LIMIT * RATE)):
         if k % CONTROL == 0:
             t, was = k * dt, crew.phase
-            world.step(t)
-            seen = senses.look()
-            crew.step(t, CONTROL * dt, seen, world.values, world.values['wind_speed_kt'] or conditions.wind_speed)
-            controls.move(crew.commands)
+            seen = control(t)
             if k % (RATE // HZ) == 0:
                 diary.add(seen, crew, world.values)
             if reason := _crash(seen, crew, was, run):
@@ -941,5 +997,11 @@ def fly_approach(conditions: Conditions) -> Flight:
         advance()
         if crew.phase == 2:
             peaks.add()
+    while crew.phase == 2 and not peaks.full:  # a crash at touchdown: the verdict has fallen, the aeroplane still falls
+        advance()
+        peaks.add()
+        k += 1
+        if k % CONTROL == 0:
+            control(k * dt)
     touchdown = crew.touchdown and crew.touchdown | peaks.found()
     return Flight(conditions, diary.log(), outcome, reason, touchdown)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .approach import AIM, FOOT, INHG, KNOT, NM, SLOPE
+from .approach import AIM, FOOT, HZ, INHG, KNOT, NM, SLOPE, TIME_LIMIT, lag
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #f05d914b
 def turn(degrees):
@@ -55,6 +55,8 @@ FACTS = dict(
     glide_high=Fact(1.75, '', 'and up to which', 'ICAO Annex 10, volume I'),
     glide_sector=Fact(8.0, 'deg', 'half of its sector', 'ICAO Annex 10, volume I'),
     glide_reach=Fact(10.0, 'nm', 'its reach', 'ICAO Annex 10, volume I'),
+    dme_smooth=Fact(10.0, 's', 'time constant of the speed of a DME', 'IND-42A: right after 30 to 60 s'),
+    dme_slow=Fact(50.0, 'kt', 'speed below which it shows no time', 'IND-42A, US Army TM 1-1510-225-10'),
     gps_full=Fact(1.0, 'nm', 'full scale of a GPS needle', 'terminal mode of receivers'),
     gps_final=Fact(0.3, 'nm', 'and on the final approach', 'approach mode of receivers'),
     gps_from=Fact(7000.0, 'm', 'from the threshold, where that begins', 'ours: the outer marker'),
@@ -186,8 +188,8 @@ def needles(conditions, s: SimpleNamespace, b: SimpleNamespace, course: np.ndarr
     return DOTS * np.clip(part, -1, 1) * shown, np.where(shown, 1 + (abs(turn(off)) > 90), 0)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #58e1ee8a
-def glide(flight, heard) -> tuple[np.ndarray, np.ndarray]:
-    """Work out the needles of the glide slope.
+def glide(flight, heard, error=0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Work out the needles of the glide slope; `error` is added, in parts of full scale.
 
     Returns
     -------
@@ -203,11 +205,14 @@ def glide(flight, heard) -> tuple[np.ndarray, np.ndarray]:
     received[:, GPS : GPS2 + 1] = heard[:, GPS : GPS2 + 1] & (x < 0)[:, None]
     dots[:, NAV1] = (ANGLE - angle) / F.glide_full
     dots[:, GPS : GPS2 + 1] = ((F.gps_height - x * SLOPE - height) / F.gps_glide)[:, None]
-    return DOTS * np.clip(dots, -1, 1) * received, received
+    return DOTS * np.clip(dots + error, -1, 1) * received, received
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #4dba52e3
-def ranging(flight, s: SimpleNamespace, b: SimpleNamespace) -> tuple[np.ndarray, ...]:
-    """Give distance (nm), speed (kt), time (minutes) of all sets, and whether each has a DME in range: (T, 12) each."""
+def ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple[np.ndarray, ...]:
+    """Give distance (nm), speed (kt), time (minutes) of all sets, and whether each has a DME in range: (T, 12) each.
+
+    `error`, m, is added to the range. Source: Collins IND-42A (US Army TM 1-1510-225-10): no time below 50 kt.
+    """
     log, turned = flight.log, np.radians(flight.conditions.runway.heading)
     vx, vy = (
         log['vn'] * np.cos(turned) + log['ve'] * np.sin(turned),
@@ -217,11 +222,120 @@ def ranging(flight, s: SimpleNamespace, b: SimpleNamespace) -> tuple[np.ndarray,
     dz = np.where(b.kind == 'GPS', 0, b.height - log['height'][:, None])
     slant = np.sqrt(dx**2 + dy**2 + dz**2)
     found = s.heard & np.isfinite(slant)
-    slant = np.where(found, slant, 0)
-    speed = abs(np.where(found, dx * vx[:, None] + dy * vy[:, None] + dz * log['climb'][:, None], 0)) / np.maximum(
-        slant, 1
-    )  # m/s
-    return slant / NM, speed / KNOT, np.where(found, np.minimum(slant / np.maximum(speed, 0.01) / 60, 99), 0), found
+    closing = np.where(found, dx * vx[:, None] + dy * vy[:, None] + dz * log['climb'][:, None], 0)
+    closing /= np.maximum(np.where(found, slant, 1), 1)  # m/s
+    speed = found * abs(np.where(b.kind == 'GPS', closing, lag(closing, F.dme_smooth)))
+    slant = np.where(found, np.maximum(slant + error, 0), 0)
+    timed = found & (speed >= F.dme_slow * KNOT)
+    return slant / NM, speed / KNOT, np.where(timed, slant / np.where(timed, speed, 1) / 60, 0), found
+
+# %% ../../../nbs/01_envs/landing/03_radios.ipynb #dfa0d10e
+MICROAMPS = 150.0  # of full scale of an ILS needle (ICAO Annex 10, volume I)
+
+
+class Spread(NamedTuple):
+    """Standard deviations of what moves a needle off its place: of the beacon, of the receiver, and of noise."""
+
+    beacon: float
+    receiver: float
+    noise: float
+    unit: str
+    source: str
+
+
+_ICAO = 'ICAO Doc 8168, volume II: {} at 95%; noise ours'
+SPREADS = dict(
+    ILS=Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
+    bends=Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
+    slope=Spread(
+        11.6, 5.0, 2.0, 'uA', 'ICAO Doc 8168, volume II, table II-Att-1 (beacon 0.018 of the angle); noise ours'
+    ),
+    slope_bends=Spread(10.0, 0, 0, 'uA', 'of a glide slope; the same table, with the length of a localizer'),
+    VOR=Spread(1.75, 1.35, 0.15, 'deg', _ICAO.format('station 3.5, receiver 2.7 deg')),
+    NDB=Spread(1.5, 2.7, 0.5, 'deg', _ICAO.format('station 3, receiver 5.4 deg')),
+    DME=Spread(
+        90.0, 160.0, 15.0, 'm', 'ICAO Annex 10, volume I: 370 m in all at 95%; how it is shared, and noise, ours'
+    ),
+    GPS=Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
+    GPS_up=Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
+)
+BEND_LENGTH = 399.0  # m
+NOISE_TIME = 1.0  # s
+
+# %% ../../../nbs/01_envs/landing/03_radios.ipynb #6fc42ad6
+LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
+
+
+def waves(rng: np.random.Generator, size: float, length: float, n: int = 24):
+    """Draw a rough curve over a way in m, of a standard deviation and a correlation length: a function of x."""
+    rough = np.tan(np.pi / 2 * rng.uniform(0, 0.97, n)) / length  # 1/m, so that what was is forgotten exponentially
+    phase = rng.uniform(0, 2 * np.pi, n)
+    return lambda x: size * np.sqrt(2 / n) * np.cos(np.multiply.outer(x, rough) + phase).sum(-1)
+
+
+def around(rng: np.random.Generator, size: float):
+    """Draw a smooth curve over directions in degrees, of a standard deviation: a function of them."""
+    turns, phase = np.array([1, 2, 3, 9]), rng.uniform(0, 2 * np.pi, 4)
+    part = size * np.sqrt([0.8, 0.6, 0.4, 0.2])
+    return lambda degrees: (part * np.cos(np.radians(np.multiply.outer(degrees, turns)) + phase)).sum(-1)
+
+
+def hiss(rng: np.random.Generator, T: int, size) -> np.ndarray:
+    """Draw (T, k) filtered noise of standard deviations (k,); a longer flight begins the same."""
+    from scipy.signal import lfilter
+
+    keep, size = np.exp(-1 / (HZ * NOISE_TIME)), np.atleast_1d(size)
+    white = rng.normal(0, 1, (LONGEST, len(size)))[:T] * size
+    white[1:] *= np.sqrt(1 - keep**2)
+    return lfilter([1], [1, -keep], white, axis=0)
+
+# %% ../../../nbs/01_envs/landing/03_radios.ipynb #ecd847ae
+def _of(kinds: Iterable[str], what: str) -> np.ndarray:
+    "A column of `SPREADS` for sets of these kinds"
+    return np.array([getattr(SPREADS[k], what) for k in kinds])
+
+
+def beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tuple[np.ndarray, ...]:
+    """Give what belongs to the beacons, in the units of `SPREADS`.
+
+    Returns
+    -------
+    off : (T, 12), of needles and bearings;  range : (12,), m;  slope : (T,), of the glide slope
+    """
+    run = conditions.runway
+    rng = generator(f'errors of {run.airport}/{run.name}')
+    beam, slope = (
+        rng.normal(0, SPREADS[kind].beacon) + waves(rng, SPREADS[bend].beacon, BEND_LENGTH)(x)
+        for kind, bend in (('ILS', 'bends'), ('slope', 'slope_bends'))
+    )
+    curves = [around(rng, SPREADS[kind].beacon) for kind in b.kind]
+    off = [beam if k == 'ILS' else c(y) if k in ('VOR', 'NDB') else 0 * x for k, c, y in zip(b.kind, curves, s.along.T)]
+    late = rng.normal(0, SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')
+    late[DME] = late[NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]  # they have one beacon
+    return np.stack(off, 1), late, slope
+
+# %% ../../../nbs/01_envs/landing/03_radios.ipynb #44376719
+def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
+    """Give what beacons and receivers add to what geometry says.
+
+    Returns
+    -------
+    namespace : `angle` (T, 12), deg, of bearings and needles;  `range` (T, 12), m;  `slope` (T, 12), part of full scale
+        of the vertical needle
+    """
+    c, log = flight.conditions, flight.log
+    T, rng = len(log['t']), generator('receivers', c.seed)
+    own = lambda kinds: _of(kinds, 'receiver') * rng.normal(size=len(kinds)) + hiss(rng, T, _of(kinds, 'noise'))
+    beam, late, slope = beacon_errors(c, s, b, log['x'])
+    off, range_ = beam + own(b.kind), late + own(np.where(b.kind == 'GPS', 'GPS', 'DME'))
+    up = np.zeros((T, 12))
+    up[:, NAV1] = (slope + own(['slope'])[:, 0]) / MICROAMPS
+    up[:, GPS : GPS2 + 1] = own(['GPS_up'] * 2) / F.gps_glide
+    beside = np.degrees(np.arctan2(off, np.maximum(s.distance, 1)))
+    width = localizer_width(c.runway.length) / MICROAMPS  # deg/uA
+    angle = np.where(b.kind == 'ILS', off * width, np.where(b.kind == 'GPS', beside, off))
+    angle[:, DME] = angle[:, NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]
+    return SimpleNamespace(angle=angle, range=range_, slope=up)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #97ccb6d1
 def gyros(flight) -> dict[str, np.ndarray]:
@@ -249,10 +363,13 @@ def reception(flight) -> SimpleNamespace:
     c, tuned = flight.conditions, beacons(flight.conditions)
     b, T = _place(tuned), len(flight.log['t'])
     s = sight(flight, b)
+    off = errors(flight, s, b)
+    s.along, s.bearing, s.relative = (v + off.angle * s.heard for v in (s.along, s.bearing, s.relative))
+    s.relative = turn(s.relative)
     knob, course = courses(c, tuned)
     shown = [needles(c, s, b, k) for k in course]
-    vdef, slope = glide(flight, s.heard)
-    miles, knots, minutes, has_dme = ranging(flight, s, b)
+    vdef, slope = glide(flight, s.heard, off.slope)
+    miles, knots, minutes, has_dme = ranging(flight, s, b, off.range)
     rows = lambda a: np.broadcast_to(a, (T, 12))
     return SimpleNamespace(
         b=b,
