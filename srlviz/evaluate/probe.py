@@ -365,15 +365,16 @@ def _error_correlation(weight, bias, x: torch.Tensor, y: torch.Tensor) -> np.nda
     std, block = x.std(0, correction=0), _Block(weight, bias, [0.0] * len(weight))
     mean, scale = x.mean(0), torch.where(std > 1e-7 * x.abs().amax(0), std, torch.inf)
     V, K, n_codes = weight.shape
-    slope, size = torch.zeros(V * K, n_codes), torch.zeros(V)
+    slope, size, right = torch.zeros(V * K, n_codes), torch.zeros(V), torch.zeros(V)
     for a in range(0, len(x), 1024):
         z, part = (x[a : a + 1024] - mean) / scale, y[a : a + 1024]
         errors = torch.softmax(block.logits(x[a : a + 1024]), 2)  # (B, V, K)
+        right += (errors.argmax(2) == part).sum(0)
         errors.scatter_add_(2, part[:, :, None], torch.full((*part.shape, 1), -1.0))
         slope += errors.flatten(1).T @ z
         size += errors.square().sum((0, 2))
     slope = slope.view(V, K, n_codes).square().sum(1).amax(1).sqrt() / len(x)
-    return (slope / (size / len(x)).sqrt().clamp(min=0.1)).numpy()
+    return torch.where(right >= 0.99 * len(x), 0, slope / (size / len(x)).sqrt().clamp(min=1e-12)).numpy()
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #ce501096
 @dataclass(repr=False)
@@ -427,7 +428,7 @@ class ProbeResult:
         """Tell whether each variable had converged when it stopped: variable, epochs, error_correlation, converged.
 
         error_correlation : the largest correlation, in the split 'probe', of a code with the errors; 0 where the cross
-        entropy is least. Beyond 0.05 (and 4 over the root of the rows) the variable has not converged, and its score
+        entropy is least, or 99 of 100 rows are answered right. Beyond 0.05 (and 4 over the root of the rows) the variable has not converged, and its score
         may rise with more epochs, standardized codes or protocol='fixed'. NaN, and neither True nor False, in results
         that were saved before it was measured
         """
