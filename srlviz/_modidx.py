@@ -4231,6 +4231,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'srlviz/studies/methods.py'),
                                         'srlviz.studies.methods.find_methods': ( '09_studies/methods.html#find_methods',
                                                                                  'srlviz/studies/methods.py'),
+                                        'srlviz.studies.methods.installed_methods': ( '09_studies/methods.html#installed_methods',
+                                                                                      'srlviz/studies/methods.py'),
                                         'srlviz.studies.methods.make_encoder': ( '09_studies/methods.html#make_encoder',
                                                                                  'srlviz/studies/methods.py'),
                                         'srlviz.studies.methods.method_name': ( '09_studies/methods.html#method_name',
