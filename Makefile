@@ -23,7 +23,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz pictures readme lock setup
+.PHONY: help demo lab test check bench slow fuzz recipes pictures readme lock setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ fuzz: setup ## every reader on 300 mutations of each of its files; FUZZ='--reade
 
 bench: setup ## the measured claims: speed of collector, probe, training, import
 	@for b in $(filter-out benchmarks/measure_%,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+recipes: setup ## the README's recipes, also those for stable-baselines3 and RLlib, in an environment of their own
+	@$(BIN)/python .ci/recipes.py
 
 pictures: setup ## execute the tutorials and studies and keep what they show in them (needs Chromium); or NOTEBOOKS='02_atari'
 	$(READY) --browser

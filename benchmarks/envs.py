@@ -7,7 +7,7 @@ copied. Ratios are taken within a round; medians over rounds. Start-up is timed 
 of a class, which compiles it, and the next, which finds it in the cache.
 """
 
-import argparse, os, statistics, subprocess, sys, tempfile, time, warnings
+import argparse, os, statistics, subprocess, sys, tempfile, warnings
 from pathlib import Path
 
 import gymnasium
@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 import srlviz.envs  # noqa: F401 - registers the tasks
-from srlviz.envs.pomdp.base import TASKS, make_task, make_tasks
+from srlviz.envs.pomdp.base import TASKS, make_task, make_tasks, steps_per_second
 
 START = """
 import sys, time
@@ -28,27 +28,6 @@ env.reset(seed=0)
 env.step(env.action_space.sample())
 print(time.perf_counter() - start)
 """
-
-
-def single(env, actions: list, seconds: float) -> float:
-    env.reset(seed=0)
-    step, n, start = env.step, 0, time.perf_counter()
-    while (spent := time.perf_counter() - start) < seconds:
-        for a in actions:
-            _, _, terminated, truncated, _ = step(a)
-            if terminated or truncated:
-                env.reset()
-        n += len(actions)
-    return n / spent
-
-
-def batched(envs, actions: list, seconds: float) -> float:
-    step, n, start = envs.step, 0, time.perf_counter()
-    while (spent := time.perf_counter() - start) < seconds:
-        for a in actions:
-            step(a)
-        n += len(actions) * envs.num_envs
-    return n / spent
 
 
 def start_up(tasks: list[str]) -> pd.DataFrame:
@@ -77,7 +56,7 @@ def table(tasks: list[str], num_envs: int, seconds: float, rounds: int) -> pd.Da
         name, difficulty = task.split('-')
         theirs, ours = getattr(popgym.envs, name + difficulty.capitalize())(), make_task(task)
         kinds = {'batched': {}, 'one-hot': dict(flat=True, copy=False), 'one-hot, copied': dict(flat=True)}
-        envs = {k: make_tasks(task, num_envs, **options) for k, options in kinds.items()}
+        envs = {k: make_tasks(task, num_envs, autoreset_mode='SameStep', **o) for k, o in kinds.items()}
         ours.action_space.seed(0)
         actions = [ours.action_space.sample() for _ in range(2000)]
         if isinstance(ours.action_space, gymnasium.spaces.Discrete):
@@ -87,10 +66,11 @@ def table(tasks: list[str], num_envs: int, seconds: float, rounds: int) -> pd.Da
             e.reset(seed=0)
             for a in many:
                 e.step(a)
-        single(ours, actions, seconds / 10)
+        steps_per_second(ours, actions, seconds / 10)
         for _ in range(rounds):
-            row = dict(task=task, popgym=single(theirs, actions, seconds), single=single(ours, actions, seconds))
-            rows.append(row | {k: batched(e, many, seconds) for k, e in envs.items()})
+            row = {'task': task, 'popgym': steps_per_second(theirs, actions, seconds)}
+            row['single'] = steps_per_second(ours, actions, seconds)
+            rows.append(row | {k: steps_per_second(e, many, seconds) for k, e in envs.items()})
         print(
             f"{task:34} popgym {rows[-1]['popgym'] / 1e3:6.0f} k/s  "
             + '  '.join(f"{k} {rows[-1][k] / rows[-1]['popgym']:.4g}x" for k in ('single', *kinds)),

@@ -1,5 +1,6 @@
 """Does this vector know the state of the world? A Jupyter-first kit for evaluating learned state representations.
 
+srlviz.probe(net, game='pong')                             # what a network of yours knows of the game's state
 from srlviz.data.atari import record_atari                  # play a game, keep frames and labelled RAM
 from srlviz.core.recordings import load_recording, align    # recordings on disk; codes beside factors
 from srlviz.encoders.contrast import STDIM                  # encoders: srlviz.core.protocols.catalog('encoders')
@@ -10,3 +11,11 @@ The rooms of the package follow the flow of data: core, envs, data, encoders, ev
 """
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name):
+    if name == 'probe':  # brings torch, so not before it is asked for
+        from srlviz.studies.bare import probe
+
+        return probe
+    raise AttributeError(f"module 'srlviz' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.protocols import catalog, check_pomdp
@@ -68,7 +69,7 @@ def test_batch_size_changes_nothing(task, flat):
 
     Final observations are compared where an episode of those compared ended.
     """
-    runs = [play(make_tasks(task, n, flat=flat), 130) for n in (1, 7, 64, 64)]
+    runs = [play(make_tasks(task, n, flat=flat, autoreset_mode='SameStep'), 130) for n in (1, 7, 64, 64)]
     assert all(map(same, runs[2], runs[3]))
     for n, run in zip((1, 7), runs):
         for k, (a, b) in enumerate(zip(run, first(runs[2], n))):
@@ -77,6 +78,53 @@ def test_batch_size_changes_nothing(task, flat):
             elif a is not None:
                 over = run[k - 2] | run[k - 1]
                 assert same(*(tuple(x[over] for x in v) if isinstance(v, tuple) else v[over] for v in (a, b)))
+
+
+def rows_of(value, n: int) -> list:
+    "The rows of a batch, of a tuple of batches, or of the object array that Gymnasium keeps last observations in."
+    if isinstance(value, tuple):
+        return [tuple(int(v[i]) for v in value) for i in range(n)]
+    return [v.tolist() if isinstance(v, np.ndarray) else v for v in value]
+
+
+@pytest.mark.parametrize('flat', [False, True], ids=['plain', 'flat'])
+@pytest.mark.parametrize('mode', AutoresetMode)
+def test_autoreset_is_gymnasiums(mode, flat):
+    "In each mode a batch gives what Gymnasium's own batch of the single environments gives, restarts by mask included."
+    for task in (t for t in OWN if t.endswith('easy')):
+        envs = gymnasium.make_vec(f'srlviz/{task}-v0', 4, autoreset_mode=mode, flat=flat)
+        own = SyncVectorEnv([lambda: make_task(task, flat=flat)] * 4, autoreset_mode=mode)
+        assert envs.metadata['autoreset_mode'] == own.metadata['autoreset_mode']
+        envs.action_space.seed(1)
+        a, b = envs.reset(seed=5)[0], own.reset(seed=5)[0]
+        for t in range(230 if 'Labyrinth' not in task else 1030):
+            assert same(a, b) and (isinstance(a, tuple) or a.dtype == b.dtype), (task, t)
+            actions = envs.action_space.sample()
+            (a, *ends, info), (b, *their_ends, told) = envs.step(actions), own.step(actions)
+            assert all(map(np.array_equal, ends, their_ends)), (task, t)
+            over = ends[1] | ends[2]
+            assert ('final_obs' in info) == ('final_obs' in told) == (mode == AutoresetMode.SAME_STEP and over.any())
+            if 'final_obs' in info:
+                last, theirs = rows_of(info['final_obs'], 4), rows_of(told['final_obs'], 4)
+                assert all(np.array_equal(last[i], theirs[i]) for i in np.flatnonzero(over)), (task, t)
+            if mode == AutoresetMode.DISABLED and over.any():
+                a, b = (e.reset(options=dict(reset_mask=over))[0] for e in (envs, own))
+        if mode != AutoresetMode.SAME_STEP:  # and a mask in the middle of episodes, with a seed
+            mask = np.array([True, False, False, True])
+            a, b = (e.reset(seed=11, options=dict(reset_mask=mask))[0] for e in (envs, own))
+            assert same(a, b)
+
+
+@pytest.mark.parametrize('wrap', ['NormalizeObservation', 'FlattenObservation', 'RescaleObservation'])
+def test_gymnasiums_vector_wrappers(wrap):
+    "They take a batch as `make_vec` makes it, and keep their spaces over the ends of episodes."
+    envs = gymnasium.make_vec('srlviz/RepeatFirst-easy-v0', num_envs=3, flat=True)
+    options = dict(min_obs=np.float32(0), max_obs=np.float32(1)) if wrap == 'RescaleObservation' else {}
+    wrapped = getattr(gymnasium.wrappers.vector, wrap)(envs, **options)
+    obs, _ = wrapped.reset(seed=0)
+    for _ in range(120):
+        assert np.shape(obs) == (3, 10) and np.isfinite(obs).all()
+        obs, *_ = wrapped.step(wrapped.action_space.sample())
 
 
 @pytest.mark.parametrize('task', OWN)
@@ -172,7 +220,8 @@ def test_kernels_stay_in_bounds(task):
 
     And NumPy, which refuses an index out of bounds, has nothing to refuse.
     """
-    envs = make_tasks(task, 3, flat=True)
+    mode = 'SameStep' if 'Re' in task else 'NextStep'
+    envs = make_tasks(task, 3, flat=True, autoreset_mode=mode)
     envs.reset(seed=0)
     envs.action_space.seed(0)
     t, R = envs.task, envs.snapshot()
@@ -180,16 +229,16 @@ def test_kernels_stay_in_bounds(task):
     names = dict(reset1=t.reset1, step1=t.step1, OBS=t.obs_layout.codes, ACT=t.act_layout.codes, ONE=t.act_layout.one)
     step, write = plain(pomdp._step_flat, names), plain(pomdp._flat_all, names)
     rows, *ends = pomdp.buffers(t, 3)
-    rows, hot, final = rows + 7, np.full_like(envs._hot, 7), rows.copy()
+    rows, hot, final = rows + 7, np.full_like(envs._rows.hot, 7), rows.copy()
     records = Rows(map(Row, R))
     with np.errstate(over='ignore'):  # the random stream is meant to
         write(records, *sizes, rows, hot)
         for _ in range(120):
             actions = envs.action_space.sample()
             obs, *compiled, _ = envs.step(actions)
-            step(records, actions, *sizes, rows, hot, *ends, final)
+            step(records, actions, mode == 'SameStep', *sizes, rows, hot, *ends, final)
             assert all(np.allclose(a, b, atol=1e-5) for a, b in zip((obs, *compiled), (rows, *ends)))
-        plain(pomdp._reset_all, names)(records)
+        plain(pomdp._reset_all, names)(records, np.ones(3, bool))
     envs.reset()
     assert (R['rng'] == envs.snapshot()['rng']).all()
 
@@ -237,3 +286,15 @@ def test_machine_code_of_two_processes_is_not_mixed_up(tmp_path):
         for which in (['easy'], ['hard'], ['easy', 'hard'], ['hard', 'easy'])
     ]
     assert played == [['51'], ['155'], ['51', '155'], ['155', '51']]
+    for kind in 'nbi', 'nbc':  # a disk that was full leaves half of an index, or of machine code: it is made anew
+        for file in tmp_path.rglob(f'*.{kind}'):
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        again = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
+        assert again.stdout.split() == ['51'], again.stderr[-2000:]
+
+
+def test_without_compiler():
+    "There is no slow form: NUMBA_DISABLE_JIT ends in a sentence that says so."
+    env = os.environ | dict(NUMBA_DISABLE_JIT='1')
+    r = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
+    assert r.returncode and 'NUMBA_DISABLE_JIT is set, and the tasks exist as compiled code only' in r.stderr

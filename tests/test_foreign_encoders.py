@@ -1,7 +1,10 @@
-"""Saved encoders that somebody forged:
-every fault is a ValueError that names the file, and nothing runs or is allocated."""
+"""Encoders of others: those of a script, in processes of ours, and saved ones that somebody forged.
 
-import json, math, os, struct, time, tracemalloc
+Every fault of a file is a ValueError that names it, and nothing runs or is allocated.
+"""
+
+import json, math, os, struct, subprocess, sys, time, tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest, torch
@@ -208,3 +211,55 @@ def test_the_catalogue_is_all_that_a_file_can_name(fitted, tmp_path):
     fitted['RandomCNN'].save(path := tmp_path / 'e.safetensors')
     assert type(load_encoder(path)) is catalog('encoders')['RandomCNN']
     refused('it holds a RandomCNN, not a STDIM', path, kind=STDIM)
+
+
+SCRIPT = """
+import sys
+import torch
+from srlviz.encoders.network import as_encoder
+from srlviz.studies.probing import probe_games
+
+class Column:
+    def __init__(self, at=140): self.at = at
+    def fit(self, recording): return self
+    def encode(self, recording): return [e.obs['frame'][:, ::10, self.at, 0] for e in recording]
+
+if __name__ == '__main__':
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.AvgPool2d(20), torch.nn.Flatten(), torch.nn.Linear(80, 8))
+    methods = {'left': Column, 'right': Column(at=int(sys.argv[1])), 'net': net}
+    methods['local'] = as_encoder(lambda x: x.mean(3).flatten(1))
+    call = dict(encoder_frames=300, probe_frames=1200, probing=dict(epochs=2), progress=False, n_jobs=2, norms=['none'])
+    found = probe_games(['pong', 'breakout'], methods, out='out', **call)
+    assert not len(found.failed), found.failed
+    for game, about in found.about.items():
+        for name, note in about['methods'].items():
+            print(game, name, note['stamp'][:5], note['seconds'])
+"""
+
+
+@pytest.mark.slow
+def test_encoders_of_a_script_go_to_processes_and_are_found_again(tmp_path):
+    """Two games at a time, in processes that never saw the script: its class, an instance, a network.
+
+    What is the same is not computed again; another argument is, and so is always what has no file to compare.
+    """
+    (tmp_path / 'script.py').write_text(SCRIPT)
+
+    def run(at):
+        done = subprocess.run([sys.executable, 'script.py', at], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {
+            tuple(line.split()[:2]): line.split()[2:]
+            for line in done.stdout.splitlines()
+            if line[:4] in ('pong', 'brea')
+        }
+
+    first, again, other = run('20'), run('20'), run('30')
+    assert len(first) == 8 and {k for k, v in first.items() if v[0] == 'anew-'} == {
+        (g, 'local') for g in ('pong', 'breakout')
+    }
+    kept = {k: v for k, v in first.items() if k[1] != 'local'}
+    assert {k: again[k] for k in kept} == kept  # with the seconds that it took the first time
+    assert {k for k in kept if other[k][0] != kept[k][0]} == {('pong', 'right'), ('breakout', 'right')}
+    assert not any('tmp' in p.name for p in Path(tmp_path / 'out' / 'pong' / 'results').iterdir())

@@ -264,7 +264,7 @@ def test_overlays():
                     continue
                 source = COPIES.get((game, r.address), r.address)
                 off = [
-                    abs(at[r.axis == 'y'] - float(pixel_position(game, r.variable, value)))
+                    abs(at[r.axis == 'y'] - float(pixel_position(game, r.variable, value, ram=lab.ram)))
                     for f in (1, 2)
                     if (at := centre(lab, source, int(lab.ram[source]), f))
                 ]

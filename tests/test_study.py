@@ -27,10 +27,9 @@ def command(out, study='atari_probe', **parameters):
     ]
 
 
-def execute(out, study, **parameters):
-    return subprocess.run(
-        command(out, study, **parameters), capture_output=True, text=True, env=os.environ | {'OMP_NUM_THREADS': '1'}
-    )
+def execute(out, study, cwd=None, **parameters):
+    env = os.environ | {'OMP_NUM_THREADS': '1'}
+    return subprocess.run(command(out, study, **parameters), capture_output=True, text=True, env=env, cwd=cwd)
 
 
 def run(out, **parameters):
@@ -104,6 +103,8 @@ def test_a_killed_study_goes_on(whole, tmp_path):
         (dict(methods='majority,st_dmi'), "did you mean 'st_dim'"),
         (dict(probe_frames='0'), 'got 0'),
         (dict(protocol='papr'), "did you mean 'paper'"),
+        (dict(version='fixd'), "did you mean 'fixed'"),
+        (dict(methods='majority,nowhere:Encoder'), "the encoder 'nowhere:Encoder' cannot be imported"),
         (dict(norm='standardise'), "did you mean 'standardize'"),
     ],
 )
@@ -118,6 +119,29 @@ def test_an_output_folder_that_cannot_be_written(tmp_path):
     done = run(tmp_path / 'file' / 'out')
     assert done.returncode == 2 and 'cannot write to the folder' in done.stdout + done.stderr
     assert (tmp_path / 'file').read_text() == 'in the way'
+
+
+COLUMN = """
+class Column:
+    def fit(self, recording): return self
+    def encode(self, recording): return [e.obs['frame'][:, ::10, 140, 0] for e in recording]
+"""
+
+
+def test_a_strangers_encoder_on_a_game_of_ones_own(tmp_path):
+    "A module and a table of labels in the folder that the command is given in; the 23rd game has no paper beside it"
+    (tmp_path / 'mine.py').write_text(COLUMN)
+    labels = 'game,variable,address,category,kind\nkangaroo,player_x,17,agent_localization,raw\n'
+    (tmp_path / 'own labels.csv').write_text(labels + 'kangaroo,player_y,16,agent_localization,raw\n')
+    asked = dict(game='kangaroo', version='own labels.csv', methods='majority,mine:Column', curve='')
+    done = execute(tmp_path / 'out', 'atari_probe', tmp_path, **SMOKE | asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    scores = load_scores(tmp_path / 'out' / 'scores.csv')
+    assert set(scores['method']) == {'majority', 'column'} and set(scores['task']) == {'kangaroo'}
+    assert {'player_x', 'player_y'} <= set(scores['target']) and set(scores['source']) == {'srlviz'}
+    named = [p.name for p in (tmp_path / 'out' / 'recordings').iterdir()]
+    assert len(named) == 2 and all('-labels-' in n and 'own' not in n for n in named)
+    assert any(p.name.startswith('column-none-') for p in (tmp_path / 'out' / 'results').iterdir())
 
 
 @pytest.fixture(scope='module')

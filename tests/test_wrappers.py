@@ -99,7 +99,8 @@ def test_the_stack_is_what_the_kernel_writes(task):
     name = f'srlviz/{task}-v0'
     stack = lambda env: ours.Flatten(ours.Antialias(ours.PreviousAction(env)))
     a, b = gymnasium.make(name, flat=True), stack(gymnasium.make(name))
-    many, wrapped = gymnasium.make_vec(name, num_envs=3, flat=True), stack(gymnasium.make_vec(name, num_envs=3))
+    batch = lambda **options: gymnasium.make_vec(name, num_envs=3, autoreset_mode='SameStep', **options)
+    many, wrapped = batch(flat=True), stack(batch())
     assert a.observation_space == b.observation_space and many.observation_space == wrapped.observation_space
     for env in a, many:
         env.action_space.seed(0)

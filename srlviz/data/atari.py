@@ -537,7 +537,8 @@ def _jobs(n_jobs, n_streams, steps):
 
 def _meta(request):
     labels = annotations(request['version'], request['game'])
-    pixels = labels.loc[labels['axis'] != '', list(PIXEL_COLUMNS)]
+    located = labels[labels['axis'] != '']
+    pixels = located[[*PIXEL_COLUMNS, *(['when'] if located['when'].any() else [])]]
     packages = {p: installed(p) for p in ('ale-py', 'numpy')}
     return request | dict(
         protocol=request.get('protocol', 'fixed'),

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['GAMES', 'VERSIONS', 'KINDS', 'CATEGORIES', 'PIXEL_COLUMNS', 'MOST_LABELS', 'MOST_FAULTS', 'SCREEN', 'MAX_FRAMES',
            'game_name', 'rom_name', 'gym_id', 'rom_path', 'annotations', 'check_annotations', 'RawAtari',
-           'action_names', 'kept_emulator', 'pixel_position', 'pixel_marks', 'AtariFactors']
+           'action_names', 'kept_emulator', 'pixel_position', 'pixel_marks', 'factors_of', 'AtariFactors']
 
 # %% ../../nbs/01_envs/00_atari.ipynb #ed3786d4
 import re
@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 import pandas as pd
 
+from ..core.marks import cases_of, episode_marks, on_axis
 from ..core.names import unknown
 from ..core.files import sample_path
 from ..core.files import real_number, table_rows, table_text, whole_number
@@ -146,6 +147,7 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
         cross : the pixel on the other axis of an object that never leaves it, else NaN;
         low, high : the bytes between which the mapping holds; others mean that the object is not on the screen, or were
             never seen
+        when : another byte of RAM that decides about offset or presence (see `srlviz.core.marks`), else empty
 
     Raises
     ------
@@ -204,7 +206,7 @@ def check_annotations(table: pd.DataFrame) -> pd.DataFrame:
 
 
 _NEED = ('game', 'variable', 'address', 'category', 'kind')
-_LABELS = (*_NEED, 'evidence', 'object', 'axis', *_NUMBERS)
+_LABELS = (*_NEED, 'evidence', 'object', 'axis', *_NUMBERS, 'when')
 
 
 def _completed(table: pd.DataFrame) -> pd.DataFrame:
@@ -267,6 +269,13 @@ def _faults(row: dict) -> Iterator[tuple[str, str]]:
             yield 'scale', 'a mapping to pixels needs scale, offset, low and high'
         elif not 0 <= numbers['low'] <= numbers['high'] <= 255:
             yield 'low', f"low and high must be bytes in order, got {numbers['low']:g} to {numbers['high']:g}"
+    if row['when'] != '':
+        try:
+            cases_of(row['when'])
+        except ValueError as e:
+            yield 'when', str(e)
+        if np.isnan(numbers['scale']):
+            yield 'when', 'when decides about a mapping to pixels, and there is none'
 
 # %% ../../nbs/01_envs/00_atari.ipynb #15ac355c
 MOST_LABELS, MOST_FAULTS = 2**24, 20  # bytes of a file; faults that are listed
@@ -377,47 +386,71 @@ def kept_emulator(game: str, frame_skip: int = 4) -> RawAtari:
     return RawAtari(game, frame_skip)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #34c40c52
-def pixel_position(game: str, variable: str, values, version: str = 'fixed') -> np.ndarray:
+def pixel_position(game: str, variable: str, values, version: str = 'fixed', ram=None) -> np.ndarray:
     """Map bytes of a position to pixels: the centre of the sprite on its axis in the 210 x 160 screen.
 
-    NaN where the mapping is not known or a byte lies outside its range.
+    Parameters
+    ----------
+    game, variable, version : as in `annotations`
+    values : (...), bytes of the variable
+    ram : (..., 128), of the same instants, for mappings that hang on a second byte; None: the usual offset holds
+
+    Returns
+    -------
+    float (...); NaN where the mapping is not known, a byte lies outside its range, or RAM says that nothing is there
     """
     table = annotations(version, game).set_index('variable')
     if variable not in table.index:
         raise unknown('variable', variable, table.index)
-    row, values = table.loc[variable], np.asarray(values, float)
-    inside = (values >= row['low']) & (values <= row['high'])
-    return np.where(inside, row['scale'] * values + row['offset'], np.nan)
+    return on_axis(table.loc[variable], values, ram)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #c82030e1
-def pixel_marks(pixels: pd.DataFrame | list[dict], factors: Mapping[str, float]) -> pd.DataFrame:
+def pixel_marks(pixels: pd.DataFrame | list[dict], factors: Mapping[str, float], ram=None) -> pd.DataFrame:
     """Place the objects of one frame on the screen.
 
     Parameters
     ----------
     pixels : the annotations of one game, or `recording.meta['pixels']`
     factors : variable -> byte
+    ram : (128,), of the same instant, for mappings that hang on a second byte; None: the usual offsets hold
 
     Returns
     -------
     DataFrame with name, x, y: one row an object; NaN on an axis that is unknown. Objects of which nothing is known are
     left out,
-    and so are those with a byte outside its range: they are not on the screen.
+    and so are those with a byte outside its range, or of which RAM says that they are gone: they are not on the screen.
     """
-    marks, hidden = {}, set()
-    for r in pd.DataFrame(pixels).to_dict('records'):
-        if not r['axis'] or pd.isna(r['scale']):
-            continue
-        v, mark, other = float(factors[r['variable']]), marks.setdefault(r['object'], {}), 'xy'[r['axis'] == 'x']
-        if not r['low'] <= v <= r['high']:
-            hidden.add(r['object'])
-        mark[r['axis']] = r['scale'] * v + r['offset']
-        if not pd.isna(r['cross']):
-            mark.setdefault(other, r['cross'])
-    return pd.DataFrame(
-        [{'name': k, 'x': m.get('x', np.nan), 'y': m.get('y', np.nan)} for k, m in marks.items() if k not in hidden],
-        columns=['name', 'x', 'y'],
-    )
+    rows = pixels.to_dict('records') if isinstance(pixels, pd.DataFrame) else pixels
+    obs = {} if ram is None else {'ram': np.asarray(ram)[None]}
+    marks = episode_marks(rows, {k: [v] for k, v in factors.items()}, obs)
+    return marks[['name', 'x', 'y']].dropna(how='all', subset=['x', 'y']).reset_index(drop=True)
+
+# %% ../../nbs/01_envs/00_atari.ipynb #1cdf1abd
+def factors_of(game: str, ram, version: str = 'fixed') -> dict[str, np.ndarray]:
+    """Read the labelled variables out of RAM, of one instant or of many.
+
+    Parameters
+    ----------
+    game : one of `GAMES`, in any spelling
+    ram : (..., 128) bytes: (128,), (N, 128), (T, N, 128), uint8 or other whole numbers from 0 to 255
+    version : of the labels, see `annotations`
+
+    Returns
+    -------
+    dict, variable -> (...) uint8: views of `ram` where that is an array of uint8
+
+    Raises
+    ------
+    ValueError : a game without labels, RAM of another form
+    """
+    table, ram = annotations(version, game), np.asarray(ram)
+    if ram.shape[-1:] != (128,) or ram.dtype.kind not in 'iu':
+        raise ValueError(f"ram must be (..., 128) bytes, as ale.getRAM() gives; got {ram.dtype} of shape {ram.shape}")
+    if ram.dtype != np.uint8:
+        if ram.size and not 0 <= ram.min() <= ram.max() <= 255:
+            raise ValueError(f"ram must be bytes, 0 to 255; got {ram.min()} to {ram.max()}")
+        ram = ram.astype(np.uint8)
+    return {v: ram[..., a] for v, a in zip(table['variable'], table['address'].tolist())}
 
 # %% ../../nbs/01_envs/00_atari.ipynb #a3013f1a
 class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
@@ -448,8 +481,8 @@ class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
 
     def factors(self) -> dict[str, int]:
         """Read the variables of this instant."""
-        ram = self._ale.getRAM()
-        return {v: int(ram[a]) for v, a in self._addresses.items()}
+        ram = self._ale.getRAM().tolist()
+        return {v: ram[a] for v, a in self._addresses.items()}
 
     def reset(self, **kwargs):
         obs, info = self.env.reset(**kwargs)
@@ -465,5 +498,5 @@ def _not_a_vector(env) -> str:
     say = "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
     if type(env.unwrapped).__name__ == 'AtariVectorEnv':
         no = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told"
-        return f"{no}; use {say}, or record_atari, which is as fast"
+        return f"{no}; use {say}, or record_atari"
     return f"AtariFactors wraps one environment, not {env}; wrap each of them: {say}"

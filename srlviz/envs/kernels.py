@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GOLDEN', 'MIX1', 'MIX2', 'B11', 'B27', 'B30', 'B31', 'B32', 'random_word', 'stream', 'random_int', 'random_float',
-           'random_normal', 'scope_of', 'calls', 'meaning', 'rebound', 'native', 'cached', 'compiled']
+           'random_normal', 'scope_of', 'calls', 'meaning', 'rebound', 'native', 'mended', 'cached', 'compiled']
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #e16fcc4a
 import types, zlib
@@ -121,12 +121,36 @@ def native(function: Callable, names: Mapping, known: dict) -> Callable:
     return known[function]
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #419f4f18
+def mended(dispatcher):
+    """A function of numba that compiles anew where its file of machine code cannot be read.
+
+    A full disk or a copy that broke off leaves such a file, and numba hands on whatever reading it raises.
+    """
+    from numba.core.caching import NullCache
+
+    load = dispatcher._cache.load_overload
+
+    def load_overload(signature, context):
+        try:
+            return load(signature, context)
+        except Exception:  # a pickle that is cut off raises many kinds
+            try:
+                dispatcher._cache.flush()  # an empty index; what is compiled now is saved into it
+            except OSError:
+                dispatcher._cache = NullCache()  # nor may it be written
+
+    dispatcher._cache.load_overload = load_overload
+    return dispatcher
+
+
 def cached(function: types.FunctionType) -> Callable:
     "`function` compiled by numba, with its machine code kept on disk where that is possible."
-    from numba import njit
+    from numba import config, njit
 
+    if config.DISABLE_JIT:
+        return function
     try:
-        return njit(cache=True)(function)
+        return mended(njit(cache=True)(function))
     except RuntimeError:
         return njit(function)  # numba found no folder that it may write to
 

@@ -300,6 +300,8 @@ class Markovian(AnyWrapper):
         'full_and_partial': the observation is a dict of `obs` and `state`;
         'full_in_info': the observation stays, `info['state']` is the state
 
+    But for 'partial', `state_space` is the space of the state; of one environment, where there are many.
+
     Raises
     ------
     ValueError : an observability that is not known; an environment without a hidden state; a vector environment other
@@ -313,7 +315,7 @@ class Markovian(AnyWrapper):
         self.observability = observability
         if observability == 'partial':
             return
-        space = state_space_of(env)
+        self.state_space = space = state_space_of(env)
         self._replays = bool(self.lead) and self.autoreset == AutoresetMode.SAME_STEP
         if self._replays and not isinstance(env.unwrapped, POMDPVector):
             lost = f"{env} restarts an episode in the step that ends it, and its last state is lost"

@@ -18,10 +18,10 @@ def _choices() -> list[str]:
     "What there is to choose from; imports torch, so not before it is asked for"
     from srlviz.core.names import catalog
     from srlviz.envs.atari import GAMES
-    from srlviz.studies.probing import method_name
+    from srlviz.studies.methods import installed_methods, method_name
 
     return [
-        'methods:  ' + ', '.join(sorted(map(method_name, catalog('encoders').values()))),
+        'methods:  ' + ', '.join([*sorted(map(method_name, catalog('encoders').values())), *installed_methods()]),
         'memories: ' + ', '.join(catalog('memories')),
         'tasks:    ' + ', '.join(catalog('envs')) + '; each -easy, -medium and -hard',
         'games:    ' + ', '.join(GAMES),

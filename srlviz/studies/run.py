@@ -323,10 +323,19 @@ def columns() -> int:
     return shutil.get_terminal_size((110, 24)).columns
 
 # %% ../../nbs/09_studies/00_run.ipynb #39ffd4e4
+def _modules_here(parameters: dict) -> str:
+    "Where a parameter names 'module:Class', modules of the folder we are in are found too, last: they hide none"
+    values = [x for v in parameters.values() for x in (v if isinstance(v, list) else [v])]
+    before = os.environ.get('PYTHONPATH', '')
+    if any(isinstance(x, str) and re.fullmatch(r'[^\W\d][\w.]*:[^\W\d][\w.]*', x) for x in values):
+        return os.pathsep.join(filter(None, [before, os.getcwd()]))
+    return before
+
+
 _TEXT_BARS = 'exec("import tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange", {})'
 
 
-def _kernel_manager():
+def _kernel_manager(parameters: dict):
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
@@ -346,6 +355,7 @@ def _kernel_manager():
         TQDM_NROWS='20',
         PYDEVD_DISABLE_FILE_VALIDATION='1',
         OMP_NUM_THREADS=os.environ.get('OMP_NUM_THREADS', ''),
+        PYTHONPATH=_modules_here(parameters),
     )
 
     class ThisPython(AsyncKernelManager):
@@ -462,7 +472,7 @@ def _execute(nb, target: Path, parameters: dict, progress: bool):
             cwd=str(target.parent),
             progress_bar=False,
             store_widget_state=False,
-            kernel_manager_class=_kernel_manager(),
+            kernel_manager_class=_kernel_manager(parameters),
             **watch,
         )
     finally:

@@ -5,13 +5,15 @@
 # %% auto #0
 __all__ = ['TASKS', 'TAGS', 'Layout', 'layout_of', 'flat_space', 'blank_record', 'FactorNote', 'whole', 'check_options', 'Task',
            'check_built', 'task_number', 'kernel_of', 'accepted', 'sheet_of', 'picture_of', 'Script', 'action_numbers',
-           'plain_reader', 'POMDP', 'check_no_options', 'refusal', 'checked_actions', 'batch_seeds', 'buffers',
-           'formed', 'ended_info', 'POMDPVector', 'check_running', 'register', 'find_task', 'make_task', 'make_tasks',
-           'task_table']
+           'plain_reader', 'POMDP', 'check_no_options', 'checked_mask', 'refusal', 'mode_of', 'checked_actions',
+           'batch_seeds', 'buffers', 'formed', 'ended_info', 'batch_bytes', 'memory_bytes', 'check_size', 'Rows',
+           'POMDPVector', 'ended_in', 'check_running', 'register', 'find_task', 'make_task', 'make_tasks', 'task_table',
+           'steps_per_second']
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #924c555c
-import abc, functools, math, operator, warnings, zlib
+import abc, functools, math, operator, os, time, warnings, zlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import gymnasium
@@ -44,18 +46,22 @@ def _advance(e, a):
         step1(e, e.action)  # noqa: F821
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #5abfaa19
-def _reset_all(R):
+def _reset_all(R, begin):
     for i in range(R.size):
-        _restart(R[i])
+        if begin[i]:
+            _restart(R[i])
 
 
-def _step_all(R, actions, obs, rewards, terminated, truncated, final):
+def _step_all(R, actions, same_step, obs, rewards, terminated, truncated, final):
     ended = 0
     for i in range(R.size):
         e = R[i]
-        _advance(e, actions[i])
-        rewards[i], terminated[i], truncated[i] = e.reward, e.terminated, e.truncated
         if e.terminated or e.truncated:
+            _restart(e)  # it ended in the step before; its action is ignored
+        else:
+            _advance(e, actions[i])
+        rewards[i], terminated[i], truncated[i] = e.reward, e.terminated, e.truncated
+        if same_step and (e.terminated or e.truncated):
             for j in range(obs.shape[1]):
                 final[i, j] = e.obs[j]
             _restart(e)
@@ -141,14 +147,17 @@ def _flat_all(R, n_obs, n_act, rows, hot):
         _write(R[i], n_obs, n_act, rows, hot, i)
 
 
-def _step_flat(R, actions, n_obs, n_act, rows, hot, rewards, terminated, truncated, final):
+def _step_flat(R, actions, same_step, n_obs, n_act, rows, hot, rewards, terminated, truncated, final):
     ended = 0
     for i in range(R.size):
         e = R[i]
-        _advance(e, actions[i])
+        if e.terminated or e.truncated:
+            _restart(e)
+        else:
+            _advance(e, actions[i])
         rewards[i], terminated[i], truncated[i] = e.reward, e.terminated, e.truncated
         _write(e, n_obs, n_act, rows, hot, i)
-        if e.terminated or e.truncated:
+        if same_step and (e.terminated or e.truncated):
             for j in range(rows.shape[1]):
                 final[i, j] = rows[i, j]
             _restart(e)
@@ -169,7 +178,11 @@ def _unfit(actions, sizes):
 @functools.cache
 def _constants(owner: type, obs: bool, act: bool, one: bool, dtype: np.dtype) -> tuple[dict, dict]:
     "What the templates of a class find by name, and the functions compiled for it so far."
-    from numba import carray
+    from numba import carray, config
+
+    if config.DISABLE_JIT:
+        asked = "NUMBA_DISABLE_JIT is set, and the tasks exist as compiled code only"
+        raise RuntimeError(f"{asked}: unset it before Python starts, or set numba.config.DISABLE_JIT = 0 before this")
 
     own = dict(reset1=owner.reset1, step1=owner.step1, OBS=obs, ACT=act, ONE=one)
     return own | dict(DTYPE=dtype, LAYOUT=_layout_id(dtype), carray=carray, pointer=_pointer()), {}
@@ -506,11 +519,19 @@ def action_numbers(action, layout: Layout, shape: tuple) -> list:
     raise TypeError
 
 
+def _number(space: spaces.Space, layout: Layout) -> np.dtype:
+    "The type of the numbers of an observation."
+    return np.dtype(np.int64 if layout.one or isinstance(space, spaces.Tuple) else space.dtype)
+
+
 def plain_reader(row: np.ndarray, layout: Layout, space: spaces.Space) -> Callable:
     "A function that gives the observation in `row` (k,), the field of a record, in the form of its space."
     if layout.one:
         return row.item
-    return (lambda: tuple(row.tolist())) if isinstance(space, spaces.Tuple) else row.copy
+    if isinstance(space, spaces.Tuple):
+        return lambda: tuple(row.tolist())
+    dtype = _number(space, layout)
+    return row.copy if row.dtype == dtype else lambda: row.astype(dtype)
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #8ba1b63a
 _LIVE = '_address', '_row', '_one', '_restart', '_plain_obs', '_observe'  # made anew when one is unpickled
@@ -637,6 +658,19 @@ def check_no_options(task: Task, options: Mapping | None):
         raise ValueError(f"{name} has no options of reset, got {sorted(options)}; parameters are given when it is made")
 
 
+def checked_mask(mask, n: int) -> np.ndarray:
+    "The environments that `options['reset_mask']` begins anew, (n,) bool; all of them if it is None."
+    if mask is None:
+        return np.ones(n, bool)
+    found = np.asarray(mask)
+    if found.dtype != bool or found.shape != (n,) or not found.any():
+        got = f"{found.dtype} {found.shape}" + (
+            ', none of them True' if found.dtype == bool and not found.any() else ''
+        )
+        raise ValueError(f"options['reset_mask'] must be bool ({n},) and name an environment at least, got {got}")
+    return found
+
+
 def refusal(env: POMDP, number: int, action=None) -> Exception:
     "What a kernel's refusal means."
     if number == 1:
@@ -644,6 +678,15 @@ def refusal(env: POMDP, number: int, action=None) -> Exception:
     if number == 2:
         return ResetNeeded("the episode is over, or none has begun: call reset() before step()")
     return RuntimeError(f"the compiled code is not of this record: delete {env._one.stats.cache_path} and begin anew")
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #82741dd4
+def mode_of(autoreset_mode: AutoresetMode | str) -> AutoresetMode:
+    "An autoreset mode of Gymnasium, or the one of that name; a ValueError says the nearest."
+    plain = lambda m: m if isinstance(m, AutoresetMode) else ''.join(filter(str.isalnum, str(m))).lower()
+    found = [m for m in AutoresetMode if plain(autoreset_mode) in (m, m.value.lower())]
+    if not found:
+        raise unknown('autoreset_mode', autoreset_mode, [m.value for m in AutoresetMode])
+    return found[0]
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #66f7de10
 def checked_actions(actions, space: spaces.Space, single: spaces.Space, layout: Layout) -> np.ndarray:
@@ -709,7 +752,7 @@ def buffers(task: Task, n: int) -> tuple:
     if task.flat:
         obs = np.zeros((n, *task.observation_space.shape), np.float32)
     else:
-        obs = np.zeros((n, task.obs_layout.sizes.size), np.int64 if task.obs_layout.codes else np.float32)
+        obs = np.zeros((n, task.obs_layout.sizes.size), _number(task.plain_space, task.obs_layout))
     return obs, np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
 
 
@@ -726,34 +769,58 @@ def ended_info(task: Task, final: np.ndarray, over: np.ndarray) -> dict:
     "What a batch says of episodes that ended: their last observations, of rows (N, k), where `over` (N,)."
     return {'final_obs': formed(task, final.copy()), '_final_obs': over, 'final_info': {}, '_final_info': over}
 
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #95f6723d
-class POMDPVector(VectorEnv):
-    """N environments of one task, stepped by compiled code, restarted in the step that ends them.
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #5498a3c6
+def _held(space: spaces.Space) -> int:
+    "Bytes of the arrays of a space."
+    inner = space.spaces if isinstance(space, spaces.Tuple) else ()
+    return sum(a.nbytes for a in vars(space).values() if isinstance(a, np.ndarray)) + sum(map(_held, inner))
+
+
+def batch_bytes(task: Task) -> int:
+    "About how many bytes each environment of a batch takes, its part of the spaces included."
+    numbers = task.obs_layout.sizes.size + task.act_layout.sizes.size
+    rows, *ends = buffers(task, 1)
+    made = 2 * rows.nbytes + sum(e.nbytes for e in ends) + 8 * numbers + task.blank.nbytes
+    return made + sum(_held(batch_space(s, 1)) for s in (task.observation_space, task.action_space))
+
+
+def memory_bytes() -> float:
+    "Bytes of memory of this machine, or of the container that this process lives in; infinite where nobody says."
+    try:
+        own = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        own = math.inf
+    try:
+        said = Path('/sys/fs/cgroup/memory.max').read_text().strip()
+    except OSError:
+        return own
+    return min(own, int(said)) if said.isdigit() else own
+
+
+def check_size(task: Task, num_envs: int) -> int:
+    "Whole and small enough for this machine; a ValueError says how much a batch would take."
+    n, each, there = whole('num_envs', num_envs, 1, 2**31), batch_bytes(task), memory_bytes()
+    if n * each > there:
+        wanted = f"num_envs={n} of {type(task).__name__}-{task.difficulty} would take about {n * each / 1e9:,.0f} GB"
+        raise ValueError(f"{wanted}, {each} bytes each; there are {there / 1e9:.0f} GB here: ask for fewer")
+    return n
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #9ad6aff3
+class Rows:
+    """N records of a task, begun and stepped by compiled code.
 
     Parameters
     ----------
-    task : a POMDP class, or an instance of one whose settings are taken
-    num_envs : N
-    copy : give new arrays at each step; False gives the same arrays, overwritten by the next step, and not to be
-        written to: only what changed is written again
-    options : arguments of the class
-
-    Environment i, seeded `reset(seed=s)`, is the single environment seeded s + i to the last bit, whatever N.
-    In the step that ends an episode the observation is already the first of the next; `info['final_obs']` is a batch
-    with the last observations of those that ended, `info['_final_obs']` says which these are.
+    task, num_envs : whose, and how many
+    same_step : an episode that ends begins anew in the same step, else in the next
+    copy : give new arrays at each step
     """
 
-    def __init__(self, task: type[POMDP] | POMDP, num_envs: int = 1, *, copy: bool = True, **options):
-        self.num_envs = n = whole('num_envs', num_envs, 1, 2**31)
-        self.task = t = task(**options) if isinstance(task, type) else task
-        self.copy, self.render_mode = copy, t.render_mode
-        self.max_steps, self.return_range, self.state_space = t.max_steps, t.return_range, t.state_space
-        self.metadata = {**t.metadata, 'autoreset_mode': AutoresetMode.SAME_STEP}
-        self.single_observation_space, self.single_action_space = t.observation_space, t.action_space
-        self.observation_space, self.action_space = batch_space(t.observation_space, n), batch_space(t.action_space, n)
-        self.records, self._ready, self._seeded = np.repeat(t.blank, n), False, False
-        self._hot = np.empty((n, t.obs_layout.sizes.size + t.act_layout.sizes.size), np.int64)
-        self._out, self._final = buffers(t, n), buffers(t, n)[0]
+    def __init__(self, task: Task, num_envs: int, same_step: bool, copy: bool):
+        self.task, self.same_step, self.copy = task, same_step, copy
+        self.records = np.repeat(task.blank, num_envs)
+        self.hot = np.empty((num_envs, task.obs_layout.sizes.size + task.act_layout.sizes.size), np.int64)
+        self.out, self.final = buffers(task, num_envs), buffers(task, num_envs if same_step else 0)[0]
         self._compile()
 
     def _compile(self):
@@ -769,33 +836,103 @@ class POMDPVector(VectorEnv):
         self.records = self.records.view(self.task.blank.dtype)
         self._compile()
 
-    def _observe(self):
+    def begin(self, which: np.ndarray):
+        "Begin the episodes of those environments that `which` (N,) marks."
+        self._restart(self.records, which)
+
+    def observe(self):
         "The observations of the records."
-        obs, t = self._out[0], self.task
+        obs, t = self.out[0], self.task
         if t.flat:
-            self._rows(self.records, t.obs_layout.sizes, t.act_layout.sizes, obs, self._hot)
+            self._rows(self.records, t.obs_layout.sizes, t.act_layout.sizes, obs, self.hot)
         else:
             obs[:] = self.records['obs']
         return formed(t, obs.copy() if self.copy else obs)
+
+    def step(self, a: np.ndarray) -> tuple:
+        "One step of each: (observations, rewards, terminated, truncated, info)."
+        t, n = self.task, len(self.records)
+        obs, *rest = self.out if t.flat or not self.copy else buffers(t, n)
+        if t.flat:
+            if self.copy:
+                rest = buffers(t, n)[1:]
+            sizes = t.obs_layout.sizes, t.act_layout.sizes
+            ended = self._stepper(self.records, a, self.same_step, *sizes, obs, self.hot, *rest, self.final)
+            if self.copy:
+                obs = obs.copy()
+        else:
+            ended = self._stepper(self.records, a, self.same_step, obs, *rest, self.final)
+        return formed(t, obs), *rest, ended_info(t, self.final, rest[1] | rest[2]) if ended else {}
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #95f6723d
+class POMDPVector(VectorEnv):
+    """N environments of one task, stepped by compiled code.
+
+    Parameters
+    ----------
+    task : a POMDP class, or an instance of one whose settings are taken
+    num_envs : N
+    autoreset_mode : when an episode that is over begins anew: 'NextStep', 'SameStep' or 'Disabled', as in Gymnasium
+    copy : give new arrays at each step; False gives the same arrays, overwritten by the next step, and not to be
+        written to: only what changed is written again
+    options : arguments of the class
+
+    Raises
+    ------
+    ValueError : a mode that is not known; a batch that this machine's memory does not hold
+
+    Environment i, seeded `reset(seed=s)`, is the single environment seeded s + i to the last bit, whatever N.
+    With 'SameStep' the observation of a step that ends an episode is already the first of the next; `info['final_obs']`
+    is a batch with the last observations of those that ended, `info['_final_obs']` says which these are.
+    """
+
+    def __init__(
+        self,
+        task: type[POMDP] | POMDP,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **options,
+    ):
+        self.task = t = task(**options) if isinstance(task, type) else task
+        self.autoreset_mode, self.num_envs = mode_of(autoreset_mode), check_size(t, num_envs)
+        n, same = self.num_envs, self.autoreset_mode == AutoresetMode.SAME_STEP
+        self.copy, self.render_mode = copy, t.render_mode
+        self.max_steps, self.return_range, self.state_space = t.max_steps, t.return_range, t.state_space
+        self.metadata = {**t.metadata, 'autoreset_mode': self.autoreset_mode}
+        self.single_observation_space, self.single_action_space = t.observation_space, t.action_space
+        self.observation_space, self.action_space = batch_space(t.observation_space, n), batch_space(t.action_space, n)
+        self._rows, self._ready, self._seeded = Rows(t, n, same, copy), False, False
+
+    @property
+    def records(self) -> np.ndarray:
+        "All that the environments are: an array of N records, the same one as long as the batch lives."
+        return self._rows.records
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: Mapping | None = None):
         """Begin N episodes: (observations, {}).
 
         A `seed` s gives environment i the seed s + i; a list gives each its own.
+        With `options=dict(reset_mask=...)`, bool (N,), only those marked begin anew; the others stay where they are.
         """
+        options = dict(options or {})
+        begin = checked_mask(options.pop('reset_mask', None), self.num_envs)
         check_no_options(self.task, options)
+        if not (self._ready or begin.all()):
+            raise ResetNeeded("no episode has begun: the first reset() begins all of them, without a reset_mask")
         if seed is not None or not self._seeded:
             if np.isscalar(seed) or seed is None:
                 super().reset(seed=seed)
             first = self.np_random_seed
             for i, s in enumerate(batch_seeds(seed, first, self.num_envs)):
-                if s is not None or not self._seeded:
+                if begin[i] and (s is not None or not self._seeded):
                     self.records[i] = self.task.blank[0]
                     self.records['rng'][i] = stream(first + i if s is None else s)
             self._seeded = True
-        self._restart(self.records)
+        self._rows.begin(begin)
         self._ready = True
-        return self._observe(), {}
+        return self._rows.observe(), {}
 
     def step(self, actions):
         """One step of each: (observations, rewards, terminated, truncated, info).
@@ -804,20 +941,11 @@ class POMDPVector(VectorEnv):
         """
         if not self._ready:
             raise ResetNeeded("no episode has begun: call reset() before step()")
-        t = self.task
-        a = checked_actions(actions, self.action_space, self.single_action_space, t.act_layout)
+        a = checked_actions(actions, self.action_space, self.single_action_space, self.task.act_layout)
+        if self.autoreset_mode == AutoresetMode.DISABLED:
+            check_running(self.records)
         self.taken = a  # the actions of this step, for whoever plays it once more
-        obs, *rest = self._out if t.flat or not self.copy else buffers(t, self.num_envs)
-        if t.flat:
-            if self.copy:
-                rest = buffers(t, self.num_envs)[1:]
-            sizes = t.obs_layout.sizes, t.act_layout.sizes
-            ended = self._stepper(self.records, a, *sizes, obs, self._hot, *rest, self._final)
-            if self.copy:
-                obs = obs.copy()
-        else:
-            ended = self._stepper(self.records, a, obs, *rest, self._final)
-        return formed(t, obs), *rest, ended_info(t, self._final, rest[1] | rest[2]) if ended else {}
+        return self._rows.step(a)
 
     def factors(self) -> dict[str, np.ndarray]:
         "The hidden states by name, (N, ...) each, copied."
@@ -834,24 +962,30 @@ class POMDPVector(VectorEnv):
     def restore(self, snapshot: np.ndarray):
         """Go back to a snapshot; gives the observations of that moment.
 
-        A batch knows no episode that is over: such a record raises a ValueError.
+        A batch that restarts in the same step knows no episode that is over: such a record raises a ValueError.
         """
         R = accepted(self.task, snapshot, self.num_envs)
-        check_running(R)
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and (over := ended_in(R)).size:
+            where = f"the episode of environment {over[0]} is over in the snapshot"
+            raise ValueError(f"{where}; a batch that restarts in the same step goes on from running episodes only")
         self.records[:] = R
         self._ready = self._seeded = bool((R['t'] >= 0).all())
-        return self._observe()
+        return self._rows.observe()
 
     def render(self):
         return tuple(picture_of(self.task, e) for e in self.records) if self.render_mode else None
 
 
+def ended_in(R: np.ndarray) -> np.ndarray:
+    "The environments whose episodes are over, of records (N,)."
+    return np.flatnonzero(R['terminated'] | R['truncated'])
+
+
 def check_running(R: np.ndarray):
-    "Refuse records (N,) of which one is of an episode that is over."
-    over = np.flatnonzero(R['terminated'] | R['truncated'])
-    if over.size:
-        where = f"the episode of environment {over[0]} is over in the snapshot"
-        raise ValueError(f"{where}; a batch goes on from running episodes only")
+    "Refuse to step records (N,) of which one is of an episode that is over."
+    if (over := ended_in(R)).size:
+        remedy = "begin anew with reset(options=dict(reset_mask=terminated | truncated))"
+        raise ResetNeeded(f"the episode of environment {over[0]} is over, and autoreset_mode is 'Disabled': {remedy}")
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #ddeeed79
 TASKS: dict[str, tuple[type, str]] = {}  # 'RepeatPrevious-hard' -> (class, difficulty)
@@ -924,3 +1058,34 @@ def task_table():
         if task == f'{cls.__name__}-{difficulty}'
     ]
     return pd.DataFrame(rows, columns=['task', 'environment', 'difficulty', 'tags', 'aliases'])
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #69228909
+def steps_per_second(env: gymnasium.Env | VectorEnv, actions: Sequence, seconds: float) -> float:
+    """Time an environment, or a batch of them; those of others too.
+
+    Parameters
+    ----------
+    env : single, which is reset where an episode ends, or a batch that restarts by itself
+    actions : for one step each, played over and over
+    seconds : of wall time, at least; the actions are played to their end
+
+    Returns
+    -------
+    float, steps a second, resets included; each environment of a batch counts
+    """
+    env.reset(seed=0)
+    env.step(actions[0])  # which may compile
+    env.reset(seed=0)
+    step, each, n, begun = env.step, getattr(env, 'num_envs', 0), 0, time.perf_counter()
+    while True:
+        if each:
+            for a in actions:
+                step(a)
+        else:
+            for a in actions:
+                _, _, terminated, truncated, _ = step(a)
+                if terminated or truncated:
+                    env.reset()
+        n += len(actions) * max(each, 1)
+        if (spent := time.perf_counter() - begun) >= seconds:
+            return n / spent

@@ -206,7 +206,7 @@ class Labyrinth(POMDP):
             if whole(name, n, 5, 255) % 2 == 0:
                 raise ValueError(f"{name} must be odd, walls included (popgym's maze_dims of 10 is 11 here); got {n}")
         length = whole('length', length, height + width + 1, 10**9)
-        self.observation_space, self.action_space = spaces.MultiDiscrete([5] * 10), spaces.Discrete(4)
+        self.observation_space, self.action_space = spaces.MultiDiscrete([5] * 10, dtype=np.int32), spaces.Discrete(4)
         cells = (height, width)
         grid, place = spaces.MultiDiscrete(np.full(cells, 4)), spaces.MultiDiscrete(cells)
         self.state_space = spaces.Tuple([grid, spaces.MultiBinary(cells), place])

@@ -1,0 +1,56 @@
+"""The recipes of the README, run exactly as they stand there."""
+
+import importlib.util, os, re, subprocess, sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDS = dict(stable_baselines3='stable-baselines3', ray='ray[rllib]')  # what the lock does not have: `make recipes`
+
+
+def recipes() -> dict[str, str]:
+    "Name -> code: the blocks of 'In your own loop' by the bold words before them, and the first of one's own data"
+    sections = dict(re.findall(r'^## (.+?)\n(.*?)(?=^## |\Z)', (ROOT / 'README.md').read_text(), re.M | re.S))
+    named = re.findall(r'^\*\*(.+?)\*\*(.*?)^```python\n(.*?)^```', sections['In your own loop'], re.M | re.S)
+    found = {name: code for name, _, code in named}
+    found['your own data'] = re.search(r'^```python\n(.*?)^```', sections['Your own data'], re.M | re.S)[1]
+    return found
+
+
+def test_there_is_a_recipe_for_each():
+    found = recipes()
+    names = [
+        'network of your own',
+        'encoder of your own',
+        'stable-baselines3',
+        'CleanRL',
+        'RLlib',
+        'game of your own',
+        'data',
+    ]
+    assert len(found) == len(names) and all(any(n in name for name in found) for n in names)
+    for name, code in found.items():
+        lines = [line for line in code.splitlines() if line.strip()]
+        assert len(lines) <= 10, f"{name}: {len(lines)} lines"
+        compile(code, name, 'exec')
+
+
+@pytest.mark.parametrize('name', recipes())
+def test_a_recipe_runs(name, tmp_path):
+    code = recipes()[name]
+    if lacks := [pip for module, pip in NEEDS.items() if module in code and importlib.util.find_spec(module) is None]:
+        pytest.skip(f"pip install '{lacks[0]}', or `make recipes`")
+    (tmp_path / 'recipe.py').write_text(code)
+    env = os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))}
+    done = subprocess.run(
+        [sys.executable, 'recipe.py'], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout
+    if 'srlviz.probe(' in code:
+        assert re.search(r'^F1 on [\d,]+ frames of ', said, re.M) and re.search(r'^mean( +[01]\.\d+)+', said, re.M), (
+            said
+        )
+    else:
+        assert float(said.split()[-1]) <= 1, said
