@@ -3,6 +3,9 @@ linear models against the length.
 
 One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs are built by the
 comparisons of the tests (tests/popgym_memories_*.py; tests/plain_dnc.py, a plain form of our own).
+
+`--starts`: the recurrent networks with episodes that start inside a rollout, against torch's kernel cut at every start
+(what ours did before) and on episodes padded to the longest; and how a GRU grows with the number of steps.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import torch
 from srlviz.core.names import catalog
 from srlviz.core.training import seeded, threads
 from srlviz.evaluate.cost import peak_memory
+from srlviz.memories.memory import leaves
 
 TESTS = Path(__file__).parents[1] / 'tests'
 SIZES = (8, 256), (16, 1024)
@@ -114,12 +118,89 @@ def memory(names, batch=8):
         )
 
 
+PLACES = {  # B, T, width, when an episode starts, of a row and a step
+    'in phase': (16, 128, 64, lambda b, t: t % 51 == 0),
+    'staggered': (16, 128, 64, lambda b, t: (t + 19 * b) % 51 == 0),
+    'uneven': (64, 128, 128, lambda b, t: torch.rand(t.shape, generator=torch.Generator().manual_seed(2)) < 0.04),
+    'none': (64, 128, 128, lambda b, t: t < 0),
+}
+
+
+def placed(B, T, when):
+    b, t = torch.meshgrid(torch.arange(B), torch.arange(T), indexing='ij')
+    return when(b, t)
+
+
+def padded(layer, x, starts):
+    "Torch's kernel on the episodes, padded to the longest; no state comes in or goes out."
+    starts = starts.index_fill(1, torch.tensor([0]), True)
+    first = starts.flatten().nonzero()[:, 0]
+    lengths = torch.diff(first, append=torch.tensor([starts.numel()]))
+    k = torch.arange(int(lengths.max()))
+    there = k < lengths[:, None]
+    y, _ = layer(x.flatten(0, 1)[torch.where(there, first[:, None] + k, 0)])
+    return y[there].view(*x.shape[:2], -1)
+
+
+def interleaved(jobs, model, runs):
+    "Median CPU ms of forward and backward of each job, in turns."
+    times = {k: [] for k in jobs}
+    for i in range(runs + 1):
+        for k, job in jobs.items():
+            model.zero_grad(set_to_none=True)
+            begin = time.process_time()
+            job().square().mean().backward()
+            if i:
+                times[k].append((time.process_time() - begin) * 1e3)
+    return {k: np.median(t) for k, t in times.items()}
+
+
+def starts_inside(names, runs):
+    print('| starts | B x T x width | model | cut ms | padded ms | ours ms | cut / ours | padded / ours |')
+    print('|---|---|---|---|---|---|---|---|')
+    for place, (B, T, width, when) in PLACES.items():
+        for name in [n for n in ('GRU', 'LSTM', 'Elman') if not names or n in names]:
+            with seeded(0):
+                model, x, starts = catalog('memories')[name](width, width), torch.randn(B, T, width), placed(B, T, when)
+            zeros = leaves(model.initial_state(B))
+            jobs = dict(
+                cut=lambda: model._cut(x, zeros, starts)[0],
+                padded=lambda: padded(model.layer, x, starts),
+                ours=lambda: model(x, None, starts)[0],
+            )
+            t = interleaved(jobs, model, runs)
+            told = ' | '.join(f'{v:.1f}' for v in t.values())
+            ratios = f"{t['cut'] / t['ours']:.2f} | {t['padded'] / t['ours']:.2f}"
+            print(f"| {place} | {B} x {T} x {width} | {name} | {told} | {ratios} |", flush=True)
+
+
+def growth(runs, width=64, B=16):
+    "A GRU with 51-step episodes, staggered: forward and backward."
+    print('\n| steps | cut ms | ours ms | torch alone, no starts, ms |\n|---|---|---|---|')
+    for T in 256, 1024, 4096:
+        with seeded(0):
+            model, x = catalog('memories')['GRU'](width, width), torch.randn(B, T, width)
+        starts, zeros = placed(B, T, PLACES['staggered'][3]), leaves(model.initial_state(B))
+        jobs = dict(
+            cut=lambda: model._cut(x, zeros, starts)[0],
+            ours=lambda: model(x, None, starts)[0],
+            torch=lambda: model.layer(x)[0],
+        )
+        t = interleaved(jobs, model, runs)
+        print(f"| {B * T} | {' | '.join(f'{v:.0f}' for v in t.values())} |", flush=True)
+
+
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('names', nargs='*', help='models; all if none')
     parser.add_argument('--runs', type=int, default=7)
     parser.add_argument('--budget', type=float, default=20, help='seconds for one model and size, after two runs')
+    parser.add_argument('--starts', action='store_true', help='episodes that start inside a rollout, and growth')
     args = parser.parse_args()
     with threads(1):
-        speed(args.names, args.runs, args.budget)
-        memory(args.names)
+        if args.starts:
+            starts_inside(args.names, args.runs)
+            growth(min(args.runs, 3))
+        else:
+            speed(args.names, args.runs, args.budget)
+            memory(args.names)

@@ -33,7 +33,7 @@ def allocation(usage: Tensor) -> Tensor:
     usage = 1e-6 + (1 - 1e-6) * usage  # no logarithm of 0
     mine, other, n = usage.detach()[:, :, None], usage.detach()[:, None], usage.shape[1]
     earlier = torch.ones(n, n, dtype=torch.bool, device=usage.device).tril(-1)
-    before = torch.where(earlier, other <= mine + ALIKE, other < mine - ALIKE)  # (B, N, N)
+    before = earlier & (other <= mine + ALIKE) | (other < mine - ALIKE)  # (B, N, N)
     return (1 - usage) * torch.einsum('bij,bj->bi', before.to(usage.dtype), usage.log()).exp()
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #5ec25afe
@@ -90,6 +90,11 @@ def control(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return show.sigmoid() * c.tanh(), c
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #daa96ab3
+def _cleared(state: tuple, start: Tensor) -> tuple:
+    "A state with zeros in the rows where an episode starts (B,)."
+    return tuple(torch.where(start.view(-1, *[1] * (s.ndim - 1)), 0, s) for s in state)
+
+
 class DNC(Memory):
     """Differentiable neural computer.
 
@@ -118,7 +123,22 @@ class DNC(Memory):
         self.interface = nn.Linear(n_hidden, sum(self.sizes))
         self.output = nn.Linear(n_hidden + R * W, n_hidden)
 
+    autocasts = False  # addresses are sums over many steps
+
     def run(self, x, state, starts):
+        if x.shape[1] == 1:
+            y, state = self._step(x[:, 0], _cleared(state, starts[:, 0]))
+            return y[:, None], state
+        return self._sequence(x, state, starts)
+
+    def _step(self, x, state):
+        "One step, x (B, n_in), as torch would be told it."
+        h, c = self.controller(torch.cat([x, (state[5] @ state[2]).flatten(1)], 1), state[:2])
+        rest = self._memorise(self.interface(h), state[2:], 1 - torch.eye(self.n_cells).to(x))
+        return self.output(torch.cat([h, (rest[3] @ rest[0]).flatten(1)], 1)), (h, c, *rest)
+
+    @torch.compiler.disable(reason="a sequence runs as it is: its loop gathers gradients by hand")
+    def _sequence(self, x, state, starts):
         cell, face, seen = self.controller, self.interface, ([], [])
         weight = torch.cat([cell.weight_hh, cell.weight_ih[:, self.n_in :]], 1)
         gates = F.linear(x.transpose(0, 1), cell.weight_ih[:, : self.n_in], cell.bias_ih + cell.bias_hh)
@@ -127,7 +147,7 @@ class DNC(Memory):
         weights, off, outs = (weight.detach().t(), face.weight.detach().t()), 1 - torch.eye(self.n_cells).to(x), []
         for gate, ask, start, any_start in zip(gates, asks, starts.unbind(1), starts.any(0).tolist()):
             if any_start:
-                state = tuple(torch.where(start.view(-1, *[1] * (s.ndim - 1)), 0, s) for s in state)
+                state = _cleared(state, start)
             if not outs or any_start:
                 reads = (state[5] @ state[2]).flatten(1)
             before = torch.cat([state[0], reads], 1)

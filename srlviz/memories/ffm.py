@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory, precise
+from .memory import Memory, polar, precise, times
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
@@ -93,12 +93,17 @@ class FFM(Memory):
 
     def run(self, x, state, starts):
         new, write = self.write(x).chunk(2, -1)
-        rate = torch.complex(
-            -precise(self.fade).abs()[:, None].expand(-1, self.n_context), -precise(self.turn).expand(self.m, -1)
+        new = precise(new * write.sigmoid())  # (B, T, m)
+        decay, angle = (
+            -precise(self.fade).abs()[:, None].expand(-1, self.n_context),
+            -precise(self.turn).expand(self.m, -1),
         )
-        s = torch.view_as_real(
-            fading_sums(precise(new * write.sigmoid()), rate, torch.view_as_complex(state.contiguous()), starts)
-        )
+        if x.shape[1] == 1:
+            state = times(torch.where(starts[..., None, None], 0, state), polar(torch.stack([decay, angle], -1)))
+            s = (state + F.pad(new[:, 0, :, None, None], (0, 1)))[:, None]  # (B, 1, m, c, 2)
+        else:
+            sums = torch.view_as_complex(state.contiguous())
+            s = torch.view_as_real(fading_sums(new, torch.complex(decay, angle), sums, starts))
         z = self.norm(self.read(s.flatten(2).to(x.dtype)))  # (B, T, n_hidden)
         gate, skip = self.gates(x).chunk(2, -1)
         return skip + (z - skip) * gate.sigmoid(), s[:, -1]

@@ -92,6 +92,9 @@ class _Fused(torch.autograd.Function):
         flat = da.flatten(0, 1)
         return da @ W if ctx.needs_input_grad[0] else None, flat.t() @ x.flatten(0, 1), db, du, dh, None
 
+
+_fused = torch.compiler.disable(_Fused.apply, reason="a sequence runs as it is: numba has compiled it")
+
 # %% ../../nbs/04_memories/03_independent.ipynb #1fb289fa
 def independent(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: Tensor) -> Tensor:
     """Run a layer of units that see the input and only themselves.
@@ -108,8 +111,9 @@ def independent(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: T
     -------
     (B, T, n_hidden), relu(W x_t + b + u*h_{t-1})
     """
-    if x.device.type == 'cpu' and x.dtype in (torch.float32, torch.float64):
-        return _Fused.apply(x, W, b, u, h, starts)
+    plain = x.shape[1] == 1 and (torch.compiler.is_compiling() or torch.jit.is_tracing())
+    if not plain and x.device.type == 'cpu' and x.dtype in (torch.float32, torch.float64):
+        return _fused(x, W, b, u, h, starts)
     ys = []
     for now, start in zip(F.linear(x, W, b).unbind(1), starts.unbind(1)):
         h = torch.relu(now + u * torch.where(start[:, None], 0, h))
@@ -154,6 +158,8 @@ class IndRNN(Memory):
         with torch.no_grad():
             for layer in self.layers:
                 layer.bias += torch.rand(n_hidden)
+
+    autocasts = False  # relu has no bound, and a unit may remember for thousands of steps
 
     def run(self, x, state, starts):
         kind = x.dtype

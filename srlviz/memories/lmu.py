@@ -146,10 +146,14 @@ class LMU(Memory):
     def B(self) -> Tensor:
         return self.pulse[0]
 
+    autocasts = False  # the memory is a sum over many steps
+
     def run(self, x, state, starts):
         (h, m), x, starts = state, x.transpose(0, 1), starts.t()
-        if len(x) < 8:
-            return self._plain(x, h, m, starts)
+        return (self._plain if len(x) < 8 else self._sequence)(x, h, m, starts)
+
+    @torch.compiler.disable(reason="a sequence runs as it is: its loop has gradients of its own")
+    def _sequence(self, x, h, m, starts):
         enters = torch.cat([self.W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
         wide = lambda W, e: torch.cat([W, W.new_zeros(len(W), 1)], 1) + e[:, None] * enters
         X = x @ wide(self.W_x.t(), self.e_x)  # (T, B, n_hidden + 1)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .memory import Memory, precise
+from .memory import Memory, polar, precise, times
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #1aa2aa4e
 class Chunks(NamedTuple):
@@ -153,14 +153,19 @@ def matrices(system: System, size: int) -> Matrices:
 class Scan(Memory):
     """A memory that is linear in time; its state is (B, G, n, 2).
 
-    A subclass has `system`, `write` and `read`.
+    A subclass has `numbers`, `write` and `read`.
     """
 
     chunk, parts = 32, 1  # most steps of a chunk; p
 
     @abc.abstractmethod
+    def numbers(self) -> tuple:
+        "log, b and c of the linear system as pairs (..., 2) of real and imaginary parts, and d: of this moment."
+
     def system(self) -> System:
         "The linear system, from the parameters of this moment."
+        *pairs, d = self.numbers()
+        return System(*(torch.view_as_complex(z.contiguous()) for z in pairs), d)
 
     @abc.abstractmethod
     def write(self, x):
@@ -175,23 +180,21 @@ class Scan(Memory):
         return state.to(torch.promote_types(state.dtype, torch.float32))
 
     def run(self, x, state, starts):
-        if bool(starts[:, 0].any()):
-            state = torch.where(starts[:, :1, None, None], 0, state)
-        s = torch.view_as_complex(state.contiguous())  # (B, G, n)
-        y, s = (self._step if x.shape[1] == 1 else self._sequence)(x, s, starts)
-        return y, torch.view_as_real(s)
+        state = torch.where(starts[:, :1, None, None], 0, state)
+        return (self._step if x.shape[1] == 1 else self._sequence)(x, state, starts)
 
-    def _step(self, x, s, starts):
-        log, b, c, d = self.system()
+    def _step(self, x, state, starts):
+        log, b, c, d = self.numbers()  # b and c (G, p, n, 2)
         u = self.write(x[:, 0]).unflatten(0, (-1, self.parts)).permute(2, 0, 1)  # (B, G, p)
-        s = s * log.exp()
+        s = times(state, polar(log))  # (B, G, n, 2)
         for q in range(self.parts):
-            s = torch.addcmul(s, u[..., q, None], b[:, q])
-        h = torch.linalg.vecdot(c.conj(), s[:, :, None]).real + torch.as_tensor(d, device=u.device)[..., None] * u
+            s = s + u[..., q, None, None] * b[:, q]
+        h = times(c, s[:, :, None])[..., 0].sum(-1) + torch.as_tensor(d, device=u.device)[..., None] * u
         return self.read(h.flatten(1).t(), x[:, 0])[:, None], s
 
-    def _sequence(self, x, s, starts):
-        (B, T, _), flat = x.shape, x.flatten(0, 1)
+    @torch.compiler.disable(reason="a sequence runs as it is, for where episodes start decides how it is laid out")
+    def _sequence(self, x, state, starts):
+        (B, T, _), flat, s = x.shape, x.flatten(0, 1), torch.view_as_complex(state.contiguous())  # (B, G, n)
         n_pieces = B + int(starts[:, 1:].sum())
         size = min(self.chunk, max(1, B * T // n_pieces // 2))  # half an episode, so that few places stay empty
         powers, inside, into, out = matrices(self.system(), size)
@@ -205,7 +208,7 @@ class Scan(Memory):
         held = torch.arange(size, device=x.device) >= size - plan.length[:, None]
         tail = self._inner(self.write(x[:, T - size :].flatten(0, 1)) * held.flatten(), size)
         s = torch.addcmul(unpaired(tail @ into), begin[:, plan.last], powers[:, plan.length])
-        return self.read(lift(h, plan), flat).view(B, T, -1), s.transpose(0, 1).contiguous()
+        return self.read(lift(h, plan), flat).view(B, T, -1), torch.view_as_real(s.transpose(0, 1).contiguous())
 
     def _inner(self, u, size):
         "(G*p, M*C) -> (G, M, p*C)"
@@ -237,15 +240,16 @@ class S4D(Scan):
         self.B = nn.Parameter(torch.tensor([1.0, 0]).repeat(H, n, 1))
         self.C, self.skip = nn.Parameter(torch.randn(H, n, 2) / 2**0.5), nn.Parameter(torch.randn(H))
 
-    def system(self):
+    def numbers(self):
         log_dt, log_decay, frequency, B, C, d = (
             precise(p) for p in (self.log_dt, self.log_decay, self.frequency, self.B, self.C, self.skip)
         )
-        A = torch.complex(-log_decay.exp(), frequency)
-        log = A * log_dt.exp()[:, None]
-        return System(
-            log, (torch.view_as_complex(B) * torch.expm1(log) / A)[:, None], 2 * torch.view_as_complex(C)[:, None], d
-        )
+        A = torch.stack([-log_decay.exp(), frequency], -1)  # (H, n, 2)
+        log = A * log_dt.exp()[:, None, None]
+        a, b = log.unbind(-1)
+        moved = torch.stack([a.expm1() * b.cos() - 2 * (b / 2).sin().square(), a.exp() * b.sin()], -1)  # exp(log) - 1
+        held = times(moved, torch.stack([A[..., 0], -A[..., 1]], -1)) / A.square().sum(-1, keepdim=True)  # moved / A
+        return log, times(B, held)[:, None], 2 * C[:, None], d
 
     def write(self, x):
         u = torch.addmm(self.write_in.bias[:, None], self.write_in.weight, x.t())  # (H, K)
@@ -284,11 +288,11 @@ class LRU(Scan):
         )
         self.skip, self.gate = nn.Linear(n_in, H), nn.Linear(H, 2 * H)
 
-    def system(self):
+    def numbers(self):
         decay, frequency = (precise(p).exp() for p in (self.log_decay, self.log_frequency))
-        log = torch.complex(-decay, frequency)[:, None]  # (N, 1)
-        i = torch.tensor([1, 1j], dtype=log.dtype, device=log.device)[:, None].expand(len(log), 2, 1)
-        return System(log, i, i.conj())
+        log = torch.stack([-decay, frequency], -1)[:, None]  # (N, 1, 2)
+        i = torch.eye(2).to(log)[:, None].expand(log.shape[0], 2, 1, 2)  # 1 and i
+        return log, i, i * torch.tensor([1, -1]).to(log), 0.0
 
     def write(self, x):
         v = (self.write_in * self.log_scale.exp()[:, None, None]).flatten(0, 1) @ x.t()  # (N*2, K)

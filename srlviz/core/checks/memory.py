@@ -24,6 +24,7 @@ MEMORY_RULES = dict(
     resumable="two halves equal the whole",
     step="step mode equals sequence mode",
     gradients="every parameter and the input get finite gradients",
+    autocast="in bfloat16 autocast it does nearly the same, at all steps or one, forward and backward",
     trained="step mode equals sequence mode after an optimiser step too",
     loads="load_state_dict restores the outputs",
 )
@@ -120,6 +121,28 @@ def _check_training(memory, x, starts):
     return trained.eval()
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #d9153406
+def _check_autocast(memory, x, starts):
+    "Check a sequence and a step in bfloat16, from a fresh state and from the one that came out, against float32."
+    import torch
+
+    half, rule = deepcopy(memory).train(), MEMORY_RULES['autocast']
+    for T in x.shape[1], 1:
+        steps, flags, whole = x[:, :T].clone().requires_grad_(), starts[:, :T], memory.initial_state(len(x))
+        try:
+            with torch.autocast('cpu', torch.bfloat16):
+                y, state = half(steps, half.initial_state(len(x)), flags)
+                more, _ = half(steps, state, flags)
+            (y.float().square().mean() + more.float().square().mean()).backward()
+        except Exception as e:  # whatever the layers of a stranger say
+            require(False, memory, rule, f"T={T}: {type(e).__name__}: {e}")
+        with torch.no_grad():
+            expected = memory(steps.detach(), whole, flags)[0]
+        require(nearly(y.detach().float(), expected.float(), 0.1), memory, rule, f"T={T}: y differs by more than .1")
+        named = dict(half.named_parameters(), x=steps)
+        bad = [k for k, p in named.items() if p.grad is not None and not bool(p.grad.isfinite().all())]
+        require(not bad, memory, rule, f"T={T}: gradients that are not finite: {', '.join(bad)}")
+
+# %% ../../../nbs/00_core/checks/02_memory.ipynb #c1f61cb5
 def check_memory(
     memory, n_in: int | None = None, *, batch: int = 3, steps: int = 12, seed: int = 0, rtol: float = 1e-4
 ) -> None:
@@ -166,6 +189,7 @@ def check_memory(
         _check_starts(memory, x, fresh, dirty, starts, rtol)
         _check_pieces(memory, x, dirty, starts, rtol)
     trained = _check_training(memory, x, starts)
+    _check_autocast(memory, x, starts)
     with torch.no_grad():
         state = trained.initial_state(batch)
         require(_same(_by_steps(trained, x, state, starts), trained(x, state, starts), rtol), memory, rules['trained'])
