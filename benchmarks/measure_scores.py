@@ -1,12 +1,17 @@
 """Make data_samples/atari_scores.csv, the scores that come with the package, and atari_scores.json, how they were made.
 
-All 22 games with four methods, and four games with four more; one seed; five epochs over 8,000 frames for every encoder
-that learns: about five CPU-minutes a game. Whatever was made is found again in --out, so that a killed run goes on.
-What comes with the package today is the first part; atari_scores.json lists the methods of each game.
+All 22 games with four methods, four games with the other methods and with the variants of ST-DIM (the paper's Figure 3,
+Tables 8 and 9), Freeway with the agent that comes with the package, and Pong with two more seeds; five epochs over
+8,000 frames for every encoder that learns. `PARTS` lists them, the most wanted first: about five CPU-minutes a game and
+part. Whatever was made is found again in --out, so that a killed run goes on; --parts names those to make, none of them
+only to write what --out holds. What comes with the package of other games, methods and seeds stays as it is.
+atari_scores.json lists the methods of each game, by seed, and how those were made that this script added.
 """
 
-import argparse
+import argparse, json
 from pathlib import Path
+
+import pandas as pd
 
 from srlviz.core.scores import load_scores, merge_scores, save_scores
 from srlviz.core.files import write_json
@@ -19,35 +24,67 @@ BUDGET = dict(
     encoder=dict(epochs=5, pixel_pred=dict(shrink=2), vae=dict(shrink=2)),
     probing=dict(epochs=40),
     quick=True,
-    seed=0,
 )  # pixels are drawn at half size
-METHODS = ('majority', 'random_cnn', 'pixel_pred', 'st_dim')
-MORE_GAMES, MORE_METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('vae', 'cpc', 'supervised', 'ppo_features')
+METHODS, FOUR = ('majority', 'random_cnn', 'pixel_pred', 'st_dim'), ('pong', 'bowling', 'boxing', 'breakout')
+MORE, VARIANTS = ('vae', 'cpc', 'supervised'), ('jsd_st_dim', 'global_t_dim', 'gl_st_dim', 'static_dim')
+PARTS = {  # name -> seed, games, methods
+    'methods': (0, FOUR, MORE),
+    'ablations': (0, FOUR, VARIANTS),
+    'agent': (0, ('freeway',), ('ppo_features',)),
+    'seed1': (1, ('pong',), (*METHODS, *MORE, *VARIANTS)),
+    'seed2': (2, ('pong',), (*METHODS, *MORE, *VARIANTS)),
+    'games': (0, GAMES, METHODS),
+}
 SAMPLES = Path(__file__).parents[1] / 'data_samples'
 
 
-def main(out: Path, n_jobs: int):
-    found = [
-        probe_games(games, methods, out=out, n_jobs=n_jobs, **BUDGET)
-        for games, methods in ((GAMES, METHODS), (MORE_GAMES, MORE_METHODS))
-    ]
-    write(merge_scores(*[f.scores for f in found]), {g: a for f in reversed(found) for g, a in f.about.items()})
+KEYS, KEPT = ['task', 'method', 'seed'], ('kept', 'entropy', 'duplicates')
 
 
-def write(scores, games: dict):
-    "Write both files; `games` says how each was made"
-    scores = with_game_means(scores.assign(value=scores['value'].round(4)))
-    save_scores(
-        scores.sort_values(['task', 'method', 'norm', 'metric', 'group', 'target'], ignore_index=True),
-        SAMPLES / 'atari_scores.csv',
-    )
-    write_json(SAMPLES / 'atari_scores.json', dict(made_by='benchmarks/measure_scores.py', budget=BUDGET, games=games))
-    print(
-        load_scores(SAMPLES / 'atari_scores.csv')
-        .query("metric == 'f1' and group == 'all' and target == 'mean'")
-        .pivot(index='task', columns=['method', 'norm'], values='value')
-        .round(2)
-        .to_string()
+def main(out: Path, n_jobs: int, parts: list[str]):
+    for part in parts:
+        seed, games, methods = PARTS[part]
+        print(part, probe_games(games, methods, out=out / f'seed{seed}', n_jobs=n_jobs, seed=seed, **BUDGET))
+    write(*collect(out))
+
+
+def collect(out: Path) -> tuple[pd.DataFrame, dict]:
+    "All scores in a folder, whatever code made them; and what is noted of them: seed -> game -> about"
+    notes, tables = {}, []
+    for path in sorted(out.glob('seed*/*/scores.csv')):
+        about = json.loads(path.with_name('about.json').read_text(encoding='utf-8'))
+        notes.setdefault(str(about['asked']['seed']), {})[about['asked']['game']] = about
+        tables.append(load_scores(path))
+    return merge_scores(*tables), notes
+
+
+def write(scores: pd.DataFrame, notes: dict):
+    "Write both files: these scores and notes beside those of other games, methods and seeds that are there"
+    before = load_scores(SAMPLES / 'atari_scores.csv')
+    shipped = json.loads((SAMPLES / 'atari_scores.json').read_text(encoding='utf-8'))
+    scores = scores.assign(value=scores['value'].round(4))
+    old = pd.MultiIndex.from_frame(before[KEYS]).isin(pd.MultiIndex.from_frame(scores[KEYS]))
+    scores = with_game_means(merge_scores(before[~old], scores))
+    order = ['task', 'method', 'seed', 'norm', 'metric', 'group', 'target']
+    save_scores(scores.sort_values(order, ignore_index=True), SAMPLES / 'atari_scores.csv')
+    for seed, games in notes.items():
+        place = shipped['games'] if seed == '0' else shipped.setdefault('seeds', {}).setdefault(seed, {})
+        place |= {g: entry(about, place.get(g, {})) for g, about in games.items()}
+    write_json(SAMPLES / 'atari_scores.json', shipped | dict(budget=BUDGET))
+    means = scores.query("metric == 'f1' and group == 'all' and target == 'mean'")
+    print(means.pivot(index=['task', 'seed'], columns=['method', 'norm'], values='value').round(2).to_string())
+
+
+def entry(about: dict, before: dict) -> dict:
+    "What is noted of a game and seed"
+    made = {m: {k: a[k] for k in ('encoder', 'probing', 'cpu_seconds')} for m, a in about['methods'].items()}
+    return before | dict(
+        methods=sorted({*before.get('methods', []), *made}),
+        pruned=list(about['pruned']),
+        rows={k.removeprefix('probe '): n for k, n in about['rows'].items() if k.startswith('probe ')},
+        added=before.get('added', {}) | made,
+        packages=about['packages'],
+        **{k: about[k] for k in KEPT},
     )
 
 
@@ -55,4 +92,5 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--out', type=Path, default=Path('runs/atari_scores'))
     parser.add_argument('--n-jobs', type=int, default=-1, help='games at the same time')
+    parser.add_argument('--parts', nargs='*', choices=PARTS, default=list(PARTS))
     main(**vars(parser.parse_args()))

@@ -1,9 +1,13 @@
 """Real training: what is learned is worth more than what is frequent (make slow)."""
 
-import pytest
+import numpy as np, pytest
 
+from srlviz.core.recordings import Episode, Recording, align
 from srlviz.core.scores import with_labels
-from srlviz.studies.probing import probe_games
+from srlviz.encoders.contrast import STDIM
+from srlviz.evaluate.probe import linear_probe
+from srlviz.evaluate.reference import plain_codes, train_plainly
+from srlviz.studies.probing import probe_games, record_game
 
 pytestmark = pytest.mark.slow
 
@@ -26,3 +30,27 @@ def test_stdim_beats_the_majority(game, epochs, tmp_path):
     assert scores['st_dim'] >= scores['majority'] + 0.25
     assert scores['random_cnn'] >= scores['majority'] - 0.02
     assert scores['random_cnn · standardized'] > scores['random_cnn'] + 0.15  # conditioning decides what a probe finds
+
+
+def halved(recording):
+    "The court of Pong at half its resolution, 80 x 80 pixels"
+    episodes = [Episode({'frame': np.asarray(e.obs['frame'])[:, 34:194:2, ::2]}, factors=e.factors) for e in recording]
+    return Recording(episodes, name='court', split=list(recording.split))
+
+
+def test_stdim_learns_as_the_authors_trainer_does(tmp_path):
+    "Losses of each epoch, and F1 under our probe; some 2 CPU-minutes"
+    fit, probed = (halved(r) for r in record_game('pong', 6000, 9000, out=tmp_path, progress=False))
+    epochs = 8
+    ours = STDIM(epochs=epochs, precision='float32', progress=False).fit(fit['fit'])
+    plain, losses = train_plainly(fit['fit'], epochs)
+    print('losses', ours.history_['loss'].round(3).tolist(), np.round(losses, 3).tolist())
+    found = {}
+    for norm in ('none', 'standardize'):
+        for name, codes in ('ours', ours.encode(probed, progress=False)), ('reference', plain_codes(plain, probed)):
+            result = linear_probe(*align(codes, probed), norm=norm, epochs=60, progress=False)
+            found[name, norm] = result.scores.set_index('variable')['f1']
+            print(name, norm, found[name, norm].round(3).to_dict(), round(found[name, norm].mean(), 4))
+    np.testing.assert_allclose(ours.history_['loss'], losses, atol=0.05)
+    for norm in ('none', 'standardize'):
+        assert abs(found['ours', norm].mean() - found['reference', norm].mean()) < 0.02, norm

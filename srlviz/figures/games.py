@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CONDITIONINGS', 'DATA', 'ABLATIONS', 'pick_scores', 'games_grid', 'GameMean', 'game_means', 'plot_games_heatmap',
            'category_grid', 'plot_categories', 'conditioning_grid', 'plot_conditioning', 'plot_rank_change',
-           'plot_ablations', 'plot_learning_curve', 'Confusion', 'confusion', 'plot_confusion']
+           'plot_ablations', 'plot_differences', 'plot_learning_curve', 'Confusion', 'confusion', 'plot_confusion']
 
 # %% ../../nbs/07_figures/03_games.ipynb #39e950c1
 from collections.abc import Sequence
@@ -911,6 +911,77 @@ def plot_ablations(
         ),
         dark=dark,
     )
+
+# %% ../../nbs/07_figures/03_games.ipynb #96125c16
+_DRAWN = {'task': 'games', 'target': 'variables', 'seed': 'seeds'}
+
+
+def _difference_words(r, group):
+    """Say in full what a mark of `plot_differences` shows."""
+    between = '' if np.isnan(r.low) else f' [{r.low:+.3f}, {r.high:+.3f}]'
+    who = f'{method_words(r.a)}: {r.value_a:.3f}<br>{method_words(r.b)}: {r.value_b:.3f}'
+    ahead = f'the first is ahead in {r.ahead} of {r.n} {_DRAWN.get(r.over, r.over)}'
+    return f'<b>{group}</b>, {pretty(r.metric)}<br>{who}<br><b>{r.difference:+.3f}</b>{between}<br>{ahead}'
+
+
+def _marked_differences(rows, places, names, colour, symbol, label):
+    """Mark the differences of two methods, a bar from one end of the interval to the other."""
+    ends = dict(array=rows['high'] - rows['difference'], arrayminus=rows['difference'] - rows['low'])
+    return go.Scatter(
+        x=rows['difference'],
+        y=places,
+        mode='markers',
+        name=label,
+        marker=dict(color=colour, size=9, symbol=symbol, line_width=2),
+        error_x=dict(type='data', symmetric=False, color=colour, thickness=2, width=4, **ends),
+        hovertext=[_difference_words(r, n) for r, n in zip(rows.itertuples(), names)],
+        hovertemplate='%{hovertext}<extra></extra>',
+        customdata=rows[['group', 'a', 'b']].to_numpy().tolist(),
+    )
+
+# %% ../../nbs/07_figures/03_games.ipynb #f46f6ff9
+def plot_differences(table: pd.DataFrame, *, title: str | None = None, dark: bool | None = None) -> go.Figure:
+    """Draw what `compare` found: a line a category, the mean difference of two methods and its interval.
+
+    An open ring is of raw codes, a full one of standardized codes; the colour is that of the method that differs.
+
+    Parameters
+    ----------
+    table : rows of `srlviz.evaluate.intervals.compare`, of one metric; several comparisons may be stacked
+
+    Raises
+    ------
+    ValueError : columns are missing, no row, or several metrics
+
+    Each mark carries `customdata` (group, a, b).
+    """
+    lost = {'a', 'b', 'metric', 'group', 'difference', 'low', 'high', 'ahead', 'n', 'over'} - set(table)
+    if lost or table.get('metric', pd.Series(dtype=object)).nunique() != 1:
+        raise ValueError(
+            f"give what compare() found, of one metric; missing columns: {', '.join(sorted(lost)) or 'none'}"
+        )
+    pairs = list(dict.fromkeys(zip(table['a'], table['b'])))
+    groups = [g for g in ['all', *sorted(set(table['group']) - {'all'}, key=_rank(CATEGORY_ORDER))]]
+    groups = [g for g in groups if g in set(table['group'])]
+    title_of = {g: 'All categories' if g == 'all' else pretty(g) for g in groups}
+    fig, of_first = go.Figure(), len({a for a, _ in pairs}) < len(pairs)
+    for k, (a, b) in enumerate(pairs):
+        rows = table[(table['a'] == a) & (table['b'] == b)]
+        places = [groups.index(g) + 0.7 * (k - (len(pairs) - 1) / 2) / len(pairs) for g in rows['group']]
+        colour, label = method_color(b if of_first else a), f'{method_words(a)} − {method_words(b)}'
+        symbol = 'circle' if read_method(a).conditioning == 'standardized' else 'circle-open'
+        fig.add_trace(_marked_differences(rows, places, rows['group'].map(title_of), colour, symbol, label))
+    fig.add_vline(0, line=dict(color=MUTED, width=1.5))
+    fig.update_yaxes(
+        tickvals=list(range(len(groups))), ticktext=list(title_of.values()), range=[len(groups) - 0.5, -0.5]
+    )
+    fig.update_yaxes(showgrid=False, ticks='', fixedrange=True)
+    fig.update_xaxes(title=f"Difference in {pretty(table['metric'].iloc[0])}", fixedrange=True)
+    tall = max(34, 16 * len(pairs) + 10) * len(groups)
+    words = 'Paired differences and their intervals' if title is None else title
+    look = dict(title=words, height=tall + 150 + 20 * len(pairs), width=820, dragmode=False, showlegend=True)
+    legend = dict(y=-70 / tall, yanchor='top', x=0, orientation='v')
+    return style(fig.update_layout(margin=dict(l=190, r=16, t=60, b=90), legend=legend, **look), dark=dark)
 
 # %% ../../nbs/07_figures/03_games.ipynb #fe15fd9b
 def plot_learning_curve(
