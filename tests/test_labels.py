@@ -3,9 +3,12 @@
 And the wrapper where Gymnasium makes many environments.
 """
 
+import hashlib
+
 import ale_py, gymnasium, numpy as np, pandas as pd, pytest
 
-from srlviz.envs.atari import GAMES, AtariFactors, RawAtari, annotations, gym_id, pixel_position
+from srlviz.core.files import sample_path
+from srlviz.envs.atari import GAMES, PIXEL_COLUMNS, AtariFactors, RawAtari, annotations, gym_id, pixel_position
 from srlviz.envs.ram import RAMLab
 
 gymnasium.register_envs(ale_py)
@@ -338,3 +341,25 @@ def test_every_game(game):
     _, info = env.reset(seed=0)
     assert list(info['factors']) == annotations(game=game)['variable'].tolist()
     env.close()
+
+
+# ---- what others see
+def test_agreement_with_ocatari():
+    """What benchmarks/measure_ocatari.py found was measured with the marks of today, and nearly all of them agree.
+
+    Whoever changes a mark runs it again, with --write.
+    """
+    about = sample_path('atari_agreement.csv').read_text().splitlines()[0]
+    marked = annotations()[['game', 'variable', 'address', *PIXEL_COLUMNS[1:], 'when']]
+    fingerprint = hashlib.sha256(marked.to_csv(index=False, lineterminator='\n').encode()).hexdigest()[:16]
+    assert about.startswith(f'# marks {fingerprint}; OCAtari 2.'), 'run benchmarks/measure_ocatari.py --write'
+    found = pd.read_csv(sample_path('atari_agreement.csv'), comment='#')
+    located = marked[marked['scale'].notna()]
+    assert list(zip(found['game'], found['variable'])) == list(zip(located['game'], located['variable']))
+    seen = found[found['frames'] >= 20].set_index(['game', 'variable'])
+    assert len(seen) >= 130 and (seen['within_4'] >= 0.98).sum() >= 116
+    # shots of Space Invaders are drawn in every other frame
+    low = {g for g, _ in seen.index[seen['within_4'] < 0.9]}
+    assert low <= {'spaceinvaders', 'qbert', 'seaquest', 'frostbite'}
+    mended = ['tennis', 'asteroids', 'demonattack', 'pong']
+    assert (seen.loc[mended, 'within_4'] >= 0.98).all() and (seen.loc[mended, 'median'] <= 2.5).all()

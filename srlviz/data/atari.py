@@ -91,6 +91,7 @@ def play_stream(
     stale: bool = False,
     least: int = 0,
     tick: Callable = lambda n: None,
+    store: Callable | None = None,
 ) -> Iterator[tuple]:
     """Play one stream into `rows`; yield (key, first row, end row, how it ended) for each episode.
 
@@ -102,6 +103,7 @@ def play_stream(
     stale : give the first row of an episode the RAM of the end of the one before, as the paper's code does
     least : the first of the actions that are chosen at random
     tick : called with the number of steps made so far, every 64
+    store : called with the row and its frame (210, 160); then frames are not written into `rows`
     """
     at, made, game, end = 0, 0, first_game, None
     while made < steps:
@@ -114,7 +116,8 @@ def play_stream(
             if policy is not None:
                 policy.reset(episode_seed(seed, stream, game, life))
             room = {k: v[at:] for k, v in rows.items()}
-            n, ended = _play_life(raw, policy or by_chance, room, steps - made, lambda n: tick(made + n))
+            keep = None if store is None else lambda t, frame, at=at: store(at + t, frame)
+            n, ended = _play_life(raw, policy or by_chance, room, steps - made, lambda n: tick(made + n), keep)
             if stale and n and end is not None:
                 rows['ram'][at] = end
             if stale:
@@ -125,13 +128,16 @@ def play_stream(
         game += 1
 
 
-def _play_life(raw, choose, rows, limit, tick):
+def _play_life(raw, choose, rows, limit, tick, store=None):
     "Play until a life is lost, the game is over or `limit` rows are filled"
     for t in range(limit):
         if raw.over:
             return t, 'terminated'
-        frame, lives = rows['frame'][t, ..., 0], raw.lives
+        frame = rows['frame'][t, ..., 0] if store is None else np.empty(SCREEN, np.uint8)  # a policy may keep it
+        lives = raw.lives
         raw.observe(frame, rows['ram'][t])
+        if store is not None:
+            store(t, frame)
         action = _action_of(choose(frame), raw)
         rows['action'][t], rows['reward'][t] = action, raw.step(action)
         if t % 64 == 63:
@@ -174,6 +180,24 @@ def _map_rows(folder: Path, n: int, create: bool = False) -> Rows:
             f"{n} steps need {n * 33.8 / 1e6:.1f} GB in {str(folder)!r}: {e.strerror or e}. Record to a folder "
             "(out=) or set TMPDIR"
         ) from e
+
+
+@contextmanager
+def _frame_writer(folder: Path, first: int) -> Iterator[Callable | None]:
+    """Write frames to their rows of the file, from `first` on, as `play_stream` stores them.
+
+    Filling fresh pages of a map takes the kernel four times as long. None where there is no `pwrite` (Windows).
+    """
+    if not hasattr(os, 'pwrite'):
+        yield None
+        return
+    with open(folder / 'frame', 'r+b', buffering=0) as f:
+
+        def write(t, frame):
+            if os.pwrite(f.fileno(), frame, (first + t) * frame.nbytes) < frame.nbytes:
+                raise OSError(f"frame {first + t} could not be written whole to {str(folder)!r}")
+
+        yield write
 
 # %% ../../nbs/02_data/00_atari.ipynb #de40dfd3
 _PLACE = re.compile('srlviz-record-[0-9a-f]{12}')
@@ -263,14 +287,15 @@ def _record_stream(
     first = sum(steps[:stream])  # of the shared rows
     if out is None:
         rows = {k: v[first : first + steps[stream]] for k, v in _map_rows(where, request['steps']).items()}
+        writer = _frame_writer(where, first)
     else:
-        rows = _one_episode(request, steps[stream] - made)
+        rows, writer = _one_episode(request, steps[stream] - made), nullcontext()
     how = dict(first_game=game, rewind=out is not None, stale=stale, least=int(_as_paper(_protocol(request), 'noop')))
     played, addresses = [], _addresses(request)
-    if sum(done.values()) < steps[stream]:
-        left = steps[stream] - made
+    left = steps[stream] - made if sum(done.values()) < steps[stream] else 0
+    with writer as store:
         for key, a, b, ended in play_stream(
-            raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(made + n), **how
+            raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(made + n), store=store, **how
         ):
             leave_if_orphan()
             if out is None:
@@ -308,8 +333,8 @@ def _task(request, policy, stream, done, where, out):
         if out:
             lock_file(f, shared=True)
             leave_if_orphan()
-        raw = kept_emulator(request['game'], request['frame_skip'])
-        return _record_stream(raw, request, policy, stream, done, where, out)
+        with kept_emulator(request['game'], request['frame_skip']) as raw:
+            return _record_stream(raw, request, policy, stream, done, where, out)
 
 
 _KEY = re.compile('s([0-9]{2})-g([0-9]{5,9})-l[0-9]{2,9}')  # of an episode: stream, game, life
@@ -348,8 +373,8 @@ def _run(request, policy, done, where, out, n_jobs, bar):
         show(counts)
 
     if n_jobs == 1:
-        raw = RawAtari(request['game'], request['frame_skip'])
-        return [_record_stream(raw, request, policy, s, done[s], where, out, tick=tick) for s in range(n)]
+        with kept_emulator(request['game'], request['frame_skip']) as raw:
+            return [_record_stream(raw, request, policy, s, done[s], where, out, tick=tick) for s in range(n)]
     progress = np.memmap(where / 'progress', np.int64, 'w+', shape=(n,))
     with pool(n_jobs, threads=None) as processes:
         tasks = [processes.submit(_task, request, policy, s, done[s], where, out) for s in range(n)]

@@ -11,7 +11,8 @@ __all__ = ['GAMES', 'VERSIONS', 'KINDS', 'CATEGORIES', 'PIXEL_COLUMNS', 'MOST_LA
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -155,13 +156,20 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
 
     Source: ST-DIM paper, Table 1 and appendix; mended addresses measured by setting the byte and looking at the screen.
     """
-    table = _read(version)
-    if game is not None and (game := game_name(game)) not in set(table['game']):
+    game = game if game is None else game_name(game)
+    if category is not None and category not in CATEGORIES:
+        raise unknown('category', category, CATEGORIES)
+    if str(version).endswith('.csv'):
+        return _chosen(_read_own(version), version, game, category)
+    return _shipped(str(version), game, category).copy()
+
+
+def _chosen(table: pd.DataFrame, version: str | Path, game: str | None, category: str | None) -> pd.DataFrame:
+    "The rows of a table that are asked for"
+    if game is not None and game not in set(table['game']):
         known = ', '.join(table['game'].unique())
         own = 'Labels of your own can stand in a CSV file: see check_annotations'
         raise ValueError(f"version {str(version)!r} has no labels for {game!r}; it has: {known}. {own}")
-    if category is not None and category not in CATEGORIES:
-        raise unknown('category', category, CATEGORIES)
     if game is not None:
         table = table[table['game'] == game]
     if category is not None:
@@ -172,16 +180,15 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
 _NUMBERS = ('scale', 'offset', 'cross', 'low', 'high')
 
 
-def _read(version: str | Path) -> pd.DataFrame:
-    "The table of a version, or of a CSV file"
-    own = str(version).endswith('.csv')
-    if version not in VERSIONS and not own:
+@cache
+def _shipped(version: str, game: str | None, category: str | None) -> pd.DataFrame:
+    "The rows of a version of ours, read once; whoever gives them away copies them"
+    if version not in VERSIONS:
         raise unknown('version', version, VERSIONS)
-    if own:
-        return _read_own(version)
     empty = {c: [''] for c in _NUMBERS}
     table = pd.read_csv(sample_path('atari_annotations.csv'), keep_default_na=False, na_values=empty)
-    return table[table['versions'].str.split('|').map(lambda v: version in v)].drop(columns='versions')
+    table = table[table['versions'].str.split('|').map(lambda v: version in v)].drop(columns='versions')
+    return _chosen(table, version, game, category)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #52462c45
 def check_annotations(table: pd.DataFrame) -> pd.DataFrame:
@@ -380,10 +387,22 @@ def action_names(game: str) -> tuple[str, ...]:
     return RawAtari(game).actions
 
 
-@lru_cache(1)
-def kept_emulator(game: str, frame_skip: int = 4) -> RawAtari:
-    """The emulator of a game for one player at a time, kept for the next: starting it takes as long as 300 steps."""
-    return RawAtari(game, frame_skip)
+_idle = {}
+
+
+@contextmanager
+def kept_emulator(game: str, frame_skip: int = 4) -> Iterator[RawAtari]:
+    """The emulator of a game for one player, kept for the next: starting it takes as long as 300 steps.
+
+    Two players at a time have two; the last one that was given back is kept.
+    """
+    key = game_name(game), frame_skip
+    raw = _idle.pop(key, None) or RawAtari(game, frame_skip)
+    try:
+        yield raw
+    finally:
+        _idle.clear()
+        _idle[key] = raw
 
 # %% ../../nbs/01_envs/00_atari.ipynb #34c40c52
 def pixel_position(game: str, variable: str, values, version: str = 'fixed', ram=None) -> np.ndarray:
