@@ -101,11 +101,11 @@ def imported(text: str, package: list[str]) -> set[str]:
 
 
 def imports(root):
-    "A room imports only what the table allows."
+    "A room imports only what the table allows; the front door opens on one function of the studies."
     for p in modules(root):
         package = ['srlviz', *p.relative_to(root / 'srlviz').parent.parts]
         if len(package) == 1:
-            bad = imported(p.read_text(encoding='utf-8'), package)
+            bad = imported(p.read_text(encoding='utf-8'), package) - {'studies'}
         else:
             bad = imported(p.read_text(encoding='utf-8'), package) - {package[1], *MAY.get(package[1], [])}
         for room in sorted(bad):

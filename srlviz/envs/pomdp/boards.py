@@ -221,7 +221,7 @@ def draw_choice(panel, e, size: int, verb: str):
     "Tiles to be clicked, without a mark but for the last one."
     tiles, place = np.zeros((size, size), int), lambda row, column: (row, column)
     draw_last(panel, panel.board(tiles, box=(20, 64, 300, 272), colors=['wash'], axes=True, action=place), e)
-    panel.caption(f'The board is never shown. Click a tile to {verb}.')
+    panel.caption(f'The board is never shown: {verb} a tile by its place.')
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #97da5436
 def ship_lengths(ships, size: int) -> list[int]:
