@@ -1,4 +1,4 @@
-"""popgym's own tests, run against our tasks and wrappers: `python benchmarks/popgym_suite.py PATH/TO/popgym/tests`.
+"""popgym's own tests, run against our tasks and wrappers: `python benchmarks/measure_popgym.py PATH/TO/popgym/tests`.
 
 The tests are popgym's (MIT, <https://github.com/proroklab/popgym>; a checkout of theirs, nothing of it is here). Under
 the names that they import, `popgym.envs` and `popgym.wrappers`, they find classes of ours: with the arguments of
