@@ -186,9 +186,15 @@ def test_tasks_of_popgym(tmp_path):
         tmp_path, 'popgym_tasks', tasks='RepeatFirst-easy,Battleship-easy', episodes='200', oracle_episodes='3'
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    told = done.stdout + (tmp_path / 'popgym_tasks.html').read_text()
+    assert 'above the best model of the paper on Battleship-easy (+' in told and 'RepeatFirst-easy (+0.00)' not in told
     assert '2 tasks; random returns within 3 standard errors of popgym\'s on 2 of 2' in done.stdout
     scores = load_scores(tmp_path / 'scores.csv')
-    ours = scores.query("source == 'srlviz'").set_index(['task', 'method', 'metric'])['value']
+    fps = scores.query("metric == 'fps'").set_index(['task', 'source', 'method', 'protocol', 'data'])['value']
+    speed = lambda method, protocol: fps['RepeatFirst-easy', 'srlviz', method, protocol, 'here']
+    assert speed('srlviz', 'batched') > speed('srlviz', 'single') > speed('popgym', 'single')
+    assert fps['RepeatFirst', 'paper', 'popgym', '', 'laptop'] == 155_201
+    ours = scores.query("source == 'srlviz' and metric != 'fps'").set_index(['task', 'method', 'metric'])['value']
     assert (
         ours['RepeatFirst-easy', 'oracle', 'return'] == pytest.approx(1)
         and ours['RepeatFirst-easy', 'oracle', 'return_se'] < 1e-9
