@@ -120,12 +120,12 @@ touchdown as we read it. Touchdown is NaN where there was none, corners where th
 """
 
 # %% ../../../nbs/01_envs/landing/08_episode.ipynb #1516ed2b
-def truth(flight: Flight, size: int = 256) -> dict:
+def truth(flight: Flight, size: int = 256, field_of_view: float | None = None) -> dict:
     """Collect the factors of a flight.
 
     Parameters
     ----------
-    flight : from `fly_approach`;  size : of the film that corners are pixels of
+    flight : from `fly_approach`;  size, field_of_view : of the film that corners are pixels of, as of `film`
 
     Returns
     -------
@@ -136,7 +136,7 @@ def truth(flight: Flight, size: int = 256) -> dict:
     rows = (
         dict(along_track=log['x'], cross_track=log['y'], height=log['height'])
         | {n: log[n] for n in PERTURBATIONS}
-        | dict(zip(CORNERS, runway_corners(flight, size).reshape(len(flight), 8).T))
+        | dict(zip(CORNERS, runway_corners(flight, size, field_of_view).reshape(len(flight), 8).T))
     )
     whole = dict(
         seed=c.seed,
@@ -157,23 +157,24 @@ def truth(flight: Flight, size: int = 256) -> dict:
     )
 
 
-def to_episode(flight: Flight, *, camera: bool = True, size: int = 256) -> Episode:
+def to_episode(flight: Flight, *, camera: bool = True, size: int = 256, field_of_view: float | None = None) -> Episode:
     """Make an episode of a flight.
 
     Parameters
     ----------
     flight : from `fly_approach`;  camera : film it;  size : of a frame, pixels
+    field_of_view : degrees; None for 30 up to 128 pixels and 60 beyond
 
     Returns
     -------
     Episode with obs `sensors` (T, 1090) float32 and, with the camera, `frame` (T, size, size, 3) uint8; factors as in
     `FACTORS`
     """
-    obs = {'sensors': sensors(flight)} | ({'frame': film(flight, size)} if camera else {})
+    obs = {'sensors': sensors(flight)} | ({'frame': film(flight, size, field_of_view)} if camera else {})
     run = flight.conditions.runway
     return Episode(
         obs,
-        factors=truth(flight, size),
+        factors=truth(flight, size, field_of_view),
         ended='truncated' if flight.outcome == 'time_limit' else 'terminated',
         name=f'{run.airport}/{run.name} seed {flight.conditions.seed}',
         about=FACTORS,
@@ -185,6 +186,7 @@ def fly(
     *,
     camera: bool = True,
     size: int = 256,
+    field_of_view: float | None = None,
     runways: Runways | None = None,
     frequency: Mapping[str, float] | None = None,
     **fixed,
@@ -195,6 +197,7 @@ def fly(
     ----------
     seed : everything drawn follows from it
     camera : film it;  size : of a frame, pixels
+    field_of_view : of the camera, degrees from 10 to 75; None for 30 up to 128 pixels and 60 beyond
     runways, frequency, fixed : as in `draw_conditions`, such as `visibility=800.`, `events=[Event(20, 'rel_engfai0')]`
 
     Returns
@@ -207,6 +210,5 @@ def fly(
 
     Differs from the landing paper: JSBSim's 737 instead of X-Plane's, runways and avionics of ours.
     """
-    return to_episode(
-        fly_approach(draw_conditions(seed, runways=runways, frequency=frequency, **fixed)), camera=camera, size=size
-    )
+    flight = fly_approach(draw_conditions(seed, runways=runways, frequency=frequency, **fixed))
+    return to_episode(flight, camera=camera, size=size, field_of_view=field_of_view)

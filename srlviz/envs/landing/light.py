@@ -500,3 +500,28 @@ def wet_glass(out, dry, amount, seed, t):
                 shade = 1 - 0.30 * d * d * (1 if j < v else -0.35)
                 for m3 in range(3):
                     out[j, i, m3] = int(min(255.0, out[j, i, m3] * (1 - w) + w * shade * dry[b, a, m3]))
+
+# %% ../../../nbs/01_envs/landing/06_light.ipynb #82b28ee4
+@kernel(entry=True)
+def splash(out, tile, severity, seed, day):
+    "Paint what a bird of a severity from 0 to 1 has left over a picture, uint8 (N, N, 3)."
+    N = out.shape[0]
+    u, v = 0.33 + 0.34 * hashed(1, 1, seed), 0.36 + 0.28 * hashed(2, 1, seed)
+    size, light, place = 0.05 + 0.11 * severity, 0.12 + 0.88 * day, 400 * hashed(3, 1, seed)
+    for j in range(N):
+        for i in range(N):
+            x, y = ((i + 0.5) / N - u) / size, ((j + 0.5) / N - v) / size
+            if x * x + y * y > 9:
+                continue
+            ragged = cloudy_level(tile, 70 * x + place, 70 * y, 0) - 0.5
+            drawn = cloudy_level(tile, 160 * x + place, 14 * y, 0)  # streaks, long from bottom to top
+            reach = 1 + 1.8 * smooth(0.45, 0.9, drawn) if y < 0 else 1.0
+            d = math.sqrt(x * x + (y / reach) * (y / reach)) + 0.9 * ragged
+            w = 0.95 * (1 - smooth(0.45, 0.85, d)) * (0.7 + 0.3 * smooth(0.3, 0.7, drawn))
+            if w <= 0:
+                continue
+            pale = 0.8 * smooth(0.68, 0.9, cloudy_level(tile, 130 * x, 130 * y + place, 0))  # down
+            for m in range(3):
+                dark, down = (0.30, 0.06, 0.05)[m], (0.60, 0.54, 0.46)[m]
+                c = 255 * light * (dark + (down - dark) * pale)
+                out[j, i, m] = int(min(255.0, out[j, i, m] * (1 - w) + w * c))
