@@ -19,6 +19,7 @@ from srlviz.envs.landing.approach import (
     Event,
     draw_conditions,
     fly_approach,
+    wind_profile,
 )
 from srlviz.envs.landing import fly
 from srlviz.envs.landing.sensors import sensor_table, sensors
@@ -64,6 +65,25 @@ def test_outcomes():
         if f.outcome == 'landed':
             assert f.touchdown and f.log['airspeed'][-1] < 35
             assert abs(f.log['y'][-1]) < f.conditions.runway.width / 2 + 25
+
+
+def test_every_touchdown_is_as_hard_as_it_was_fast():
+    "Crashed ones too: their rows end at the verdict, the dynamics do not"
+    met = [(f.outcome, f.touchdown['sink'], f.touchdown['g_nrml']) for f in fleet() if f.touchdown]
+    crashed = [(sink, g) for outcome, sink, g in met if outcome == 'crashed']
+    assert np.corrcoef([m[1:] for m in met], rowvar=False)[0, 1] > 0.9
+    assert crashed and all(g > 1.5 + 0.4 * sink for sink, g in crashed if sink > 3)
+
+
+def test_the_wind_has_a_gradient():
+    "As strong as its law says at every height, and a flight begins in it without a jolt"
+    for f in fleet(clean=True):
+        c, low = f.conditions, f.log['phase'] == 2
+        law = np.array([wind_profile(h, c.ground) for h in f.log['radio_height']])
+        assert np.abs(f.log['wind_speed_kt'] - c.wind_speed * law).max() < c.gust + 0.1
+        assert np.abs(np.diff(f.log['airspeed'][:5])).max() < 1.5 and abs(f.log['beta'][0]) < 1
+        if c.wind_speed > 6:
+            assert f.log['wind_speed_kt'][:100].mean() > 1.2 * f.log['wind_speed_kt'][low].mean()
 
 
 def test_an_approach_is_one():

@@ -536,7 +536,7 @@ class _Aeroplane:
         self.writer(path)(value)
 
     def carry(self, heading: float, north: float, east: float) -> None:
-        "Take the trimmed flight into a wind (ft/s): the same through the air, its nose held so that it tracks `heading`"
+        "Take the trimmed flight into a wind (ft/s): the same through the air, nose held so that it tracks `heading`"
         along = math.radians(heading)
         right = east * math.cos(along) - north * math.sin(along)
         speed, down = self.get('velocities/vg-fps'), -self.get('velocities/h-dot-fps')

@@ -115,7 +115,8 @@ def _factors() -> tuple[Factor, ...]:
 FACTORS = tuple(replace(f, label=LABELS.get(f.name, '')) for f in _factors())
 """The ground truth of an approach: pose, failures, weather and corners per row; the rest per flight.
 
-Touchdown is NaN where there was none, corners where they are behind the camera.
+The landing paper's target for the quality of a touchdown is, as we read it, touchdown_g_nrml, touchdown_g_axil and
+touchdown_g_side. Touchdown is NaN where there was none, corners where they are behind the camera.
 """
 
 # %% ../../../nbs/01_envs/landing/08_episode.ipynb #1516ed2b

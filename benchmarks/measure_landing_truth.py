@@ -1,0 +1,100 @@
+"""Whether the failures of a landing can be seen by its sensors, and whether touchdowns tell how hard they were.
+
+    python benchmarks/measure_landing_truth.py                 600 flights without camera: eight CPU-minutes
+
+Each flight becomes numbers: mean, spread, least, largest and mean step of each column, without annunciators and
+warnings. Whether a failure happened is then told by 200 random trees, five folds, from the columns that the table of
+sensors does not call a tell-tale of it; the AUROC is printed with a bootstrap interval: .5 is invisible, 1 is given
+away. Trees, not a line: either engine may have met the bird. A failure happened if its onset lies within the rows. The
+last line is the correlation of sink rate and normal acceleration over all touchdowns, crashed or not.
+"""
+
+import argparse, os
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+os.environ |= dict.fromkeys(('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'), '1')  # one core a worker
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+from srlviz.envs.landing.approach import PERTURBATIONS, draw_conditions, fly_approach
+from srlviz.envs.landing.sensors import sensor_table, sensors
+
+NAMED = ('annunciators', 'warnings')  # groups of lamps
+SEEN = ('rel_bird_strike', 'frm_ice', 'frm_ice2', 'rel_servo_ailn', 'rel_servo_elev')  # the bar is for these
+LOW, HIGH, CORRELATION = 0.6, 0.97, 0.9
+
+
+def told() -> pd.DataFrame:
+    "The columns that may be looked at"
+    table = sensor_table()
+    return table[~table['group'].isin(NAMED) & (table['role'] != 'time') & (table['kind'] != 'constant')]
+
+
+def look(seed: int) -> tuple[np.ndarray, dict]:
+    "One flight: (5 * columns,) numbers, and what happened"
+    f = fly_approach(draw_conditions(seed))
+    x, touched = sensors(f)[:, told().index].astype(float), f.touchdown or {}
+    numbers = np.concatenate([x.mean(0), x.std(0), x.min(0), x.max(0), np.abs(np.diff(x, axis=0)).mean(0)])
+    begun = {e.name for e in f.conditions.events if e.time <= f.log['t'][-1]}
+    what = {n: n in begun for n in PERTURBATIONS} | dict(outcome=f.outcome)
+    return numbers, what | {n: touched.get(n, np.nan) for n in ('sink', 'g_nrml', 'g_axil', 'g_side')}
+
+
+def auroc(X: np.ndarray, y: np.ndarray, jobs: int, seed: int = 0) -> tuple[float, float, float]:
+    "AUROC of a failure from the numbers of flights, and the 5th and 95th percentile of its bootstrap"
+    rng, folds = np.random.default_rng(seed), StratifiedKFold(5, shuffle=True, random_state=seed)
+    how = dict(max_features=0.1, min_samples_leaf=2, class_weight='balanced', random_state=seed, n_jobs=jobs)
+    score = cross_val_predict(ExtraTreesClassifier(200, **how), X, y, cv=folds, method='predict_proba')[:, 1]
+    some = [i for i in rng.integers(len(y), size=(500, len(y))) if 0 < y[i].sum() < len(y)]
+    return (roc_auc_score(y, score), *np.quantile([roc_auc_score(y[i], score[i]) for i in some], (0.05, 0.95)))
+
+
+def main(flights: int, jobs: int, out: Path, again: bool) -> pd.DataFrame:
+    kept = out / f'landing_truth_{flights}.npz'
+    if again and kept.exists():
+        with np.load(kept) as f:
+            X, what = f['X'], pd.DataFrame({n: f[n] for n in f.files if n != 'X'})
+    else:
+        with ProcessPoolExecutor(jobs) as pool:
+            rows = list(pool.map(look, range(flights), chunksize=10))
+        X, what = np.array([r[0] for r in rows]), pd.DataFrame([r[1] for r in rows])
+        out.mkdir(parents=True, exist_ok=True)
+        np.savez(kept, X=X, **{n: what[n].to_numpy(str if n == 'outcome' else None) for n in what})
+    varies, gives = np.ptp(X, 0) > 1e-9, told()['tell_tale'].fillna('').str.split()
+    print(f'{len(X)} flights, {varies.sum()} numbers a flight: {what["outcome"].value_counts().to_dict()}', flush=True)
+    table = []
+    for name in PERTURBATIONS:
+        y = what[name].to_numpy(bool)
+        seen = varies & ~np.tile(gives.map(lambda names: name in names).to_numpy(), 5)
+        a, low, high = auroc(X[:, seen], y, jobs)
+        verdict = ('met' if LOW <= a <= HIGH else 'MISSED') if name in SEEN else ''
+        table.append((name, int(y.sum()), a, low, high, verdict))
+        print(f'{name:16} {y.sum():4} flights  {a:.3f}  ({low:.3f} to {high:.3f})  {verdict}', flush=True)
+    touched = what.dropna(subset=['sink'])
+    r = touched['sink'].corr(touched['g_nrml'])
+    landed = touched[touched['outcome'] == 'landed']
+    verdict = 'met' if r >= CORRELATION else 'MISSED'
+    print(
+        f'sink and g_nrml, {len(touched)} touchdowns: {r:.3f} {verdict} '
+        f'(landed {landed["sink"].corr(landed["g_nrml"]):.3f}), '
+        f'up to {touched["sink"].max():.1f} m/s and {touched["g_nrml"].max():.1f} g'
+    )
+    table.append(('sink and g_nrml', len(touched), r, np.nan, np.nan, verdict))
+    return pd.DataFrame(table, columns=['name', 'flights', 'value', 'low', 'high', 'verdict'])
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--flights', type=int, default=600)
+    parser.add_argument('--jobs', type=int, default=2, help='processes that fly, and threads of the trees')
+    parser.add_argument('--out', type=Path, default=Path('runs/landing_truth'), help='folder of the table')
+    parser.add_argument('--again', action='store_true', help='judge the flights that the last call left there')
+    args = parser.parse_args()
+    table = main(args.flights, args.jobs, args.out, args.again)
+    table.to_csv(args.out / 'landing_truth.csv', index=False)
+    raise SystemExit(int((table['verdict'] == 'MISSED').any()))
