@@ -79,7 +79,7 @@ def test_killed_five_times(sound, tmp_path, workers):
 
 
 def test_killed_at_every_move(sound, tmp_path, monkeypatch):
-    "Files come into being by a move; each run is stopped before its third, fourth, ... or eighth"
+    "Files come into being by a move; each run is stopped before its third, fourth, ... or tenth"
     import os
 
     left, replace, rng, runs = 0, os.replace, random.Random(0), 0
@@ -96,13 +96,13 @@ def test_killed_at_every_move(sound, tmp_path, monkeypatch):
 
     monkeypatch.setattr('os.replace', move)
     while True:
-        left, runs = rng.randint(3, 8), runs + 1
+        left, runs = rng.randint(3, 10), runs + 1
         try:
             make(tmp_path / 'set', 12)
             break
         except Killed:
             pass
-    assert runs > 8 and tree(tmp_path / 'set') == tree(sound)
+    assert runs > 6 and tree(tmp_path / 'set') == tree(sound)
 
 
 def test_workers_change_nothing(sound, tmp_path):
@@ -187,7 +187,7 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
 
     monkeypatch.setattr('os.replace', move)
     while True:
-        left, runs = rng.randint(2, 6), runs + 1
+        left, runs = rng.randint(2, 12), runs + 1
         try:
             make(out, 12)
             break
@@ -198,7 +198,7 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
                 assert len(flights_world.again(out, 7)) == 7  # the smaller one is opened, and nothing is lost
                 with pytest.raises(ValueError, match='n=12, not 9'):
                     make(out, 9)
-    assert runs > 4 and read > 2 and tree(out) == tree(sound)
+    assert runs > 3 and read > 1 and tree(out) == tree(sound)
 
 
 def test_an_unfinished_set_is_asked_for_more(sound, tmp_path):

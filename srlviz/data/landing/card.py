@@ -179,7 +179,8 @@ _PLAIN = 'conformsTo dct:conformsTo,citeAs cr:citeAs,column cr:column,extract cr
 _PLAIN += ',fileProperty cr:fileProperty,fileObject cr:fileObject,fileSet cr:fileSet,includes cr:includes'
 _PLAIN += ',recordSet cr:recordSet,references cr:references,repeated cr:repeated,source cr:source,format cr:format'
 _PLAIN += ',isLiveDataset cr:isLiveDataset,jsonPath cr:jsonPath,md5 cr:md5,parentField cr:parentField,path cr:path'
-_PLAIN += ',regex cr:regex,replace cr:replace,separator cr:separator,subField cr:subField,transform cr:transform'
+_PLAIN += ',equivalentProperty cr:equivalentProperty,samplingRate cr:samplingRate,regex cr:regex,replace cr:replace'
+_PLAIN += ',separator cr:separator,subField cr:subField,transform cr:transform'
 _CONTEXT = {'@language': 'en', '@vocab': 'https://schema.org/', 'cr': 'http://mlcommons.org/croissant/'}
 _CONTEXT |= dict(dct='http://purl.org/dc/terms/', rai='http://mlcommons.org/croissant/RAI/', sc='https://schema.org/')
 _CONTEXT |= dict(term.split(' ') for term in _PLAIN.split(','))
@@ -199,7 +200,7 @@ _ABOUT = dict(
     row_offset='first row of the flight in it',
     video='file of the film',
 )
-_FORMATS = 'text/csv', 'application/vnd.apache.parquet', 'video/mp4'
+_FORMATS = 'text/csv', 'application/x-parquet', 'video/mp4'
 
 
 def _file(root: Path, name: str, kind: str, about: str) -> dict:
