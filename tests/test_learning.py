@@ -39,18 +39,18 @@ def halved(recording):
 
 
 def test_stdim_learns_as_the_authors_trainer_does(tmp_path):
-    "Losses of each epoch, and F1 under our probe; some 2 CPU-minutes"
+    "Losses of each epoch, and F1 under our probe; some 70 CPU seconds"
     fit, probed = (halved(r) for r in record_game('pong', 6000, 9000, out=tmp_path, progress=False))
-    epochs = 8
+    epochs = 4
     ours = STDIM(epochs=epochs, precision='float32', progress=False).fit(fit['fit'])
     plain, losses = train_plainly(fit['fit'], epochs)
     print('losses', ours.history_['loss'].round(3).tolist(), np.round(losses, 3).tolist())
     found = {}
     for norm in ('none', 'standardize'):
         for name, codes in ('ours', ours.encode(probed, progress=False)), ('reference', plain_codes(plain, probed)):
-            result = linear_probe(*align(codes, probed), norm=norm, epochs=60, progress=False)
+            result = linear_probe(*align(codes, probed), norm=norm, epochs=40, progress=False)
             found[name, norm] = result.scores.set_index('variable')['f1']
             print(name, norm, found[name, norm].round(3).to_dict(), round(found[name, norm].mean(), 4))
-    np.testing.assert_allclose(ours.history_['loss'], losses, atol=0.05)
+    np.testing.assert_allclose(ours.history_['loss'], losses, rtol=0.01)
     for norm in ('none', 'standardize'):
         assert abs(found['ours', norm].mean() - found['reference', norm].mean()) < 0.02, norm

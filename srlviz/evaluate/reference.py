@@ -146,7 +146,7 @@ def train_plainly(
 @torch.no_grad()
 def plain_codes(model: PlainSTDIM, recording: Recording, batch_size: int = 256) -> list[np.ndarray]:
     """Run the network over all frames: one float32 array (T, n_codes) an episode."""
-    batches = lambda e: torch.from_numpy(np.asarray(e.obs['frame'])).split(batch_size)
+    batches = lambda e: torch.from_numpy(np.array(e.obs['frame'])).split(batch_size)
     return [torch.cat([model(b)[0] for b in batches(e)]).numpy() for e in recording]
 
 # %% ../../nbs/06_evaluate/05_reference.ipynb #cc252d23
