@@ -89,12 +89,36 @@ def control(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     c = torch.addcmul(keep.sigmoid() * c, take.sigmoid(), new.tanh())
     return show.sigmoid() * c.tanh(), c
 
-# %% ../../nbs/04_memories/05_dnc.ipynb #daa96ab3
+# %% ../../nbs/04_memories/05_dnc.ipynb #1d4f4ab8
+def _memorise(ask, state, off, sizes):
+    """Free, write, link and read: the new (memory, link, last, read, written, usage).
+
+    `ask` (B, sum of sizes): what tanh, logistic, softplus and softmax are taken of.
+    """
+    memory, link, last, read, written, usage = state
+    W, R = memory.shape[2], read.shape[1]
+    bounded, gates, strengths, modes = ask.split(sizes, 1)
+    *keys, v = bounded.tanh().view(-1, R + 2, W).split([R + 1, 1], 1)
+    erase, free, allocate, gate = gates.sigmoid().split([W, R, 1, 1], 1)
+    keys = unit(keys[0]) * F.softplus(strengths)[:, :, None]  # (B, R + 1, W), the last one for writing
+    modes = modes.view(-1, R, 3).softmax(-1)
+
+    usage = torch.addcmul(usage + written, usage, written, value=-1) * (1 - free[:, :, None] * read).prod(1)
+    found = (unit(memory) @ keys[:, -1, :, None])[:, :, 0].softmax(-1)
+    written = gate * torch.lerp(found, allocation(usage), allocate)
+    memory, link, last = write(memory, link, last, written, erase, v, off)
+
+    found = (keys[:, :-1] @ unit(memory).transpose(1, 2)).softmax(-1)
+    back, ahead, look = modes[:, :, :, None].unbind(2)
+    read = back * (read @ link) + ahead * (read @ link.transpose(1, 2)) + look * found
+    return memory, link, last, read, written, usage
+
+
 def _cleared(state: tuple, start: Tensor) -> tuple:
     "A state with zeros in the rows where an episode starts (B,)."
     return tuple(torch.where(start.view(-1, *[1] * (s.ndim - 1)), 0, s) for s in state)
 
-
+# %% ../../nbs/04_memories/05_dnc.ipynb #daa96ab3
 class DNC(Memory):
     """Differentiable neural computer.
 
@@ -134,7 +158,7 @@ class DNC(Memory):
     def _step(self, x, state):
         "One step, x (B, n_in), as torch would be told it."
         h, c = self.controller(torch.cat([x, (state[5] @ state[2]).flatten(1)], 1), state[:2])
-        rest = self._memorise(self.interface(h), state[2:], 1 - torch.eye(self.n_cells).to(x))
+        rest = _memorise(self.interface(h), state[2:], 1 - torch.eye(self.n_cells).to(x), self.sizes)
         return self.output(torch.cat([h, (rest[3] @ rest[0]).flatten(1)], 1)), (h, c, *rest)
 
     @torch.compiler.disable(reason="a sequence runs as it is: its loop gathers gradients by hand")
@@ -152,28 +176,8 @@ class DNC(Memory):
                 reads = (state[5] @ state[2]).flatten(1)
             before = torch.cat([state[0], reads], 1)
             h, c = control(torch.addmm(gate, before, weights[0]), state[1])
-            rest = self._memorise(torch.addmm(ask, h, weights[1]), state[2:], off)
+            rest = _memorise(torch.addmm(ask, h, weights[1]), state[2:], off, self.sizes)
             state, reads = (h, c, *rest), (rest[3] @ rest[0]).flatten(1)
             outs.append(torch.cat([h, reads], 1))
             seen[0].append(before.detach()), seen[1].append(h.detach())
         return self.output(torch.stack(outs, 1)), state
-
-    def _memorise(self, ask, state, off):
-        "Free, write, link and read: the new (memory, link, last, read, written, usage)."
-        memory, link, last, read, written, usage = state
-        W, R = self.cell_size, self.n_heads
-        bounded, gates, strengths, modes = ask.split(self.sizes, 1)
-        *keys, v = bounded.tanh().view(-1, R + 2, W).split([R + 1, 1], 1)
-        erase, free, allocate, gate = gates.sigmoid().split([W, R, 1, 1], 1)
-        keys = unit(keys[0]) * F.softplus(strengths)[:, :, None]  # (B, R + 1, W), the last one for writing
-        modes = modes.view(-1, R, 3).softmax(-1)
-
-        usage = torch.addcmul(usage + written, usage, written, value=-1) * (1 - free[:, :, None] * read).prod(1)
-        found = (unit(memory) @ keys[:, -1, :, None])[:, :, 0].softmax(-1)
-        written = gate * torch.lerp(found, allocation(usage), allocate)
-        memory, link, last = write(memory, link, last, written, erase, v, off)
-
-        found = (keys[:, :-1] @ unit(memory).transpose(1, 2)).softmax(-1)
-        back, ahead, look = modes[:, :, :, None].unbind(2)
-        read = back * (read @ link) + ahead * (read @ link.transpose(1, 2)) + look * found
-        return memory, link, last, read, written, usage

@@ -218,7 +218,7 @@ class _Torch(Memory):
             ys.append(y)
         return torch.cat(ys, 1), states
 
-
+# %% ../../nbs/04_memories/02_recurrent.ipynb #64df477a
 class Elman(_Torch):
     """Elman's network: one tanh layer that sees its own last output.
 

@@ -125,7 +125,7 @@ def _check_autocast(memory, x, starts):
     "Check a sequence and a step in bfloat16, from a fresh state and from the one that came out, against float32."
     import torch
 
-    half, rule = deepcopy(memory).train(), MEMORY_RULES['autocast']
+    half, rule = deepcopy(memory).eval(), MEMORY_RULES['autocast']
     for T in x.shape[1], 1:
         steps, flags, whole = x[:, :T].clone().requires_grad_(), starts[:, :T], memory.initial_state(len(x))
         try:
