@@ -21,7 +21,7 @@ from ..core.scores import with_labels
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
 from ..encoders.network import as_encoder
 from ..envs.atari import game_name
-from ..evaluate.probe import NORMS, ProbeResult, unconverged_words
+from ..evaluate.probe import NORMS, ProbeResult, unconverged_line
 from .methods import find_methods
 from .probing import probe_methods, probe_table
 
@@ -60,8 +60,7 @@ class Probed:
         return ProbeHeatmap(self.scores, self.results, self.recording)
 
     def __repr__(self):
-        words = [f'{label}{unconverged_words(r)}' for label, r in self.results.items() if unconverged_words(r)]
-        lines = [self.f1.round(2).to_string(), *(w.replace(';', ':', 1) for w in words)]
+        lines = [self.f1.round(2).to_string(), *filter(None, [unconverged_line(self.results)])]
         return '\n'.join(
             [f"F1 on {self.recording['test'].n_steps:,} frames of {self.recording.name or 'a recording'}", *lines]
         )
