@@ -91,7 +91,9 @@ def _asked(recording: Recording) -> Recording:
 def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
     "A game, split by episodes, asked for what varies, tested on frames that the probe has not seen"
     place = None if out is None else inside(out, f'recordings/{game_name(game)}-{frames}-seed{seed}')
-    recording = record_atari(game, frames, policy, seed, version=version, out=place, progress=progress)
+    here = None if isinstance(policy, str) else 1  # an agent with an emulator of its own cannot be sent to processes
+    how = dict(version=version, out=place, n_jobs=here, progress=progress)
+    recording = record_atari(game, frames, policy, seed, **how)
     return drop_duplicates(prune_factors(split_episodes(recording, seed, probe=0.7, valid=0.1, test=0.2)))
 
 # %% ../../nbs/09_studies/08_bare.ipynb #56e22bc9
