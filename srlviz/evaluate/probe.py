@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PROTOCOLS', 'NORMS', 'linear_probe', 'check_probe_arguments', 'count_values', 'ProbeResult', 'unconverged_words',
-           'with_category_means']
+           'unconverged_line', 'with_category_means']
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #22d9852f
 import inspect
@@ -532,6 +532,15 @@ def unconverged_words(result: ProbeResult) -> str:
     ways = ["norm='standardize'"] * (result.norm == 'none') + ["protocol='fixed'"] * (result.protocol == 'paper')
     many = f"{left} of {len(result.truth.columns)} variables have not converged"
     return f"; {many} (result.convergence): try {', '.join([*ways, 'more epochs'])}"
+
+
+def unconverged_line(results: Mapping[str, 'ProbeResult']) -> str:
+    """Say in one line which of several probes have not converged, how many variables of each; '' if all have."""
+    left = {label: int((~r.convergence['converged']).fillna(False).sum()) for label, r in results.items()}
+    says = ', '.join(
+        f'{label} ({n} of {len(results[label].truth.columns)} variables)' for label, n in left.items() if n
+    )
+    return f"not converged: {says}; standardized codes, protocol='fixed' or more epochs may raise F1" if says else ''
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f42461c5
 def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from ..core.scores import with_labels
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
 from ..encoders.network import as_encoder
 from ..envs.atari import game_name
-from ..evaluate.probe import NORMS, ProbeResult, unconverged_words
+from ..evaluate.probe import NORMS, ProbeResult, unconverged_line
 from .methods import find_methods
 from .probing import probe_methods, probe_table
 
@@ -60,8 +60,7 @@ class Probed:
         return ProbeHeatmap(self.scores, self.results, self.recording)
 
     def __repr__(self):
-        words = [f'{label}{unconverged_words(r)}' for label, r in self.results.items() if unconverged_words(r)]
-        lines = [self.f1.round(2).to_string(), *(w.replace(';', ':', 1) for w in words)]
+        lines = [self.f1.round(2).to_string(), *filter(None, [unconverged_line(self.results)])]
         return '\n'.join(
             [f"F1 on {self.recording['test'].n_steps:,} frames of {self.recording.name or 'a recording'}", *lines]
         )
@@ -92,7 +91,9 @@ def _asked(recording: Recording) -> Recording:
 def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
     "A game, split by episodes, asked for what varies, tested on frames that the probe has not seen"
     place = None if out is None else inside(out, f'recordings/{game_name(game)}-{frames}-seed{seed}')
-    recording = record_atari(game, frames, policy, seed, version=version, out=place, progress=progress)
+    here = None if isinstance(policy, str) else 1  # an agent with an emulator of its own cannot be sent to processes
+    how = dict(version=version, out=place, n_jobs=here, progress=progress)
+    recording = record_atari(game, frames, policy, seed, **how)
     return drop_duplicates(prune_factors(split_episodes(recording, seed, probe=0.7, valid=0.1, test=0.2)))
 
 # %% ../../nbs/09_studies/08_bare.ipynb #56e22bc9

@@ -262,6 +262,8 @@ def _content(x, name, above):
         return {'dict': [[part(k, 'keys'), part(v, k)] for k, v in x.items()]}
     if isinstance(x, np.ndarray) and x.dtype.kind in 'biufcU':
         return {'array': array_content(x)}
+    if isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
+        raise Unknown(f"{name} is a weight that is made when the network is called first")
     if isinstance(x, torch.Tensor):
         flat = x.detach().cpu().contiguous().reshape(-1)
         return {'tensor': [str(x.dtype), [*x.shape], array_content(flat.view(torch.uint8).numpy())]}

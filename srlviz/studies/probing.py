@@ -36,7 +36,8 @@ from srlviz.data.atari import (
 )
 from ..encoders.ppo_features import read_agent
 from ..envs.atari import GAMES, VERSIONS, annotations, game_name
-from ..evaluate.probe import NORMS, ProbeResult, check_probe_arguments, linear_probe, unconverged_words
+from ..evaluate.probe import NORMS, ProbeResult, check_probe_arguments, linear_probe
+from ..evaluate.probe import unconverged_line, unconverged_words
 from .methods import Method, Unknown, encoder_class, find_method, find_methods, make_encoder  # noqa: F401
 from .methods import method_name, methods, recipe, source_hash  # noqa: F401
 
@@ -191,8 +192,8 @@ def probe_methods(
             result = ProbeResult.load(path)
             label = method_label(dict(method=method.name, norm='none' if result.constant else norm))
             results.setdefault(label, result)
-    if progress:
-        _tell_unconverged(results)
+    if progress and (line := unconverged_line(results)):
+        print(line)
     return results
 
 
@@ -218,13 +219,6 @@ def _probe_method(
     elif progress:
         print(f'{method.name}: found again in {kept}')
     return paths
-
-
-def _tell_unconverged(results):
-    "One line, whatever the number of probes"
-    says = [f'{label}{words}' for label, r in results.items() if (words := unconverged_words(r))]
-    if says:
-        print('not converged: ' + ' | '.join(s.replace('; ', ' ', 1) for s in says))
 
 
 def _result_paths(folder, name, stamp, probed_on, norms, probing):
