@@ -8,6 +8,7 @@ __all__ = ['data_card', 'croissant']
 # %% ../../../nbs/02_data/landing/11_card.ipynb #32ee3d17
 import hashlib
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 
 import pandas as pd
@@ -17,90 +18,7 @@ from ...core.files import open_file
 from .folder import FLIGHT_TABLE, MOST_FLIGHTS, SENSOR_TABLE, kind_of
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #c72c36aa
-_CARD = """\
----
-license: apache-2.0
-pretty_name: {n_flights} simulated approaches
-language: en
-task_categories: [feature-extraction, time-series-forecasting, tabular-regression]
-tags: [simulation, aviation, jsbsim, sensors, video, representation-learning, disentanglement, fault-detection]
-size_categories: [{size_category}]
-configs:
-- config_name: frames
-  default: true
-  data_files: data/*/*.parquet
-- config_name: flights
-  data_files: meta/flights.parquet
----
-# {n_flights} simulated approaches
-
-Approaches and landings of an airliner, flown by the open flight model JSBSim with srlviz's own avionics, \
-autopilot and camera. This is not X-Plane, and not the data set of arXiv 1811.11067: it has the schema of that one \
-({n_columns} sensors at {fps} Hz, a film from the nose, 14 kinds of failure and weather), not its numbers.
-
-| | |
-|---|---|
-| flights | {n_flights}: {outcomes} |
-| rows | {n_frames} at {fps} Hz, {seconds:.0f} s a flight |
-| airports | {airports}; flights by split (whole airports): {splits} |
-| sensors | {n_columns} float32 in `state`, named in `meta/columns.csv`; which come from the flight model, \
-which from our avionics and which are constant is said there |
-| film | {film} |
-| seed | {seed}; flight i is `srlviz.envs.landing.fly({first} + i)`, with the conditions given |
-| conditions given | {options} |
-| runways | {runways}; those that srlviz builds in are laid out at real airports by srlviz and are not the real ones |
-| made with | {packages} |
-
-## Read it
-
-    from srlviz.data.landing import read_flights
-    flights = read_flights('this folder')
-    flights[0].obs['sensors'][100:150], flights[0].obs['frame'][100:150], flights[0].factors['outcome']
-
-Without srlviz: `meta/flights.parquet` has one row a flight with its conditions and events; `data/` one row a frame, \
-{per_file} flights a file and {per_group}; `videos/` one mp4 a flight, frame i of which is row i. Mean and \
-standard deviation in `meta/columns.csv` are over {over}. A table of named sensors:
-
-    rows = pandas.read_parquet('data/chunk-000/file-000.parquet')
-    sensors = pandas.DataFrame(numpy.stack(rows['state']), columns=rows.attrs['state'])
-
-`croissant.json` says the same to programs. `srlviz landings --verify --out FOLDER` compares everything with the \
-checksums in `meta/info.json`. The set may grow: flights that are there keep their numbers, rows, films and splits.
-
-## What is known of each frame and each flight
-
-{labels}
-
-A touchdown has three accelerations, which together are the landing target: `touchdown_g_nrml`, `touchdown_g_axil` \
-and `touchdown_g_side`, the peaks of the normal, the axial and the side acceleration in g in the 1.5 s after it, \
-whether the aircraft landed or crashed; NaN where there was no touchdown. `touchdown_sink` is the sink rate at that \
-moment in m/s, a factor beside them and no target. The other targets of the paper are `wind_speed_kt`, `turbulence`, \
-the next row of the sensors, and the twelve failures.
-
-{tell_tales}
-
-## Good for, and not
-
-For comparing learned representations of sensors and images: the state of the world is known at each frame. Not for \
-training or judging anything that flies: the aircraft is a model of modest fidelity, weather and failures are drawn \
-at random, and traffic, radio and most annunciators are plausible, not real.
-
-## Licence and citation
-
-Made by srlviz (Apache License 2.0), under whose terms the set may be given on. The aircraft is JSBSim's model of the \
-Boeing 737; JSBSim (LGPL 2.1 or later) is installed beside srlviz, and nothing of its files is in the set but the \
-numbers that come of flying it. Airports are where the package airportsdata (MIT) has them. The names of the sensors \
-are X-Plane's, in the order that xeval (MIT), the code of the landing paper, has them. There is no data of persons.
-
-    @misc{{srlviz_landings,
-      title  = {{{n_flights} simulated approaches, seed {seed}}},
-      author = {{The srlviz authors}},
-      note   = {{Made by srlviz {srlviz}}}
-    }}
-
-The schema is that of arXiv 1811.11067; the flight model is J. S. Berndt, JSBSim: An Open Source Flight Dynamics Model \
-in C++, AIAA 2004-4923.
-"""
+_CARD = resources.files('srlviz.data.landing').joinpath('card.md')  # a template: braces are filled in below
 
 
 def data_card(info: Mapping, flights: Sequence[Mapping], sensors: pd.DataFrame) -> str:
@@ -113,7 +31,7 @@ def data_card(info: Mapping, flights: Sequence[Mapping], sensors: pd.DataFrame) 
     request, film, n = info['request'], info['video'], info['n_flights']
     codec = film and film['codec']
     angle = f", {film['field_of_view']:g} degrees from left to right" if film and 'field_of_view' in film else ''
-    return _CARD.format(
+    return _CARD.read_text(encoding='utf-8').format(
         **{k: info[k] for k in ('n_flights', 'n_columns', 'n_frames', 'fps')},
         size_category=_size_category(info['n_frames']),
         outcomes=_counted([f['factors'].get('outcome', f['ended']) for f in flights]),
