@@ -437,12 +437,10 @@ class ProbeResult:
 
     @property
     def convergence(self) -> pd.DataFrame:
-        """Tell whether each variable had converged when it stopped: variable, epochs, error_correlation, converged.
+        """One row a variable: variable, epochs, error_correlation, converged.
 
-        error_correlation : the largest correlation, in the split 'probe', of a code with the errors; 0 where the cross
-            entropy is least, or 99 of 100 rows are answered right. Beyond 0.05 (and 4 over the root of the rows) the
-            variable has not converged, and its score may rise with more epochs, standardized codes or
-            protocol='fixed'. NaN, and neither True nor False, in results that were saved before it was measured
+        error_correlation : the largest, in 'probe', of a code with the errors; beyond 0.05 (and 4 over the root of the
+            rows) it has not converged. NaN and NA in results saved before it was measured
         """
         return _convergence(self._counts(), self.history_, self.truth, self.error_correlation)
 
