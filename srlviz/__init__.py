@@ -10,12 +10,12 @@ from srlviz.widgets.frames import FrameBrowser              # pictures to touch:
 The rooms of the package follow the flow of data: core, envs, data, encoders, evaluate, figures, widgets, studies.
 """
 
+import importlib
+
 __version__ = "0.1.0"
 
 
 def __getattr__(name):
     if name == 'probe':  # brings torch, so not before it is asked for
-        from srlviz.studies.bare import probe
-
-        return probe
+        return importlib.import_module('srlviz.studies.bare').probe
     raise AttributeError(f"module 'srlviz' has no attribute {name!r}")

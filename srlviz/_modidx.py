@@ -3471,6 +3471,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._confusion': ( '06_evaluate/probe.html#_confusion',
                                                                              'srlviz/evaluate/probe.py'),
+                                       'srlviz.evaluate.probe._convergence': ( '06_evaluate/probe.html#_convergence',
+                                                                               'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._epoch': ('06_evaluate/probe.html#_epoch', 'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._error_correlation': ( '06_evaluate/probe.html#_error_correlation',
                                                                                      'srlviz/evaluate/probe.py'),

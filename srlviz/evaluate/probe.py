@@ -376,6 +376,18 @@ def _error_correlation(weight, bias, x: torch.Tensor, y: torch.Tensor) -> np.nda
     slope = slope.view(V, K, n_codes).square().sum(1).amax(1).sqrt() / len(x)
     return torch.where(right >= 0.99 * len(x), 0, slope / (size / len(x)).sqrt().clamp(min=1e-12)).numpy()
 
+# %% ../../nbs/06_evaluate/00_probe.ipynb #29b62f19
+def _convergence(counts, history, variables, known) -> pd.DataFrame:
+    "What `ProbeResult.convergence` gives"
+    counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
+    rows = []
+    for v, c in zip(variables, [np.nan] * len(list(variables)) if known is None else known):
+        values, n = counts.loc[v] if v in counts.index else (0, np.inf)
+        fine = pd.NA if np.isnan(c) else bool(values == 1 or c <= max(0.05, 4 / n**0.5))
+        rows.append((v, int((history['variable'] == v).sum()), float(c), fine))
+    table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
+    return table.astype({'converged': 'boolean'})
+
 # %% ../../nbs/06_evaluate/00_probe.ipynb #ce501096
 @dataclass(repr=False)
 class ProbeResult:
@@ -425,23 +437,12 @@ class ProbeResult:
 
     @property
     def convergence(self) -> pd.DataFrame:
-        """Tell whether each variable had converged when it stopped: variable, epochs, error_correlation, converged.
+        """One row a variable: variable, epochs, error_correlation, converged.
 
-        error_correlation : the largest correlation, in the split 'probe', of a code with the errors; 0 where the cross
-            entropy is least, or 99 of 100 rows are answered right. Beyond 0.05 (and 4 over the root of the rows) the
-            variable has not converged, and its score may rise with more epochs, standardized codes or
-            protocol='fixed'. NaN, and neither True nor False, in results that were saved before it was measured
+        error_correlation : the largest, in 'probe', of a code with the errors; beyond 0.05 (and 4 over the root of the
+            rows) it has not converged. NaN and NA in results saved before it was measured
         """
-        counts = self._counts()
-        counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
-        known = np.full(len(self.truth.columns), np.nan) if self.error_correlation is None else self.error_correlation
-        rows = []
-        for v, c in zip(self.truth, known):
-            values, n = counts.loc[v] if v in counts.index else (0, np.inf)
-            fine = pd.NA if np.isnan(c) else bool(values == 1 or c <= max(0.05, 4 / n**0.5))
-            rows.append((v, int((self.history_['variable'] == v).sum()), float(c), fine))
-        table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
-        return table.astype({'converged': 'boolean'})
+        return _convergence(self._counts(), self.history_, self.truth, self.error_correlation)
 
     def _counts(self):
         return count_values({'test': self.truth}) if self.values is None else self.values
@@ -512,7 +513,7 @@ class ProbeResult:
         rows = rows.assign(n_codes=n_codes, norm='none' if self.constant else self.norm, **said)
         return with_category_means(rows[list(SCORE_COLUMNS)])
 
-
+# %% ../../nbs/06_evaluate/00_probe.ipynb #8eaffd42
 def _told(caveats):
     "The caveats of 'probe' and 'test' in words"
     caveats = caveats[caveats['split'] != 'valid']
@@ -524,7 +525,7 @@ def _told(caveats):
         says.append(f"; {rows} test rows have values that 'probe' has not ({names})")
     return ''.join(says)
 
-
+# %% ../../nbs/06_evaluate/00_probe.ipynb #7196abff
 def unconverged_words(result: ProbeResult) -> str:
     """Say in one sentence how many variables have not converged, and what to do about it; '' if none is known to."""
     if not (left := int((~result.convergence['converged']).fillna(False).sum())):
