@@ -212,7 +212,7 @@ def test_targets_are_normalised(flights, exports):
 
 
 def flights_scale(flights, task):
-    "Mean and deviation over `fit`, which has one flight of four; it has not touched down, so that of `valid` stands for it"
+    "Over `fit`, which has one flight of four; it has not touched down, so that of `valid` stands for it"
     fit = flights[0]
     if task == 'autoregression':
         X = np.asarray(fit.obs['sensors'], float)[:, 1:]
