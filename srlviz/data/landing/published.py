@@ -786,8 +786,8 @@ def export_published(
     segments_only : write what the authors' code opens, and nothing else: flights of `fit` and `valid` whole and without
         the folders of tasks, of all others these folders alone, and with `normalise` the normalised tables alone.
         Their evaluate.py gives the same numbers from it; their scripts/preparator.py needs the whole export, for it
-        takes the table and the tasks of one flight. Of twelve flights without film it takes 0.34 of the room with
-        `normalise` and 0.57 without
+        takes the table and the tasks of one flight. Twelve flights without film take 0.27 to 0.34 of the room with
+        `normalise` and 0.46 to 0.57 without
     targets : task to target column to factor, see `TARGETS`; a task that the factors of a flight do not suffice for is
         left out. {} for none
     segment : most rows in the folder of a task;  seed : of their choice
