@@ -23,6 +23,7 @@ from srlviz.data.landing import (  # noqa: E402
     flight_columns,
     flight_table,
     generate_flights,
+    growth,
     read_flights,
     rows as row_cache,
     verify_flights,
@@ -175,9 +176,6 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
     out, left, replace, rng, runs, read = tmp_path / 'set', 0, os.replace, random.Random(1), 0, 0
     make(out, 7)
 
-    class Killed(BaseException):
-        pass
-
     def move(*args):
         nonlocal left
         if not left:
@@ -199,6 +197,105 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
                 with pytest.raises(ValueError, match='n=12, not 9'):
                     make(out, 9)
     assert runs > 3 and read > 1 and tree(out) == tree(sound)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.fixture(scope='module')
+def larger(tmp_path_factory):
+    "Thirteen flights without film, made at once, and seven"
+    here = tmp_path_factory.mktemp('larger')
+    make(here / 'thirteen', 13, camera=False), make(here / 'seven', 7, camera=False)
+    return here
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_killed_at_moves_and_removals_and_asked_for_more(larger, tmp_path, monkeypatch, seed):
+    import os
+
+    out, left, rng, runs = tmp_path / 'set', 0, random.Random(seed), 0
+    shutil.copytree(larger / 'seven', out)
+
+    def stopped(do):
+        def step(*args, **more):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return do(*args, **more)
+
+        return step
+
+    monkeypatch.setattr('os.replace', stopped(os.replace))
+    monkeypatch.setattr(Path, 'unlink', stopped(Path.unlink))
+    while True:
+        left, runs = rng.randint(5, 25), runs + 1
+        try:
+            make(out, 12 if runs < 8 else 13, camera=False)
+            if runs >= 8:
+                break
+        except Killed:
+            if (out / 'meta' / 'info.json').exists():
+                assert len(read_flights(out)) in (7, 12, 13)
+    assert tree(out) == tree(larger / 'thirteen')
+
+
+@pytest.mark.parametrize(
+    'begun, module, killed, then',
+    [
+        (7, fleet, 'unfinish', [13]),
+        (6, fleet, '_remove_parts', [13]),
+        (7, growth, 'write_json', [12, 13]),
+    ],
+)
+def test_a_killed_growth_asked_for_more(larger, tmp_path, monkeypatch, begun, module, killed, then):
+    "After the last new shard; before what the making left is removed; between info.json and the request"
+    out, real = tmp_path / 'set', getattr(module, killed)
+
+    def kill(*args):
+        if killed != 'write_json' or args[0].name == 'request.json':
+            raise Killed
+        real(*args)
+
+    if begun == 7:
+        shutil.copytree(larger / 'seven', out)
+    monkeypatch.setattr(module, killed, kill)
+    with pytest.raises(Killed):
+        make(out, 12 if begun == 7 else begun, camera=False)
+    monkeypatch.setattr(module, killed, real)
+    if killed == 'write_json':
+        with pytest.raises(ValueError, match='n=12, not 7'):
+            make(out, 7, camera=False)
+    else:
+        assert len(read_flights(out)) == begun
+    for n in then:
+        make(out, n, camera=False)
+    assert tree(out) == tree(larger / 'thirteen') and verify_flights(out).empty
+
+
+def test_a_damaged_growth_is_a_fault(larger, tmp_path):
+    out = tmp_path / 'set'
+    shutil.copytree(larger / 'seven', out)
+    (out / 'parts').mkdir()
+    (out / 'parts' / 'grows.json').write_text('{"n": ')
+    assert verify_flights(out)['file'].tolist() == ['parts/grows.json']
+
+
+def test_a_set_from_before_the_field_of_view(larger, tmp_path):
+    "It was 60 degrees; who asks for nothing gets what is there, who asks for another angle is told"
+    out, there = tmp_path / 'set', larger / 'seven'
+    shutil.copytree(there, out)
+    asked = json.loads((out / 'meta' / 'request.json').read_text())
+    del asked['field_of_view']
+    (out / 'meta' / 'request.json').write_text(json.dumps(asked))
+    request = flights_world.request(World(), 7, camera=False)
+    fleet._claim(out, request)
+    fleet._claim(out, request | dict(field_of_view=60.0), 60.0)
+    for angle in 20.0, 30.0:
+        with pytest.raises(ValueError, match=f'field_of_view=60.0, not {angle}'):
+            fleet._claim(out, request | dict(field_of_view=angle), angle)
 
 
 def test_an_unfinished_set_is_asked_for_more(sound, tmp_path):

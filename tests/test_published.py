@@ -191,6 +191,16 @@ def test_the_authors_benchmark_finds_its_files(which, exports):
         assert all(len(targets_of_theirs(exports[which], airports, task)) == 1 for task in OUTPUTS)
 
 
+def test_the_authors_preparator_needs_the_whole_export(exports):
+    "It takes a table and the names of the tasks of one and the same flight, whichever is listed first"
+    both = [
+        (f / 'X_modified.csv').exists() and {t.name for t in f.glob('*') if t.is_dir()} >= {'windflaw', 'failures'}
+        for root in exports
+        for f in sorted(x for x in root.glob('*/*') if x.is_dir())
+    ]
+    assert both == [True] * 4 + [False] * 4
+
+
 def test_targets_are_normalised(flights, exports):
     for task in OUTPUTS:
         (mean, std), raw = flights_scale(flights, task), read_published(exports[0], task=task, raw=True)
@@ -202,14 +212,13 @@ def test_targets_are_normalised(flights, exports):
 
 
 def flights_scale(flights, task):
-    "Mean and deviation over `fit`, which has one flight of four; it has not touched down, so the others stand for it"
+    "Over `fit`, which has one flight of four; it has not touched down, so that of `valid` stands for it"
     fit = flights[0]
     if task == 'autoregression':
         X = np.asarray(fit.obs['sensors'], float)[:, 1:]
         return X.mean(0), np.where(X.std(0) > 1e-6 * np.abs(X.mean(0)), X.std(0), 1)
     if task == 'landing':
-        rows = np.array([[float(e.factors[k]) for k in TARGETS[task].values()] for e in flights[1:]])
-        return rows.mean(0), rows.std(0)
+        return np.array([float(flights[1].factors[k]) for k in TARGETS[task].values()]), 1
     return np.array([fit.factors[k][-1] for k in TARGETS[task].values()]), 1
 
 

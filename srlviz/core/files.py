@@ -32,7 +32,8 @@ def make_folder(path: str | Path) -> Path:
     return path
 
 # %% ../../nbs/00_core/00_files.ipynb #8d7c864a
-_FULL = errno.ENOSPC, errno.EFBIG, getattr(errno, 'EDQUOT', errno.ENOSPC)
+_FULL = errno.ENOSPC, getattr(errno, 'EDQUOT', errno.ENOSPC)
+_MAKE_ROOM = "it was not written, and what was there before is as it was: make room on that disk, or write elsewhere"
 
 
 @contextmanager
@@ -42,12 +43,9 @@ def needing_room(path: str | Path) -> Iterator[None]:
         yield
     except OSError as e:
         full = errno.ENOSPC if 'No space left' in str(e) else e.errno  # of Arrow, which has no number
-        if full not in _FULL:
+        if full not in _FULL or _MAKE_ROOM in str(e):  # of a file in the folder, which is named
             raise
-        advice = (
-            "nothing of it was kept, and what was there before is as it was: make room on that disk, or write elsewhere"
-        )
-        raise OSError(full, f"{os.strerror(full)} for {str(path)!r}; {advice}") from e
+        raise OSError(full, f"{os.strerror(full)} for {str(path)!r}; {_MAKE_ROOM}") from e
 
 # %% ../../nbs/00_core/00_files.ipynb #1e516ee9
 @contextmanager

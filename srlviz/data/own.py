@@ -28,29 +28,34 @@ from .landing.video import FilmFile, open_video
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
 # %% ../../nbs/02_data/03_own.ipynb #f0225c51
-def from_rollout(obs, *, ends=None, starts=None, actions=None, rewards=None, factors=(), name: str = '') -> Recording:
+def from_rollout(
+    obs, *, terminated=None, truncated=None, starts=None, actions=None, rewards=None, factors=(), name: str = ''
+) -> Recording:
     """Make a recording of the rows that a loop over several environments has gathered.
 
     Parameters
     ----------
     obs : (T, B, ...), or modality -> such; frames are uint8 (T, B, H, W[, C])
-    ends : (T, B), true where a row shows the end of its episode, or
-    starts : (T, B), true where a row shows the beginning of one
+    terminated, truncated : (T, B), true where a row shows the end of its episode, and which; one of them will do; or
+    starts : (T, B), true where a row shows the beginning of one; the episode before has terminated
     actions, rewards : (T, B, ...) and (T, B), or None
     factors : name -> (T, B), or T times name -> (B,), as `info['factors']` of `AtariFactors` in a vector environment
     name : of the recording
 
     Returns
     -------
-    Recording; its episodes are those of the first environment, then those of the second
+    Recording; its episodes are those of the first environment, then those of the second. The last of each is truncated
+    where it is still open
 
     Raises
     ------
-    ValueError : both or none of ends and starts, or arrays of other sizes
+    ValueError : both or none of ends and beginnings, or arrays of other sizes
     """
-    if (ends is None) == (starts is None):
-        raise ValueError("say which rows show the end of an episode, ends=, or which show a beginning, starts=")
-    flags = np.asarray(ends if starts is None else starts, bool)
+    ends = [np.asarray(x, bool) for x in (terminated, truncated) if x is not None]
+    if bool(ends) == (starts is not None):
+        ask = "which rows show the end of an episode, terminated= and truncated=, or which show a beginning, starts="
+        raise ValueError(f"say {ask}")
+    flags = ends[0] if ends else np.asarray(starts, bool)
     if flags.ndim != 2:
         raise ValueError(f"ends or starts must be (T, B), steps by environments; got the shape {flags.shape}")
     if not isinstance(factors, Mapping):
@@ -63,13 +68,22 @@ def from_rollout(obs, *, ends=None, starts=None, actions=None, rewards=None, fac
             raise ValueError(f"{what} has the shape {x.shape}; it must begin with {flags.shape}, steps by environments")
         return x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
 
-    begins = flags if ends is None else np.r_[np.ones((1, flags.shape[1]), bool), flags[:-1]]
-    begins = row_by_row(begins | (np.arange(len(flags)) == 0)[:, None], 'starts')
+    first = np.ones((min(1, len(flags)), flags.shape[1]), bool)
+    if ends:
+        row_by_row(ends[-1], 'truncated')
+        begins = np.r_[first, (ends[0] | ends[-1])[:-1]]
+        over = np.zeros(flags.shape, bool) if terminated is None else ends[0]
+    else:
+        begins = np.r_[first, flags[1:]]
+        over = np.r_[flags[1:], ~first]
+    begins, over = row_by_row(begins, 'starts'), row_by_row(over, 'terminated')
+    ended = np.where(over[np.append(np.flatnonzero(begins)[1:], len(begins)) - 1], 'terminated', 'truncated').tolist()
     seen = obs if isinstance(obs, Mapping) else {None: obs}
     seen = {k: row_by_row(v, f'obs {k}' if k else 'obs') for k, v in seen.items()}
     more = {k: row_by_row(v, k) for k, v in (('actions', actions), ('rewards', rewards)) if v is not None}
     told = {k: row_by_row(v, k) for k, v in factors.items()}
-    return Recording.from_arrays(seen.get(None, seen), episode=begins.cumsum(), factors=told, name=name, **more)
+    more |= dict(episode=begins.cumsum(), factors=told, ended=ended, name=name)
+    return Recording.from_arrays(seen.get(None, seen), **more)
 
 # %% ../../nbs/02_data/03_own.ipynb #3d761baf
 _EVEN = "make one with even times: `ffmpeg -i in.mp4 -fps_mode cfr out.mp4`"

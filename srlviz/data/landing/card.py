@@ -7,6 +7,7 @@ __all__ = ['data_card', 'croissant']
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #32ee3d17
 import hashlib
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -28,14 +29,14 @@ def data_card(info: Mapping, flights: Sequence[Mapping], sensors: pd.DataFrame) 
     ----------
     info : meta/info.json;  flights : the notes of all flights;  sensors : the table of sensors
     """
-    request, film, n = info['request'], info['video'], info['n_flights']
+    request, film, group = info['request'], info['video'], info['data'].get('rows_per_group')
     codec = film and film['codec']
     angle = f", {film['field_of_view']:g} degrees from left to right" if film and 'field_of_view' in film else ''
     return _CARD.read_text(encoding='utf-8').format(
         **{k: info[k] for k in ('n_flights', 'n_columns', 'n_frames', 'fps')},
         size_category=_size_category(info['n_frames']),
         outcomes=_counted([f['factors'].get('outcome', f['ended']) for f in flights]),
-        seconds=info['n_frames'] / n / info['fps'],
+        seconds=info['n_frames'] / info['n_flights'] / info['fps'],
         airports=len({f['airport'] for f in flights}),
         splits=_counted([f['split'] for f in flights]),
         film=f"{film['size']} x {film['size']}{angle}, {codec['name']}, crf {codec['options']['crf']}"
@@ -48,7 +49,7 @@ def data_card(info: Mapping, flights: Sequence[Mapping], sensors: pd.DataFrame) 
         packages=', '.join(f'{k} {v}' for k, v in info['packages'].items()),
         srlviz=info['packages'].get('srlviz', ''),
         per_file=info['data']['flights_per_file'],
-        per_group=f'{n} rows a row group' if (n := info['data'].get('rows_per_group')) else 'a row group each',
+        per_group=f'{group} rows a row group' if group else 'a row group each',
         over='the split `fit`' if info['mean_and_std_over'] == 'fit' else 'all flights',
         labels=_labels(info['factors']),
         tell_tales=_tell_tales(sensors),
@@ -61,11 +62,10 @@ def _counted(words: Sequence[str]) -> str:
 
 def _size_category(n: int) -> str:
     "As Hugging Face has them: n<1K, 1K<n<10K, 10K<n<100K, ..."
-    steps = [(10**3, '1K'), (10**4, '10K'), (10**5, '100K'), (10**6, '1M'), (10**7, '10M'), (10**8, '100M')]
-    low, high = '', next((word for most, word in steps if n < most), '1B')
-    for most, word in steps:
-        low = word if n >= most else low
-    return f'{low}<n<{high}' if low else f'n<{high}'
+    steps = {10**i: f'{10 ** (i % 3)}{unit}' for i, unit in zip(range(3, 13), 'KKKMMMBBBT')}
+    place, words = bisect([*steps], n), ['', *steps.values(), '']
+    low, high = words[place : place + 2]
+    return f'{low}<n<{high}' if low and high else f'n<{high}' if high else f'n>{low}'
 
 
 def _labels(factors: Sequence[Mapping]) -> str:
@@ -93,17 +93,44 @@ def _tell_tales(sensors: pd.DataFrame) -> str:
     )
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #df566937
-_PLAIN = 'conformsTo dct:conformsTo,citeAs cr:citeAs,column cr:column,extract cr:extract,field cr:field,key cr:key'
-_PLAIN += ',fileProperty cr:fileProperty,fileObject cr:fileObject,fileSet cr:fileSet,includes cr:includes'
-_PLAIN += ',recordSet cr:recordSet,references cr:references,repeated cr:repeated,source cr:source,format cr:format'
-_PLAIN += ',isLiveDataset cr:isLiveDataset,jsonPath cr:jsonPath,md5 cr:md5,parentField cr:parentField,path cr:path'
-_PLAIN += ',equivalentProperty cr:equivalentProperty,samplingRate cr:samplingRate,regex cr:regex,replace cr:replace'
-_PLAIN += ',separator cr:separator,subField cr:subField,transform cr:transform'
-_CONTEXT = {'@language': 'en', '@vocab': 'https://schema.org/', 'cr': 'http://mlcommons.org/croissant/'}
-_CONTEXT |= dict(dct='http://purl.org/dc/terms/', rai='http://mlcommons.org/croissant/RAI/', sc='https://schema.org/')
-_CONTEXT |= dict(term.split(' ') for term in _PLAIN.split(','))
-_CONTEXT |= dict(data={'@id': 'cr:data', '@type': '@json'}, examples={'@id': 'cr:examples', '@type': '@json'})
-_CONTEXT |= dict(dataType={'@id': 'cr:dataType', '@type': '@vocab'})
+_CONTEXT = {
+    '@language': 'en',
+    '@vocab': 'https://schema.org/',
+    'cr': 'http://mlcommons.org/croissant/',
+    'dct': 'http://purl.org/dc/terms/',
+    'rai': 'http://mlcommons.org/croissant/RAI/',
+    'sc': 'https://schema.org/',
+    'conformsTo': 'dct:conformsTo',
+    'citeAs': 'cr:citeAs',
+    'column': 'cr:column',
+    'extract': 'cr:extract',
+    'field': 'cr:field',
+    'key': 'cr:key',
+    'fileProperty': 'cr:fileProperty',
+    'fileObject': 'cr:fileObject',
+    'fileSet': 'cr:fileSet',
+    'includes': 'cr:includes',
+    'recordSet': 'cr:recordSet',
+    'references': 'cr:references',
+    'repeated': 'cr:repeated',
+    'source': 'cr:source',
+    'format': 'cr:format',
+    'isLiveDataset': 'cr:isLiveDataset',
+    'jsonPath': 'cr:jsonPath',
+    'md5': 'cr:md5',
+    'parentField': 'cr:parentField',
+    'path': 'cr:path',
+    'equivalentProperty': 'cr:equivalentProperty',
+    'samplingRate': 'cr:samplingRate',
+    'regex': 'cr:regex',
+    'replace': 'cr:replace',
+    'separator': 'cr:separator',
+    'subField': 'cr:subField',
+    'transform': 'cr:transform',
+    'data': {'@id': 'cr:data', '@type': '@json'},
+    'examples': {'@id': 'cr:examples', '@type': '@json'},
+    'dataType': {'@id': 'cr:dataType', '@type': '@vocab'},
+}
 _TYPES = {'words': 'sc:Text', 'truths': 'sc:Boolean', 'numbers': 'sc:Float', 'whole numbers': 'sc:Integer'}
 _ABOUT = dict(
     flight_id='name of the flight',

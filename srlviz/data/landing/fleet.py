@@ -37,7 +37,7 @@ from ...core.storage.folder import file_fault, links
 from ...core.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
 from .folder import MOST_FLIGHTS, REQUEST, RESTORE, advised, shard_path, video_path
-from .growth import GROWS, grows_to, prepare_growth, unfinish
+from .growth import GROWS, grown, grows_to, prepare_growth, unfinish
 from .meta import write_meta
 from srlviz.data.landing.parts import (
     World,
@@ -126,14 +126,14 @@ def _no_links(out: Path) -> None:
         )
 
 
-def _claim(out: Path, request: dict) -> None:
-    "Refuse a folder that holds something else, or write in it what it is for"
+def _claim(out: Path, request: dict, angle: float | None = None) -> None:
+    "Refuse a folder that holds something else, or write in it what it is for; `angle` is what the caller gave"
     if out.exists() and not out.is_dir():
         raise OSError(f"cannot write flights to {str(out)!r}: it is a file")
     # asked first: another process may be writing its note
     full = any(not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*'))
     if (out / REQUEST).exists():
-        return _compare(_read_request(out), request, out)
+        return _compare(_read_request(out), request, out, angle)
     if full:
         raise ValueError(f"{str(out)!r} holds files that are not a set of flights; give another folder, or empty it")
     make_folder((out / REQUEST).parent)
@@ -148,14 +148,16 @@ def _read_request(out: Path) -> dict:
     with advised(RESTORE):
         there = read_json(inside(out, REQUEST.as_posix()), 'the request of a set of flights')
         fields = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS)
-        return check_fields({'group': None} | there if isinstance(there, dict) else there, fields, out / REQUEST)
+        there = check_fields({'group': None} | there if isinstance(there, dict) else there, fields, out / REQUEST)
+    return there | dict(n=max(there['n'], grown(out) or 0))
 
 
-def _compare(there: dict, request: dict, out: Path) -> None:
+def _compare(there: dict, request: dict, out: Path, angle: float | None) -> None:
     "Refuse another request; a finished set that is to stay as it is may be of other packages"
     grows = there['n'] < request['n']
-    if 'field_of_view' not in there:  # before it could be chosen it was 60 degrees; what is finished is opened
-        there = there | dict(field_of_view=60.0 if grows else request['field_of_view'])
+    if 'field_of_view' not in there:  # before it could be chosen it was 60 degrees
+        as_it_is = angle is None and is_finished(out) and not grows
+        there = there | dict(field_of_view=request['field_of_view'] if as_it_is else 60.0)
     named = {k: (there.get(k), v) for k, v in request.items() if k not in ('columns', 'packages', 'group')}
     if grows:
         named['n'] = max(grows_to(out) or 0, request['n']), request['n']  # no fewer than it was to grow to
@@ -270,6 +272,8 @@ def _generate(out: Path, world: World, request: dict, workers: int, progress: bo
     "Make, go on with or grow a set in a folder that is claimed and locked"
     remove_temporary(out)
     begun = _read_request(out)['n']
+    if grown(out):  # goes on where it was killed
+        unfinish(out, request | dict(n=begun))
     if not is_finished(out) or begun < request['n']:
         make_folder(out / 'parts')
         bar, tick = _bar(request['n'], progress)
@@ -286,11 +290,11 @@ def _generate(out: Path, world: World, request: dict, workers: int, progress: bo
 
 def _make_set(out: Path, world: World, request: dict, workers: int, progress: bool) -> None:
     _no_links(out)  # before anything is written, and after waiting for the lock
-    _claim(out, request)
+    _claim(out, request, world.field_of_view)
     make_folder(out)
     with only_writer(out, lambda out: is_finished(out) and not grows_to(out)):
         _no_links(out)
-        _claim(out, request)
+        _claim(out, request, world.field_of_view)
         layout = dict(group=_read_request(out)['group'])  # that which the set was begun with
         _generate(out, world, request | layout, min(workers, request['n']), progress)
 
@@ -402,7 +406,7 @@ def _flights_in(out: Path) -> int:
 
 def _open(out: Path, world: World, request: dict, workers: int, progress: bool) -> Recording:
     if (out / REQUEST).exists():
-        _claim(out, request)  # if it is lost, the reader says so
+        _claim(out, request, world.field_of_view)  # if it is lost, the reader says so
     flights = read_flights(out)
     _mend(folder_of(flights)[0], world, request, workers, progress)
     return flights

@@ -119,9 +119,9 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
         flight, T = owner.get(name, ('', None))
         if wrong := faults.read(name, lambda: _file_fault(path / name, size, digest, T, info)):
             faults(name, flight, wrong)
-    if grows := grows_to(path):
+    if grows := faults.read(GROWS.as_posix(), lambda: grows_to(path)):
         faults(GROWS.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
-    for entry in below(path) if not grows else ():
+    for entry in below(path) if not (path / GROWS).exists() else ():
         name = Path(entry.path).relative_to(path).as_posix()
         if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
             continue
