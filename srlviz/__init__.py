@@ -19,3 +19,7 @@ def __getattr__(name):
     if name == 'probe':  # brings torch, so not before it is asked for
         return importlib.import_module('srlviz.studies.bare').probe
     raise AttributeError(f"module 'srlviz' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), 'probe'])

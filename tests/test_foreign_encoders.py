@@ -220,6 +220,7 @@ from srlviz.encoders.network import as_encoder
 from srlviz.studies.probing import probe_games
 
 class Column:
+    code_version = '1'
     def __init__(self, at=140): self.at = at
     def fit(self, recording): return self
     def encode(self, recording): return [e.obs['frame'][:, ::10, self.at, 0] for e in recording]
@@ -242,7 +243,7 @@ if __name__ == '__main__':
 def test_encoders_of_a_script_go_to_processes_and_are_found_again(tmp_path):
     """Two games at a time, in processes that never saw the script: its class, an instance, a network.
 
-    What is the same is not computed again; another argument is, and so is always what has no file to compare.
+    What is the same is not computed again; another argument is, and so is always what has no version.
     """
     (tmp_path / 'script.py').write_text(SCRIPT)
 

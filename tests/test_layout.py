@@ -363,6 +363,14 @@ def statistics(root) -> dict[str, dict]:
     return found
 
 
+def directives(root):
+    "No word to nbdev is left in what it exports: two cells that were merged carry one."
+    for p in modules(root):
+        for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
+            if re.match(r'\s*#\s*\|', line):
+                yield f'{p.relative_to(root)}:{i}: {line.strip()}'
+
+
 def weight(root):
     "No export cell is huge, few are large, and ideas are followed by examples."
     for room, p, text in exports(root):
@@ -411,6 +419,7 @@ RULES = [
     machines,
     markup,
     processes,
+    directives,
     weight,
     heirs,
 ]
@@ -430,6 +439,12 @@ def test_statistics(capsys):
             print(f"{room:11} {f['cells']:6} {f['characters']:11,} {f['median']:7}", end='')
             print(f" {f['large']:12.0%} {f['asserting']:23.2f}")
     assert set(found) == {room for room, _ in rooms(ROOT)}
+
+
+def test_front_door_is_offered():
+    "What is imported when it is asked for is offered by Tab all the same"
+    code = 'import sys, srlviz; print("probe" in dir(srlviz), "__version__" in dir(srlviz), "torch" in sys.modules)'
+    assert subprocess.check_output([sys.executable, '-c', code], text=True).split() == ['True', 'True', 'False']
 
 
 def test_light_import():
@@ -579,6 +594,7 @@ FAULTS = {
         processes,
         lambda r: edit(r, 'srlviz/encoders/contrast.py', 'import numpy', 'import multiprocessing.pool, numpy'),
     ),
+    'two cells in one': (directives, lambda r: drawn(r, 'x = 1\n\n\n#| export\ny = 2\n')),
     'HTML beside Words': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
     'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),

@@ -8,6 +8,7 @@ __all__ = ['LAYOUTS', 'as_encoder']
 # %% ../../nbs/03_encoders/08_network.ipynb #a3930fe7
 from collections.abc import Callable
 from contextlib import contextmanager
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ class _Reader:
 class _Network:
     "What `as_encoder` makes; not in the catalogue, for it cannot be made without a network"
 
-    level = 'step'
+    level, n_codes = 'step', None  # how many codes there are, the first batch tells
 
     def __init__(self, net, read: _Reader, batch_size: int = 64):
         self.net, self.read, self.batch_size = net, read, batch_size
@@ -76,7 +77,9 @@ class _Network:
         frame_shape(recording, type(self.net).__name__)
         label, quiet = f'encoding with {type(self.net).__name__}', not progress or recording.n_steps < 1000
         with _evaluating(self.net), Bar(total=recording.n_steps, desc=label, unit=' frames', disable=quiet) as bar:
-            return [np.concatenate([*self._batches(e.obs['frame'], bar)]) for e in recording]
+            codes = [np.concatenate([*self._batches(e.obs['frame'], bar)]) for e in recording]
+        self.n_codes = codes[0].shape[1] if codes else self.n_codes
+        return codes
 
     def _batches(self, frames, bar):
         for a in range(0, len(frames), self.batch_size):
@@ -90,6 +93,14 @@ class _Network:
         except Exception as e:
             raise ValueError(_refused(self.net, x, e)) from e
         return _checked_codes(codes, self.net, len(x))
+
+    def __deepcopy__(self, memo):
+        "With a copy of the network; with itself, if it cannot be copied, for it learns nothing here"
+        try:
+            net = deepcopy(self.net, memo)
+        except Exception:
+            net = self.net
+        return _Network(net, self.read, self.batch_size)
 
     def __repr__(self):
         return f"as_encoder({type(self.net).__name__}, {', '.join(f'{k}={v!r}' for k, v in vars(self.read).items())})"
@@ -148,7 +159,10 @@ def as_encoder(
 
     Returns
     -------
-    An encoder with `fit(recording)` and `encode(recording)`: float32 codes (T, n_codes) per episode
+    An encoder with `fit(recording)` and `encode(recording)`: float32 codes (T, n_codes) per episode.
+        `n_codes` is None until it has encoded. It has no `save` and no `load`, for a network of any code is not rebuilt
+        from a file; and its arguments have no defaults. So of the rules of `check_encoder` 'arguments', 'level' and
+        'saved' cannot hold, and it refuses; keep the network as you keep it, and give it here again.
 
     Raises
     ------

@@ -9,7 +9,7 @@ __all__ = ['Probed', 'probe']
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -32,11 +32,13 @@ class Probed:
 
     results : label ('net', 'net · standardized') -> ProbeResult;  scores : the score table of all of them
     recording : what was probed, with its split
+    left_out : factor of a recording of one's own -> why it was not asked for
     """
 
     results: dict[str, ProbeResult]
     scores: pd.DataFrame
     recording: Recording
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def f1(self) -> pd.DataFrame:
@@ -61,13 +63,15 @@ class Probed:
 
     def __repr__(self):
         lines = [self.f1.round(2).to_string(), *filter(None, [unconverged_line(self.results)])]
+        if self.left_out:
+            lines.append('not asked for: ' + ', '.join(f'{name} ({why})' for name, why in self.left_out.items()))
         return '\n'.join(
             [f"F1 on {self.recording['test'].n_steps:,} frames of {self.recording.name or 'a recording'}", *lines]
         )
 
 # %% ../../nbs/09_studies/08_bare.ipynb #d1ad53ff
-def _asked(recording: Recording) -> Recording:
-    "A recording with the splits of a probe and the factors that a linear classifier can be asked for"
+def _asked(recording: Recording) -> tuple[Recording, dict[str, str]]:
+    "A recording with the splits of a probe and the factors that a linear probe can be asked for; why not the others"
     if 'probe' not in recording.split:
         if len(recording) < 3:
             raise ValueError(
@@ -75,17 +79,27 @@ def _asked(recording: Recording) -> Recording:
             )
         recording = recording.with_split(probe=0.7, valid=0.1, test=0.2)
     table = recording['probe'].steps()
-    usable = [
-        f for f in recording.factors if f.name in table and pd.api.types.is_integer_dtype(table[f.name].to_numpy())
-    ]
-    kept = [f for f in usable if table[f.name].nunique() > 1]
+    left_out = {f.name: why for f in recording.factors if (why := _unusable(f, table))}
+    kept = [f for f in recording.factors if f.name not in left_out]
     if not kept:
-        have = ', '.join(f'{f.name} ({table[f.name].dtype})' for f in recording.factors if f.name in table) or 'none'
+        have = ', '.join(f'{name} ({why})' for name, why in left_out.items()) or 'none'
         raise ValueError(
-            f"no factor of {recording.name or 'the recording'} is a whole number or a category that changes; "
-            f"factors per step: {have}. Bin what is continuous, as with np.digitize"
+            f"no factor of {recording.name or 'the recording'} is a category in whole numbers or truth values that "
+            f"changes; factors: {have}. Bin what is continuous, as with np.digitize; number words, as with np.unique"
         )
-    return recording.replace(factors=kept)
+    return recording.replace(factors=kept), left_out
+
+
+def _unusable(factor, table) -> str:
+    "Why a factor is not asked for, or ''"
+    if factor.name not in table:
+        return 'not per step'
+    values = table[factor.name].to_numpy()
+    if factor.kind != 'categorical':
+        return f'{factor.kind}, {values.dtype}'
+    if not (pd.api.types.is_integer_dtype(values) or pd.api.types.is_bool_dtype(values)):
+        return 'words' if values.dtype.kind in 'OUS' else str(values.dtype)
+    return '' if len(pd.unique(values)) > 1 else 'constant'
 
 # %% ../../nbs/09_studies/08_bare.ipynb #6f2f4219
 def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
@@ -133,7 +147,7 @@ def probe(
 
     Returns
     -------
-    Probed : `f1`, `heatmap()`, `explore()`, `scores`, `results`, `recording`
+    Probed : `f1`, `heatmap()`, `explore()`, `scores`, `results`, `recording`, `left_out`
 
     Raises
     ------
@@ -148,16 +162,17 @@ def probe(
     with ExitStack() as stack_of:
         kept = stack_of.enter_context(tempfile.TemporaryDirectory()) if out is None else out
         if game is not None:
-            asked = _recorded(game, frames, policy, version, seed, out, progress)
+            asked, left_out = _recorded(game, frames, policy, version, seed, out, progress), {}
         else:
-            asked = _asked(recording)
+            asked, left_out = _asked(recording)
         learn = asked['fit' if 'fit' in asked.split else 'probe'].replace(split=None)
         options = dict(n_classes=256 if game is not None else None, seed=seed) | dict(probing or {})
         arguments = dict(norms=norms, out=kept, encoder=dict(seed=seed), probing=options, progress=progress)
         results = probe_methods(given, learn, asked, **arguments)
     task = game_name(game) if game is not None else asked.name or 'own'
     study, groups = 'atari' if game is not None else 'own', {f.name: f.group for f in asked.factors}
-    return Probed(results, probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False), asked)
+    table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
+    return Probed(results, table, asked, left_out)
 
 
 def _named(net, how) -> dict:

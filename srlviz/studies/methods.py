@@ -8,13 +8,14 @@ __all__ = ['GROUP', 'method_name', 'methods', 'Method', 'find_method', 'installe
 
 # %% ../../nbs/09_studies/07_methods.ipynb #26c99dab
 import hashlib, importlib, inspect, json, re, sys, sysconfig
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, packages_distributions, version
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ class Method:
                 raise ValueError(
                     f"{self.name} is an instance, made already; arguments are for a class: {', '.join(own[0])}"
                 )
-            return _copied(self.instance)
+            return _copied(self.instance, self.name)
         takes = inspect.signature(self.cls).parameters
         return self.cls(
             **{k: v for k, v in arguments.items() if k in takes}
@@ -96,12 +97,15 @@ def _same(a, b):
     return str(a).lower().replace('_', '') == b.lower().replace('_', '')
 
 
-def _copied(instance):
-    "What is fitted: a copy, or, of what cannot be copied, itself"
+def _copied(instance, name):
+    "What is fitted, so that nothing learned on one recording goes to the next"
     try:
         return deepcopy(instance)
-    except Exception:
-        return instance
+    except Exception as e:
+        how = "give its class, so that one is made for each recording"
+        raise ValueError(
+            f"{name} is an instance that cannot be copied before it is fitted ({type(e).__name__}: {e}); {how}"
+        ) from e
 
 # %% ../../nbs/09_studies/07_methods.ipynb #46421607
 def find_method(method) -> Method:
@@ -233,8 +237,8 @@ def content_of(x: Any, name: str = 'it') -> Any:
 
     Parameters
     ----------
-    x : numbers, texts, arrays, tensors, modules, and nests of them; classes and functions of files; instances of such
-        classes. A text or Path of a file counts as what is in the file
+    x : numbers, texts, arrays, tensors, modules, and nests of them; classes and functions of installed packages,
+        classes with a `code_version`; instances of such classes. A text or Path of a file counts as what is in the file
     name : what it is called in errors
 
     Raises
@@ -250,34 +254,51 @@ def _content(x, name, above):
     part = lambda v, n: _content(v, f'{name}.{n}', (*above, id(x)))
     if isinstance(x, np.generic):
         x = x.item()
-    if x is None or isinstance(x, (bool, int, float)):
+    if x is None or type(x) in (bool, int, float):
         return x
     if isinstance(x, (str, Path)):
-        return {'file': checksum(x)} if len(str(x)) < 1000 and Path(x).is_file() else str(x)
-    if isinstance(x, (list, tuple)):
+        return _text(x, name)
+    if type(x) in (list, tuple, torch.Size):
         return [part(v, i) for i, v in enumerate(x)]
-    if isinstance(x, (set, frozenset)):
+    if type(x) in (set, frozenset):
         return sorted((part(v, 'items') for v in x), key=json.dumps)
-    if isinstance(x, dict):
+    if type(x) in (dict, OrderedDict):
         return {'dict': [[part(k, 'keys'), part(v, k)] for k, v in x.items()]}
-    if isinstance(x, np.ndarray) and x.dtype.kind in 'biufcU':
-        return {'array': array_content(x)}
-    if isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
-        raise Unknown(f"{name} is a weight that is made when the network is called first")
-    if isinstance(x, torch.Tensor):
-        flat = x.detach().cpu().contiguous().reshape(-1)
-        return {'tensor': [str(x.dtype), [*x.shape], array_content(flat.view(torch.uint8).numpy())]}
+    if isinstance(x, (np.ndarray, torch.Tensor)):
+        return _numbers(x, name)
     if isinstance(x, (torch.dtype, torch.device)):
         return str(x)
     if isinstance(x, (type, FunctionType)):
         return _code_of(x, name)
     return {'code': _code_of(type(x), name), 'state': part(_state(x, name), '')}
 
+# %% ../../nbs/09_studies/07_methods.ipynb #8f20b49b
+def _text(x, name):
+    if not 0 < len(str(x)) < 1000:
+        return str(x)
+    if Path(x).is_dir():
+        raise Unknown(f"{name} names a folder, {str(x)!r:.80}, in which anything may change")
+    return {'file': checksum(x)} if Path(x).is_file() else str(x)
+
+
+def _numbers(x, name):
+    "Arrays and tensors by what is in them"
+    if isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
+        raise Unknown(f"{name} is a weight that is made when the network is called first")
+    if type(x) in (np.ndarray, np.memmap) and x.dtype.kind in 'biufcU':
+        return {'array': array_content(x)}
+    if type(x) in (torch.Tensor, nn.Parameter, nn.Buffer) and x.layout is torch.strided and not x.is_quantized:
+        flat = x.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        return {'tensor': [str(x.dtype), [*x.shape], array_content(flat.view(torch.uint8).numpy())]}
+    raise Unknown(f"{name} is a {type(x).__name__} of {x.dtype}, whose content cannot be seen")
+
 
 def _state(x, name):
     "The attributes of an instance, but the mode of a network and who shows how far it is"
     plain = type(x).__reduce__ is object.__reduce__ and type(x).__reduce_ex__ is object.__reduce_ex__
-    if not plain or not hasattr(x, '__dict__') or any(vars(c).get('__slots__') for c in type(x).__mro__):
+    holds = isinstance(x, (int, float, complex, bytes, bytearray, list, tuple, set, frozenset, dict))
+    slots = any(vars(c).get('__slots__') for c in type(x).__mro__)
+    if not plain or holds or slots or not hasattr(x, '__dict__'):
         raise Unknown(f"{name} is of the type {type(x).__name__}, whose state cannot be seen")
     try:
         x.__reduce_ex__(2)  # refuses what a compiled class keeps to itself
@@ -288,92 +309,52 @@ def _state(x, name):
 
 # %% ../../nbs/09_studies/07_methods.ipynb #214b359f
 def _code_of(x, name) -> dict:
-    "Module -> hash, and the values that stand beside the code, or Unknown"
-    inner = '<locals>' in x.__qualname__ or '<lambda>' in x.__qualname__
-    if inner or getattr(x, '__closure__', None):
+    "The name of a class or a function, and the versions of all classes that it is made of; or Unknown"
+    parts = [c for c in x.__mro__ if c is not object] if isinstance(x, type) else [x]
+    return {'name': x.__qualname__, 'versions': [[_label(c), c.__qualname__, _version(c, name)] for c in parts]}
+
+
+def _version(x, name) -> str:
+    module, inner = x.__module__, '<locals>' in x.__qualname__ or '<lambda>' in x.__qualname__
+    if not inner and (installed := _installed(module, x.__qualname__, x)):
+        return installed
+    if inner:
         raise Unknown(f"{name}: {x.__qualname__} was made inside of a function, so that its code cannot be compared")
-    bases = {c.__module__ for c in x.__mro__ if c is not object} if isinstance(x, type) else {x.__module__}
-    local = _local_modules(bases, set())
-    code = {_label(m): _hash_of(m) for m in sorted(bases | local)}
-    if lost := [m for m, found in code.items() if found == '']:
-        raise Unknown(f"{name}: the code of {x.__qualname__} is in no file that can be read ({', '.join(lost)})")
-    return {'name': x.__qualname__, **code, 'values': _values_beside(x, local, name)}
+    said = vars(x).get('code_version')
+    if not isinstance(said, str) or not isinstance(x, type):
+        how = "a class with code_version = '1', to be changed with its code, is found again"
+        raise Unknown(f"{name}: the code of {x.__qualname__} has no version; {how}")
+    return said
 
 
-def _values_beside(x, local, name) -> list:
-    "The values that the code of a class or a function uses and that stand outside of it: of modules and of classes"
-    used = {n for m in local for f in _functions(sys.modules[m]) for n in _names(f.__code__)}
-    held = [(m, n, v) for m in sorted(local) for n, v in vars(sys.modules[m]).items() if n in used]
-    bases = x.__mro__ if isinstance(x, type) else ()
-    held += [(c.__name__, n, v) for c in bases if c.__module__ in local for n, v in vars(c).items() if n[:2] != '__']
-    data = [(m, n, v) for m, n, v in held if not isinstance(v, _NO_DATA)]
-    return [[n, _content(v, f'{name}: {m}.{n}', (id(x),))] for m, n, v in data]
-
-
-_NO_DATA = (ModuleType, type, FunctionType, BuiltinFunctionType, property, staticmethod, classmethod)
-
-
-def _functions(module):
-    "Functions and methods that a module defines"
-    own = [v for v in vars(module).values() if getattr(v, '__module__', None) == module.__name__]
-    held = [f for v in own for f in (vars(v).values() if isinstance(v, type) else [v])]
-    held = [getattr(f, '__func__', None) or getattr(f, 'fget', None) or f for f in held]
-    return [f for f in held if isinstance(f, FunctionType)]
-
-
-def _names(code: CodeType) -> set[str]:
-    return set(code.co_names).union(*[_names(c) for c in code.co_consts if isinstance(c, CodeType)])
-
-
-def _label(module):
-    "A script is called __main__ in its own process only"
-    return Path(getattr(sys.modules.get(module), '__file__', None) or module).stem if module == '__main__' else module
+def _installed(module: str, qualname: str, x) -> str:
+    "The version of what stands so in an installed package, or its source if it is ours; '' if it does not"
+    there, top = sys.modules.get(module), module.partition('.')[0]
+    found = there
+    for part in qualname.split('.'):
+        found = getattr(found, part, None)
+    if found is not x:
+        return ''
+    if top == 'srlviz':
+        return source_hash(module)
+    if top in sys.stdlib_module_names and top != '__main__':
+        return sys.version
+    file = getattr(there, '__file__', None)
+    places = [Path(sysconfig.get_path(p)).resolve() for p in ('purelib', 'platlib')]
+    if not file or not any(p in Path(file).resolve().parents for p in places):
+        return ''  # also what is installed to be edited
+    return ' '.join(f'{d} {version(d)}' for d in sorted(set(_distributions().get(top, ()))))
 
 
 @cache
-def _installed() -> tuple[Path, ...]:
-    return tuple(Path(sysconfig.get_path(p)).resolve() for p in ('stdlib', 'platstdlib', 'purelib', 'platlib'))
+def _distributions():
+    return packages_distributions()
 
 
-def _is_local(module) -> bool:
-    "Does this module come from a file of the user's, not from an installed package or from us?"
-    file = getattr(module, '__file__', None)
-    if not file or module.__name__.partition('.')[0] == 'srlviz':
-        return False
-    places = Path(file).resolve().parents
-    return not any(p in places for p in _installed()) and not {'site-packages', 'dist-packages'} & {
-        p.name for p in places
-    }
-
-
-def _local_modules(names, seen: set) -> set[str]:
-    "The user's modules that modules of these names use, and that those use"
-    for name in names:
-        if name in seen or not _is_local(module := sys.modules.get(name)):
-            continue
-        seen.add(name)
-        used = {
-            v.__name__ if isinstance(v, ModuleType) else getattr(v, '__module__', None) for v in vars(module).values()
-        }
-        _local_modules({u for u in used if isinstance(u, str) and u in sys.modules}, seen)
-    return seen
-
-
-def _hash_of(module: str) -> str:
-    "A hash of the source of a module and, if it is the user's, of what is loaded of it; '' without source"
-    source, there = source_hash(module), sys.modules.get(module)
-    if not source or not _is_local(there):
-        return source
-    loaded = [_bytecode(f.__code__) for f in _functions(there)]
-    return hashlib.sha256(json.dumps([source, loaded]).encode()).hexdigest()
-
-
-def _bytecode(code: CodeType) -> list:
-    "What a function does, wherever it stands"
-    inner = lambda c: (
-        _bytecode(c) if isinstance(c, CodeType) else sorted(map(repr, c)) if isinstance(c, frozenset) else repr(c)
-    )
-    return [code.co_name, code.co_code.hex(), list(code.co_names), [inner(c) for c in code.co_consts]]
+def _label(x):
+    "A script is called __main__ in its own process only"
+    file = getattr(sys.modules.get(x.__module__), '__file__', None)
+    return Path(file).stem if file and x.__module__ == '__main__' else x.__module__
 
 
 def source_hash(module: str) -> str:
@@ -396,7 +377,7 @@ def recipe(encoder, ours: bool = True) -> dict:
 
     Raises
     ------
-    Unknown : (a ValueError) for a stranger's of which it cannot be told
+    Unknown : (a ValueError) for a stranger's whose code has no version, or whose state cannot be seen
     """
     if not ours:
         return dict(stranger=content_of(encoder, type(encoder).__name__), code=source_hash(train.__module__))

@@ -616,7 +616,7 @@ def _checked(games, names, call):
             raise ValueError(f"{where!r} holds scores of {differ}; give another folder, or the same arguments")
     return games, methods
 
-# %% ../../nbs/09_studies/02_probing.ipynb #20f2b7ad
+# %% ../../nbs/09_studies/02_probing.ipynb #2cc00404
 def probe_games(
     games: Sequence[str],
     methods: Sequence | Mapping,
@@ -701,8 +701,7 @@ def probe_games(
         merge_scores(*filter(len, tables)), about, pd.DataFrame(failed, columns=['game', 'method', 'error']), call
     )
 
-
-#| export
+# %% ../../nbs/09_studies/02_probing.ipynb #20f2b7ad
 def _check_travel(methods):
     "What goes to other processes is pickled there; a ValueError says what cannot be, before anything runs"
     import cloudpickle
