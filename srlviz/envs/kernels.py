@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['GOLDEN', 'MIX1', 'MIX2', 'B11', 'B27', 'B30', 'B31', 'B32', 'random_word', 'stream', 'random_int', 'random_float',
-           'random_normal', 'scope_of', 'calls', 'meaning', 'rebound', 'native', 'mended', 'cached', 'compiled']
+           'random_normal', 'scope_of', 'calls', 'meaning', 'rebound', 'native', 'tolerate_broken_cache', 'cached',
+           'compiled']
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #e16fcc4a
 import types, zlib
@@ -121,7 +122,7 @@ def native(function: Callable, names: Mapping, known: dict) -> Callable:
     return known[function]
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #419f4f18
-def mended(dispatcher):
+def tolerate_broken_cache(dispatcher):
     """A function of numba that compiles anew where its file of machine code cannot be read.
 
     A full disk or a copy that broke off leaves such a file, and numba hands on whatever reading it raises.
@@ -150,7 +151,7 @@ def cached(function: types.FunctionType) -> Callable:
     if config.DISABLE_JIT:
         return function
     try:
-        return mended(njit(cache=True)(function))
+        return tolerate_broken_cache(njit(cache=True)(function))
     except RuntimeError:
         return njit(function)  # numba found no folder that it may write to
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory, polar, precise, times
+from .memory import Memory, complex_exp, complex_product, precise
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
@@ -99,7 +99,9 @@ class FFM(Memory):
             -precise(self.turn).expand(self.m, -1),
         )
         if x.shape[1] == 1:
-            state = times(torch.where(starts[..., None, None], 0, state), polar(torch.stack([decay, angle], -1)))
+            state = complex_product(
+                torch.where(starts[..., None, None], 0, state), complex_exp(torch.stack([decay, angle], -1))
+            )
             s = (state + F.pad(new[:, 0, :, None, None], (0, 1)))[:, None]  # (B, 1, m, c, 2)
         else:
             sums = torch.view_as_complex(state.contiguous())

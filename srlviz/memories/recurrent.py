@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .memory import Memory, leaves
+from .memory import Memory, in_transform, leaves
 
 # %% ../../nbs/04_memories/02_recurrent.ipynb #58a34a0c
 class Segments(NamedTuple):
@@ -154,12 +154,13 @@ class _LSTMLoop(torch.autograd.Function):
         slope = o * (1 - shown.square())
         K = torch.stack([g * i * (1 - i), c * f * (1 - f), i * (1 - g.square()), shown * o * (1 - o)], 1)  # (N, 4, H)
         (D, now, before), (E, cells, older) = _from(dY, n, sizes), _from(dC, n, sizes)
-        for (k, f, slope, k_c, k_o, k_all), d, e, d0, e0 in zip(
-            _back(f, slope, K[:, :3], K[:, 3], K, sizes=sizes), now, cells, before, older
-        ):
+        parts = _back(f, slope, K, sizes=sizes)
+        for (k, forget, slope, gates), (d, e), (d_before, e_before) in zip(parts, zip(now, cells), zip(before, older)):
             e.addcmul_(d, slope)
-            k_c.mul_(e[:, None]), k_o.mul_(d)
-            e0[:k].addcmul_(e, f), d0[:k].addmm_(k_all.view(k, -1), U)
+            gates[:, :3].mul_(e[:, None])
+            gates[:, 3].mul_(d)
+            e_before[:k].addcmul_(e, forget)
+            d_before[:k].addmm_(gates.view(k, -1), U)
         G = K.flatten(1)
         return G, G.t() @ h, None, D[:n], E[:n]
 
@@ -178,7 +179,9 @@ class _Torch(Memory):
 
     def run(self, x, state, starts):
         states = [torch.where(starts[:, :1], 0, s) for s in leaves(state)]
-        if x.shape[1] == 1:
+        if in_transform():
+            y, states = self._plainly(x, states, starts)
+        elif x.shape[1] == 1:
             y, states = self.step(x[:, 0], states)
             y = y[:, None]
         else:
@@ -200,10 +203,12 @@ class _Torch(Memory):
         "All steps, x (B, T, n_in): y (B, T, n_hidden) and the states after the last one."
         n_pieces = 1 + int(starts[:, 1:].any(0).sum())
         ours = x.device.type == 'cpu' and x.dtype in (torch.float32, torch.float64)
-        if not ours or torch.is_autocast_enabled('cpu') or x.shape[1] >= self.shortest * n_pieces:
+        B, T, _ = x.shape
+        quick = self.kind is nn.LSTM or not torch.is_grad_enabled() or B >= max(64, T)  # torch's kernel, with one piece
+        if not ours or torch.is_autocast_enabled('cpu') or T >= self.shortest * n_pieces or (quick and n_pieces == 1):
             return self._cut(x, states, starts)
-        (B, T, _), s = x.shape, segments(starts)
-        begin = [h[s.first // T] * (s.first % T == 0)[:, None] for h in states]
+        s = segments(starts)
+        begin = [torch.where((s.first % T == 0)[:, None], h[s.first // T], 0) for h in states]
         y, *cells = self.loop(_Moved.apply(x.flatten(0, 1), s.step, s.place), s.sizes, *begin)
         y = _Moved.apply(y, s.place, s.step).view(B, T, -1)
         return y, [y[:, -1], *(c[s.place[T - 1 :: T]] for c in cells)]
@@ -217,6 +222,15 @@ class _Torch(Memory):
             states = [s[0] for s in (new if isinstance(new, tuple) else (new,))]
             ys.append(y)
         return torch.cat(ys, 1), states
+
+    def _plainly(self, x, states, starts):
+        "Step by step in plain operations, which torch.func transforms, and whose gradients have gradients."
+        (W, U, b, c), ys = self.weights, []
+        for x_t, start in zip(x.unbind(1), starts.unbind(1)):
+            states = [torch.where(start[:, None], 0, s) for s in states]
+            states = self.plain(F.linear(x_t, W, b), F.linear(states[0], U, c), *states)
+            ys.append(states[0])
+        return torch.stack(ys, 1), states
 
 # %% ../../nbs/04_memories/02_recurrent.ipynb #64df477a
 class Elman(_Torch):
@@ -234,6 +248,9 @@ class Elman(_Torch):
     def loop(self, x, sizes, h):
         W, U, b, c = self.weights
         return (_ElmanLoop.apply(F.linear(x, W, b + c), U, sizes, h),)
+
+    def plain(self, x, u, h):
+        return (torch.tanh(x + u),)
 
 
 class GRU(_Torch):
@@ -253,6 +270,11 @@ class GRU(_Torch):
         gates = F.linear(x, W, torch.cat([b[: 2 * H] + c[: 2 * H], b[2 * H :]]))
         return (_GRULoop.apply(gates, U, c[2 * H :], sizes, h),)
 
+    def plain(self, x, u, h):
+        (r, z, n), (u_r, u_z, u_n) = x.chunk(3, -1), u.chunk(3, -1)
+        r, z = torch.sigmoid(r + u_r), torch.sigmoid(z + u_z)
+        return (torch.lerp(torch.tanh(n + r * u_n), h, z),)
+
 
 class LSTM(_Torch):
     """Long short-term memory, one layer; its state is (h, c).
@@ -269,3 +291,8 @@ class LSTM(_Torch):
     def loop(self, x, sizes, h, c):
         W, U, b_x, b_h = self.weights
         return _LSTMLoop.apply(F.linear(x, W, b_x + b_h), U, sizes, h, c)
+
+    def plain(self, x, u, h, c):
+        i, f, g, o = (x + u).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .memory import Memory, polar, precise, times
+from .memory import Memory, complex_exp, complex_product, precise
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #1aa2aa4e
 class Chunks(NamedTuple):
@@ -186,10 +186,10 @@ class Scan(Memory):
     def _step(self, x, state, starts):
         log, b, c, d = self.numbers()  # b and c (G, p, n, 2)
         u = self.write(x[:, 0]).unflatten(0, (-1, self.parts)).permute(2, 0, 1)  # (B, G, p)
-        s = times(state, polar(log))  # (B, G, n, 2)
+        s = complex_product(state, complex_exp(log))  # (B, G, n, 2)
         for q in range(self.parts):
             s = s + u[..., q, None, None] * b[:, q]
-        h = times(c, s[:, :, None])[..., 0].sum(-1) + torch.as_tensor(d, device=u.device)[..., None] * u
+        h = complex_product(c, s[:, :, None])[..., 0].sum(-1) + torch.as_tensor(d, device=u.device)[..., None] * u
         return self.read(h.flatten(1).t(), x[:, 0])[:, None], s
 
     @torch.compiler.disable(reason="a sequence runs as it is, for where episodes start decides how it is laid out")
@@ -248,8 +248,10 @@ class S4D(Scan):
         log = A * log_dt.exp()[:, None, None]
         a, b = log.unbind(-1)
         moved = torch.stack([a.expm1() * b.cos() - 2 * (b / 2).sin().square(), a.exp() * b.sin()], -1)  # exp(log) - 1
-        held = times(moved, torch.stack([A[..., 0], -A[..., 1]], -1)) / A.square().sum(-1, keepdim=True)  # moved / A
-        return log, times(B, held)[:, None], 2 * C[:, None], d
+        held = complex_product(moved, torch.stack([A[..., 0], -A[..., 1]], -1)) / A.square().sum(
+            -1, keepdim=True
+        )  # moved / A
+        return log, complex_product(B, held)[:, None], 2 * C[:, None], d
 
     def write(self, x):
         u = torch.addmm(self.write_in.bias[:, None], self.write_in.weight, x.t())  # (H, K)
