@@ -3,9 +3,11 @@
 Its extractors (by colour, and by what it knows of RAM) look at the same frames; of every variable that shows on the
 screen the nearest of their objects of the same sort is taken. Written to data_samples/atari_agreement.csv: the share of
 frames within 4 pixels and the median error, in pixels, among the frames in which we mark the object, OCAtari sees any
-of its sort, and the nearest is not cut by an edge of the screen.
+of its sort, and the nearest is not cut by an edge of the screen. Where it sees none of a sort that it knows from other
+frames, a mark may point at nothing: `unseen` is the share of marks in such frames. It is empty for sorts that OCAtari
+never sees, and for games that were not measured again since the column was added.
 
-    python benchmarks/measure_ocatari.py [game ...] [--frames 500] [--write]
+    python benchmarks/measure_ocatari.py [game ...] [--frames 500] [--write]      --write with games: only their rows
 
 OCAtari (pip install ocatari; MIT) asks for an older NumPy than we do: give it an environment of its own beside ours,
 without its requirements (--no-deps), and put termcolor, scikit-image and matplotlib there.
@@ -117,14 +119,16 @@ def sorts_of(game, name):
 
 
 def agreement(game, n):
-    "One row a variable with a mapping: frames, share within 4 px, median error in px"
+    "One row a variable with a mapping: frames, share within 4 px, median error in px, share of marks on nothing"
     frames, rams = play(game, n)
     table, seen = annotations(game=game), boxes(game, frames, rams)
     marks = episode_marks(table.to_dict('records'), factors_of(game, rams), {'ram': rams})
-    off = {}
+    off, unseen = {}, {}
     for name, of in marks.dropna(how='all', subset=['x', 'y']).groupby('name'):
         of_sort, whole = seen[seen['sort'].isin(sorts_of(game, name))], ALL.get((game, name))
         frames_of = {t: b[['x', 'y', 'w', 'h', 'cut']].to_numpy(float) for t, b in of_sort.groupby('t')}
+        if frames_of:
+            unseen[name] = round(float((~of['t'].isin(frames_of)).mean()), 3)
         for t, x, y in of[['t', 'x', 'y']].itertuples(index=False):
             if t not in frames_of:
                 continue
@@ -145,7 +149,23 @@ def agreement(game, n):
             within, median = round(float((errors <= NEAR).mean()), 3), float(np.median(errors))
         else:
             within, median = np.nan, np.nan
-        yield dict(game=game, variable=r.variable, frames=len(errors), within_4=within, median=median)
+        found = dict(frames=len(errors), within_4=within, median=median, unseen=unseen.get(r.object, np.nan))
+        yield dict(game=game, variable=r.variable, **found)
+
+
+def store(found, games, frames):
+    "Write the table; of some games only, their rows in the table that is there, if that is of the marks of today"
+    path = sample_path('atari_annotations.csv').with_name('atari_agreement.csv')
+    about = f"# marks {fingerprint()}; OCAtari {version('ocatari')}; {frames} frames a game\n"
+    if games:
+        with open(path) as f:
+            if f.readline() != about:
+                raise SystemExit('marks, OCAtari or frames are others than those of the table: measure all games')
+        kept = pd.read_csv(path, comment='#')
+        found = pd.concat([found[found['game'] == g] if g in games else kept[kept['game'] == g] for g in GAMES])
+    with open(path, 'w', newline='') as f:
+        f.write(about)
+        found.to_csv(f, index=False, lineterminator='\n')
 
 
 if __name__ == '__main__':
@@ -160,8 +180,4 @@ if __name__ == '__main__':
     of = found[found['frames'] >= 20]
     print(f"{len(of)} of {len(found)} seen in 20 frames; {(of['within_4'] >= 0.98).sum()} agree in 98% of them")
     if args.write:
-        if args.games:
-            raise SystemExit('--write measures all games')
-        with open(sample_path('atari_annotations.csv').with_name('atari_agreement.csv'), 'w', newline='') as f:
-            f.write(f"# marks {fingerprint()}; OCAtari {version('ocatari')}; {args.frames} frames a game\n")
-            found.to_csv(f, index=False, lineterminator='\n')
+        store(found, args.games, args.frames)

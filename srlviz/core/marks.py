@@ -46,7 +46,7 @@ def on_axis(pixel: Mapping, values, ram=None) -> np.ndarray:
 
     Parameters
     ----------
-    pixel : scale, offset, low, high (None or NaN: no bound), and perhaps `when`
+    pixel : scale, offset, low, high (None or NaN: no bound), and perhaps `when` (None, NaN or '': none)
     values : (...), of the factor
     ram : (..., 128), of the same instants; None where it is not known
 
@@ -61,7 +61,7 @@ def on_axis(pixel: Mapping, values, ram=None) -> np.ndarray:
     values = np.asarray(values, float)
     scale, offset, low, high = (_number(pixel[k]) for k in ('scale', 'offset', 'low', 'high'))
     inside, offset = ~((values < low) | (values > high)), np.full(values.shape, offset)
-    if pixel.get('when') and ram is not None:
+    if _decides(pixel.get('when')) and ram is not None:
         (address, mask, cases), ram = cases_of(pixel['when']), np.asarray(ram)
         if ram.shape != (*values.shape, 128):
             raise ValueError(f"ram must be of shape {(*values.shape, 128)}, as there are values; got {ram.shape}")
@@ -73,6 +73,11 @@ def on_axis(pixel: Mapping, values, ram=None) -> np.ndarray:
 
 def _number(value) -> float:
     return np.nan if value is None else float(value)
+
+
+def _decides(when) -> bool:
+    "Whether a byte is named: neither None, NaN nor empty"
+    return not pd.isna(when) and bool(when)
 
 # %% ../../nbs/00_core/16_marks.ipynb #494132ff
 def episode_marks(pixels: Sequence[Mapping], factors: Mapping, obs: Mapping | None = None) -> pd.DataFrame:
@@ -93,7 +98,7 @@ def episode_marks(pixels: Sequence[Mapping], factors: Mapping, obs: Mapping | No
     for p in pixels:
         if p.get('axis') not in ('x', 'y') or p['variable'] not in factors or np.isnan(_number(p['scale'])):
             continue
-        if p.get('when') and ram is None and 'ram' in (obs or {}):
+        if _decides(p.get('when')) and ram is None and 'ram' in (obs or {}):
             ram = np.asarray(obs['ram'])
         seen, cross = on_axis(p, factors[p['variable']], ram), _number(p['cross'])
         at = found.setdefault(p['object'], {})
