@@ -1007,7 +1007,7 @@ def _check_codes(codes, recording):
         raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
     if len(codes) != len(recording):
         raise ValueError(f"codes of {len(codes)} episodes for a recording of {len(recording)}")
-    for i, (c, n) in enumerate(zip(codes, recording.lengths)):
+    for i, (c, n) in enumerate(zip(map(np.asarray, codes), recording.lengths)):
         if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n:
             expected = f"({n}, n_codes), or (n_codes,) for the whole episode"
             raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
