@@ -1,6 +1,6 @@
 """Whether the failures of a landing can be seen by its sensors, and whether touchdowns tell how hard they were.
 
-    python benchmarks/measure_landing_truth.py                 600 flights without camera: eight CPU-minutes, and the trees
+    python benchmarks/measure_landing_truth.py        600 flights without camera: eight CPU-minutes, and the trees
 
 Each flight becomes numbers: mean, spread, least, largest and mean step of each column, without annunciators and
 warnings. Whether a failure happened is then told by 200 random trees, five folds, from the columns that the table of
