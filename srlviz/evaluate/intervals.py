@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ..core.names import unknown
-from ..core.scores import bootstrap_interval, check_scores, method_label, split_label
-from .probe import ProbeResult, linear_probe
+from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, method_label, split_label
+from .probe import ProbeResult, linear_probe, with_category_means
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #165c5d87
 METRICS = ('f1', 'accuracy', 'f1_macro')
@@ -163,12 +163,24 @@ def _pairs(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.concat(tables, axis=1, join='inner', keys=['a', 'b']).reset_index()
 
 
-def _chosen(pairs: pd.DataFrame, over: str) -> pd.DataFrame:
-    "Variables, or ready-made means of them; to draw seeds, of the tasks that have them all"
-    means = pairs['target'] == 'mean'
+def _means_of(pairs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    "Category means and their mean, of the variables in common; ready-made where a task has no variable in common"
+    made, variables = pairs[pairs['target'] == 'mean'], pairs[pairs['target'] != 'mean']
+    if not len(made) or not len(variables):
+        return pairs
+    keys = ['task', 'seed', 'group', 'target']
+    about = {c: rows[c].iloc[0] for c in SCORE_COLUMNS if c not in (*keys, 'value')}
+    sides = [with_category_means(variables.assign(value=variables[k], **about)) for k in 'ab']
+    means = [t[t['target'] == 'mean'].set_index(keys)['value'] for t in sides]
+    again = pd.concat(means, axis=1, keys=['a', 'b']).reset_index().merge(made[keys])  # no mean that a side lacks
+    return pd.concat([again, made[~made['task'].isin(variables['task'])]], ignore_index=True)
+
+
+def _chosen(pairs: pd.DataFrame, rows: pd.DataFrame, over: str) -> pd.DataFrame:
+    "Variables, or means of them; to draw seeds, of the tasks that have them all"
     if over == 'target':
-        return pairs[~means]
-    pairs = pairs[means] if means.any() else pairs
+        return pairs[pairs['target'] != 'mean']
+    pairs = _means_of(pairs, rows)
     if over == 'seed':
         return pairs[pairs.groupby('task')['seed'].transform('nunique') == pairs['seed'].nunique()]
     return pairs
@@ -222,7 +234,7 @@ def _common(rows, a, b, metric, over):
         raise ValueError(f"{a!r} and {b!r} are of different studies; give the rows of one")
     pairs = _pairs(*rows, metric)
     over = over or ('task' if pairs['task'].nunique() > 1 else 'target')
-    if not len(pairs := _chosen(pairs, over)):
+    if not len(pairs := _chosen(pairs, rows[0], over)):
         raise ValueError(f"{a!r} and {b!r} have no {metric} of one task and target in common to pair over {over}")
     return pairs, over
 
@@ -257,7 +269,9 @@ def compare(
     -------
     DataFrame, one row a category and at last one of group 'all', in units of the metric: a, b (labels), metric, group,
     value_a, value_b and difference (means over the pairs), low, high (NaN for one pair), ahead (pairs in which a is
-    above b), n (pairs), over, tasks (of which the pairs are). Only what both have is compared. Seeds are averaged
+    above b), n (pairs), over, tasks (of which the pairs are). Only what both have is compared: over tasks and seeds,
+    the means of the variables that both have. A table's own means are taken for a task in which a side has nothing
+    else, or no variable that the other has; they may be of different variables. Seeds are averaged
     unless they are drawn: those that both have, or each its own where they share none; with over='seed', only tasks
     that have them all count.
 

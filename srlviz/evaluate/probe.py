@@ -359,31 +359,46 @@ def _confusion(name, true, said):
     return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='said'))
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #cbf585bb
+_LEAST_R = 0.1
+
+
 @torch.no_grad()
 def _error_correlation(weight, bias, x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
-    "c per variable (V,): the largest correlation of a code (N, n_codes) with the errors of a probe on y (N, V)"
+    "R per variable (V,): the multiple correlation of codes (N, n_codes) with the errors of a probe on y (N, V)"
     std, block = x.std(0, correction=0), _Block(weight, bias, [0.0] * len(weight))
     mean, scale = x.mean(0), torch.where(std > 1e-7 * x.abs().amax(0), std, torch.inf)
     V, K, n_codes = weight.shape
-    slope, size, right = torch.zeros(V * K, n_codes), torch.zeros(V), torch.zeros(V)
+    gram = torch.eye(n_codes, dtype=torch.float64) * 1e-6 * len(x)  # what varies less than that is not looked at
+    slope, sums, size, right = torch.zeros(n_codes, V * K), torch.zeros(V, K), torch.zeros(V), torch.zeros(V)
     for a in range(0, len(x), 1024):
         z, part = (x[a : a + 1024] - mean) / scale, y[a : a + 1024]
         errors = torch.softmax(block.logits(x[a : a + 1024]), 2)  # (B, V, K)
         right += (errors.argmax(2) == part).sum(0)
         errors.scatter_add_(2, part[:, :, None], torch.full((*part.shape, 1), -1.0))
-        slope += errors.flatten(1).T @ z
+        slope += z.T @ errors.flatten(1)
+        gram += z.double().T @ z.double()
+        sums += errors.sum(0)
         size += errors.square().sum((0, 2))
-    slope = slope.view(V, K, n_codes).square().sum(1).amax(1).sqrt() / len(x)
-    return torch.where(right >= 0.99 * len(x), 0, slope / (size / len(x)).sqrt().clamp(min=1e-12)).numpy()
+    told = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), slope.double(), upper=False)
+    told = told.square().sum(0).view(V, K).sum(1)
+    size = (size - sums.square().sum(1) / len(x)).double().clamp(min=1e-12 * len(x))
+    return torch.where(right >= 0.99 * len(x), 0, (told / size).clamp(0, 1).sqrt()).numpy()
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #29b62f19
-def _convergence(counts, history, variables, known) -> pd.DataFrame:
+def _most_by_chance(n_rows: int, n_codes: int) -> float:
+    "R up to which codes tell no more of errors than chance would, or too little to matter"
+    return max(_LEAST_R, ((n_codes + 4 * (2 * n_codes) ** 0.5) / n_rows) ** 0.5)
+
+
+def _convergence(counts, history, variables, n_codes, known) -> pd.DataFrame:
     "What `ProbeResult.convergence` gives"
     counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
     rows = []
     for v, c in zip(variables, [np.nan] * len(list(variables)) if known is None else known):
         values, n = counts.loc[v] if v in counts.index else (0, np.inf)
-        fine = pd.NA if np.isnan(c) else bool(values == 1 or c <= max(0.05, 4 / n**0.5))
+        most = _most_by_chance(n, n_codes)
+        told = not np.isnan(c) and (values == 1 or c == 0 or most < 1)
+        fine = bool(values == 1 or c <= most) if told else pd.NA
         rows.append((v, int((history['variable'] == v).sum()), float(c), fine))
     table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
     return table.astype({'converged': 'boolean'})
@@ -439,10 +454,13 @@ class ProbeResult:
     def convergence(self) -> pd.DataFrame:
         """One row a variable: variable, epochs, error_correlation, converged.
 
-        error_correlation : the largest, in 'probe', of a code with the errors; beyond 0.05 (and 4 over the root of the
-            rows) it has not converged. NaN and NA in results saved before it was measured
+        error_correlation : the multiple correlation, in 'probe', of all codes with the errors
+        converged : False where that is beyond 0.1 and beyond chance, so that codes still tell of the errors; NA where
+            rows are too few to tell. True says that the loss has little left to fall on the training rows, no more.
+            NaN and NA in results saved before it was measured
         """
-        return _convergence(self._counts(), self.history_, self.truth, self.error_correlation)
+        n_codes = 0 if self.weight_ is None else self.weight_.shape[-1]
+        return _convergence(self._counts(), self.history_, self.truth, n_codes, self.error_correlation)
 
     def _counts(self):
         return count_values({'test': self.truth}) if self.values is None else self.values
@@ -584,7 +602,7 @@ def _to_arrays(result: ProbeResult) -> dict[str, np.ndarray]:
         bias=result.bias_,
         **_pack('history', result.history_),
         **_pack('values', result.values),
-        **({} if result.error_correlation is None else dict(error_correlation=result.error_correlation)),
+        **({} if result.error_correlation is None else dict(multiple_correlation=result.error_correlation)),
     )
 
 
@@ -601,7 +619,7 @@ def _from_arrays(a: Mapping[str, np.ndarray]) -> dict:
         weight_=a['weight'],
         bias_=a['bias'],
         values=values if len(values) else None,
-        error_correlation=a.get('error_correlation'),
+        error_correlation=a.get('multiple_correlation'),
     )
 
 
@@ -630,8 +648,8 @@ def _check_arrays(a: Mapping[str, np.ndarray]) -> None:
         raise ValueError("the array 'weight' holds values that are not finite")
     if np.isnan(a['bias']).any():
         raise ValueError("the array 'bias' holds NaN")  # classes that never occur have -inf
-    if 'error_correlation' in a:
-        _check_array(a, 'error_correlation', (V,), 'f')
+    if 'multiple_correlation' in a:
+        _check_array(a, 'multiple_correlation', (V,), 'f')
     for name, known in ('norm', NORMS), ('protocol', PROTOCOLS):
         _check_array(a, name, (), 'U')
         if str(a[name]) not in known:
