@@ -4389,6 +4389,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                              'srlviz/studies/bare.py'),
                                      'srlviz.studies.bare._asked': ('09_studies/bare.html#_asked', 'srlviz/studies/bare.py'),
                                      'srlviz.studies.bare._named': ('09_studies/bare.html#_named', 'srlviz/studies/bare.py'),
+                                     'srlviz.studies.bare._opened': ('09_studies/bare.html#_opened', 'srlviz/studies/bare.py'),
                                      'srlviz.studies.bare._recorded': ('09_studies/bare.html#_recorded', 'srlviz/studies/bare.py'),
                                      'srlviz.studies.bare._unusable': ('09_studies/bare.html#_unusable', 'srlviz/studies/bare.py'),
                                      'srlviz.studies.bare.probe': ('09_studies/bare.html#probe', 'srlviz/studies/bare.py')},

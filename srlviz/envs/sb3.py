@@ -35,7 +35,7 @@ def _vec_factors() -> type:
             missing = [i for i, info in enumerate(infos) if dones[i] or 'factors' not in info]
             now = [info.get('factors') for info in infos]
             for i, told in zip(missing, self.venv.env_method('factors', indices=missing) if missing else ()):
-                if dones[i] and now[i] is not None:
+                if dones[i] and now[i] is not None and 'terminal_factors' not in infos[i]:  # a second wrapper
                     infos[i]['terminal_factors'] = now[i]
                 now[i] = infos[i]['factors'] = told
             self._begun(np.flatnonzero(dones), now)
@@ -66,7 +66,8 @@ def vec_factors(venv):
     A `VecEnvWrapper`. After `reset()` and every step
         factors : dict, variable -> (num_envs,), those of the observations that were returned
         infos[i]['factors'] : the same for one environment;  infos[i]['terminal_factors'] : where an episode has ended,
-            those of `infos[i]['terminal_observation']`
+            those of `infos[i]['terminal_observation']`; only where the environment's own info tells factors, as
+            `AtariFactors` does and partially observable tasks do not
         reset_infos[i]['factors'] : those of the first observation of the episode that began last
 
     Raises

@@ -16,11 +16,11 @@ import pandas as pd
 from torch import nn
 
 from ..core.files import inside
-from ..core.recordings import Recording
+from ..core.recordings import Recording, load_recording
 from ..core.scores import with_labels
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
 from ..encoders.network import as_encoder
-from ..envs.atari import game_name
+from ..envs.atari import GAMES, game_name
 from ..evaluate.probe import NORMS, ProbeResult, unconverged_line
 from .methods import find_methods
 from .probing import probe_methods, probe_table
@@ -70,6 +70,15 @@ class Probed:
         )
 
 # %% ../../nbs/09_studies/08_bare.ipynb #d1ad53ff
+def _opened(recording) -> Recording | None:
+    "A recording, or the one that is saved at a path"
+    if isinstance(recording, (str, Path)):
+        if str(recording) in GAMES:
+            raise ValueError(f"a recording, or where one is saved; got {recording!r}. The game is game={recording!r}")
+        return load_recording(recording)
+    return recording
+
+
 def _asked(recording: Recording) -> tuple[Recording, dict[str, str]]:
     "A recording with the splits of a probe and the factors that a linear probe can be asked for; why not the others"
     if 'probe' not in recording.split:
@@ -113,7 +122,7 @@ def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
 # %% ../../nbs/09_studies/08_bare.ipynb #56e22bc9
 def probe(
     net: nn.Module | Callable | Mapping,
-    recording: Recording | None = None,
+    recording: Recording | str | Path | None = None,
     *,
     game: str | None = None,
     frames: int = 16_000,
@@ -136,7 +145,8 @@ def probe(
     ----------
     net : a torch module or a function, a batch of frames -> (B, n_codes), used as it is; an encoder or the name of a
         method, which learns from the split 'fit', or else 'probe'; or name -> any of these
-    recording : what to probe on, with frames and factors; its splits 'probe', 'valid' and 'test', if it has them
+    recording : what to probe on, or where it is saved: frames and factors; its splits 'probe', 'valid' and
+        'test', if it has them
     game : instead of a recording: one of `srlviz.envs.atari.GAMES`, or of `version`
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
@@ -154,6 +164,7 @@ def probe(
     ValueError : neither or both of game and recording, too few episodes, no factor to ask for, a network that refuses
         the frames (it says what it was given and how that is changed)
     """
+    recording = _opened(recording)
     if (recording is None) == (game is None):
         raise ValueError("give either a game, game='pong', or a recording with frames and factors")
     how = dict(size=size, stack=stack, scale=scale, layout=layout)

@@ -144,6 +144,10 @@ def _of_strangers(what, name: str = '') -> Method:
     if not _encodes(what):
         got = what.__name__ if isinstance(what, type) else f'an instance of {type(what).__name__}'
         how = 'as_encoder(net) of srlviz.encoders.network makes one of a network or a function'
+        if isinstance(what, type) and issubclass(what, nn.Module):
+            how = f'Give a network: {got}(...)'
+        elif hasattr(what, 'transform'):
+            how = 'Give a function: lambda frames: model.transform(frames.reshape(len(frames), -1))'
         raise ValueError(f"an encoder has methods fit(recording) and encode(recording); got {got}. {how}")
     is_class = isinstance(what, type)
     cls, found = what if is_class else type(what), name or method_name(getattr(what, 'net', what))

@@ -239,7 +239,7 @@ def _declared_in(source: str) -> dict[str, dict[str, Any]]:
 
 
 def take_parameters(namespace: dict[str, Any]) -> None:
-    """Check the parameters of the study that runs, and turn texts into the lists and numbers that they spell.
+    """Check the parameters of the study that runs, turn texts into the lists and numbers that they spell, make `out`.
 
     The first cell behind the parameters calls it with `globals()`. Where no cells ran (a script) it does nothing.
 
@@ -261,6 +261,8 @@ def take_parameters(namespace: dict[str, Any]) -> None:
                 declared, given = found, set()
     values = {name: namespace[name] for name in (*declared, *given) if name in namespace}
     namespace.update(_checked(values, declared, 'this study'))
+    if 'out' in declared and namespace.get('out'):
+        make_folder(namespace['out'])  # papermill's own command makes none
 
 # %% ../../nbs/09_studies/00_run.ipynb #1ab06591
 def last_line(text: str) -> str:
