@@ -3438,6 +3438,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe.ProbeResult._counts': ( '06_evaluate/probe.html#proberesult._counts',
                                                                                       'srlviz/evaluate/probe.py'),
+                                       'srlviz.evaluate.probe.ProbeResult._n_codes': ( '06_evaluate/probe.html#proberesult._n_codes',
+                                                                                       'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe.ProbeResult.caveats': ( '06_evaluate/probe.html#proberesult.caveats',
                                                                                       'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe.ProbeResult.confusion': ( '06_evaluate/probe.html#proberesult.confusion',

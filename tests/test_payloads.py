@@ -129,6 +129,13 @@ def table(method: str = evil('method'), tasks=('task0', 'task1')) -> pd.DataFram
     return check_scores(pd.DataFrame(rows).assign(study='atari'))
 
 
+def differences() -> pd.DataFrame:
+    "What `compare` gives, of methods and a category of a stranger's"
+    row = dict(a=evil('a'), b=evil('b'), norm='none', metric='f1', group='all', difference=0.1, low=0.0, high=0.2)
+    row |= dict(ahead=3, n=4, over='task', value_a=0.5, value_b=0.4)
+    return pd.DataFrame([row, row | dict(group=evil('group'))])
+
+
 def answers(recording: Recording):
     "What a probe said of the last episode, wrong twice"
     steps = recording.steps()
@@ -660,6 +667,7 @@ FIGURES = dict(
     plot_conditioning=lambda f: f(table('vae')),
     plot_rank_change=lambda f: f(table('st_dim · ' + evil('variant')), title=evil('t')),
     plot_ablations=lambda f: f(table('global_t_dim'), by='game'),
+    plot_differences=lambda f: f(differences(), title=evil('t')),
     plot_learning_curve=lambda f: f(
         pd.DataFrame([dict(method=evil('m'), n_frames=n, seed=s, value=0.5) for n in (10, 20) for s in range(3)]),
         metric=evil('metric'),

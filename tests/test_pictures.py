@@ -97,7 +97,7 @@ def test_without_chromium_plotlys_json_is_left(tmp_path):
     assert kinds(executed(by_nbclient, tmp_path, CHROMIUM='/bin/false'))[1:4] == 3 * [[{PLOTLY, 'text/plain'}]]
 
 
-TASKS = dict(tasks='RepeatFirst-easy,HigherLower-easy', episodes=20, oracle_episodes=2, pictures='')
+TASKS = dict(tasks='RepeatFirst-easy,HigherLower-easy', episodes=20, oracle_episodes=2, pictures='', fps_seconds=0)
 
 
 def table(folder):

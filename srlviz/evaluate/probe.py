@@ -459,8 +459,10 @@ class ProbeResult:
             rows are too few to tell. True says that the loss has little left to fall on the training rows, no more.
             NaN and NA in results saved before it was measured
         """
-        n_codes = 0 if self.weight_ is None else self.weight_.shape[-1]
-        return _convergence(self._counts(), self.history_, self.truth, n_codes, self.error_correlation)
+        return _convergence(self._counts(), self.history_, self.truth, self._n_codes(), self.error_correlation)
+
+    def _n_codes(self):
+        return 0 if self.weight_ is None else self.weight_.shape[-1]
 
     def _counts(self):
         return count_values({'test': self.truth}) if self.values is None else self.values
@@ -508,27 +510,23 @@ class ProbeResult:
 
         Parameters
         ----------
-        study, task, method, seed, data, inputs, budget : what the columns of that name say; `norm`, `protocol` and
-            `n_codes` are known here. Constant codes are the same when they are standardised, so their norm is 'none'
+        study, task, method, seed, data, inputs, budget : what the columns of that name say. The norm of constant codes
+            is 'none'
         groups : variable -> category
-        drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). They are
-            easy points, but the paper counts them, so that this is the default
+        drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). The
+            paper counts these easy points, and so does the default
         """
         rows, caveats = self.scores[['variable', 'f1', 'accuracy', 'f1_macro']], self.caveats
         if drop_constant:
-            rows = rows[
-                ~rows['variable'].isin(
-                    caveats.loc[(caveats['caveat'] == 'constant') & (caveats['split'] != 'valid'), 'variable']
-                )
-            ]
+            steady = caveats.query("caveat == 'constant' and split != 'valid'")['variable']
+            rows = rows[~rows['variable'].isin(steady)]
         if not len(rows):
             raise ValueError("every variable is constant in 'probe' or 'test'; there is nothing to score")
         rows = rows.melt('variable', var_name='metric', value_name='value').rename(columns={'variable': 'target'})
         group = rows['target'].map(lambda v: (groups or {}).get(v, ''))
         said = dict(study=study, source='srlviz', task=task, method=method, seed=seed, group=group)
         said |= dict(data=data, inputs=inputs, budget=budget, protocol=self.protocol)
-        n_codes = 0 if self.weight_ is None else self.weight_.shape[-1]
-        rows = rows.assign(n_codes=n_codes, norm='none' if self.constant else self.norm, **said)
+        rows = rows.assign(n_codes=self._n_codes(), norm='none' if self.constant else self.norm, **said)
         return with_category_means(rows[list(SCORE_COLUMNS)])
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #8eaffd42
