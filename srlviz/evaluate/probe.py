@@ -514,7 +514,7 @@ class ProbeResult:
             is 'none'
         groups : variable -> category
         drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). The
-            paper counts these easy points, and so does the default
+            paper counts these easy points; so does the default
         """
         rows, caveats = self.scores[['variable', 'f1', 'accuracy', 'f1_macro']], self.caveats
         if drop_constant:
