@@ -345,8 +345,6 @@ def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
         yield line, cells
     if not width:
         raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
-    if text.endswith(','):
-        raise ValueError(f"{path}, line {line}: the file may be cut off: it ends with a comma, without an end of line")
 
 # %% ../../nbs/00_core/00_files.ipynb #fd860b20
 _WHOLE = re.compile('-?[0-9]{1,19}')

@@ -291,7 +291,10 @@ MOST_LABELS, MOST_FAULTS = 2**24, 20  # bytes of a file; faults that are listed
 
 def _read_own(path: str | Path) -> pd.DataFrame:
     "The labels of a CSV file, completed, or a ValueError with its faults"
-    rows = table_rows(table_text(path, 'a table of labels', MOST_LABELS), path)
+    text = table_text(path, 'a table of labels', MOST_LABELS)
+    if text.endswith(','):
+        raise ValueError(f"{path} may be cut off: it ends with a comma, without an end of line")
+    rows = table_rows(text, path)
     _, header = next(rows)
     if twice := [c for c, n in Counter(header).items() if n > 1]:
         raise ValueError(f"{path}, line 1: the column {twice[0]!r:.80} is there twice")
