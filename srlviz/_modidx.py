@@ -3499,6 +3499,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'srlviz.evaluate.probe._predict': ('06_evaluate/probe.html#_predict', 'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._prepare': ('06_evaluate/probe.html#_prepare', 'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._scores': ('06_evaluate/probe.html#_scores', 'srlviz/evaluate/probe.py'),
+                                       'srlviz.evaluate.probe._scores_kept': ( '06_evaluate/probe.html#_scores_kept',
+                                                                               'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._shape_of': ('06_evaluate/probe.html#_shape_of', 'srlviz/evaluate/probe.py'),
                                        'srlviz.evaluate.probe._to_arrays': ( '06_evaluate/probe.html#_to_arrays',
                                                                              'srlviz/evaluate/probe.py'),

@@ -3,7 +3,7 @@
 On a quick world of random walks, and once on the real one.
 """
 
-import hashlib, json, pickle, random, resource, shutil, signal, subprocess, sys, time
+import hashlib, json, os, pickle, random, resource, shutil, signal, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,25 +79,33 @@ def test_killed_five_times(sound, tmp_path, workers):
     assert verify_flights(out).empty
 
 
+class Killed(BaseException):
+    pass
+
+
+class Steps:
+    "So many calls of these functions may still be made, `left`; the next one is where the run is killed"
+
+    def __init__(self, monkeypatch, *places):
+        self.left = 10**9
+        for owner, name in places:
+            monkeypatch.setattr(owner, name, self.counted(getattr(owner, name)))
+
+    def counted(self, do):
+        def step(*args, **more):
+            if not self.left:
+                raise Killed
+            self.left -= 1
+            return do(*args, **more)
+
+        return step
+
+
 def test_killed_at_every_move(sound, tmp_path, monkeypatch):
     "Files come into being by a move; each run is stopped before its third, fourth, ... or tenth"
-    import os
-
-    left, replace, rng, runs = 0, os.replace, random.Random(0), 0
-
-    class Killed(BaseException):
-        pass
-
-    def move(*args):
-        nonlocal left
-        if not left:
-            raise Killed
-        left -= 1
-        replace(*args)
-
-    monkeypatch.setattr('os.replace', move)
+    rng, runs, steps = random.Random(0), 0, Steps(monkeypatch, (os, 'replace'))
     while True:
-        left, runs = rng.randint(3, 10), runs + 1
+        steps.left, runs = rng.randint(3, 10), runs + 1
         try:
             make(tmp_path / 'set', 12)
             break
@@ -171,21 +179,11 @@ def test_a_set_grows_to_the_one_made_at_once(sound, tmp_path, n):
 
 def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
     "The smaller set can be read until the larger is whole but for its tables; then the call goes on"
-    import os
-
-    out, left, replace, rng, runs, read = tmp_path / 'set', 0, os.replace, random.Random(1), 0, 0
+    out, rng, runs, read = tmp_path / 'set', random.Random(1), 0, 0
     make(out, 7)
-
-    def move(*args):
-        nonlocal left
-        if not left:
-            raise Killed
-        left -= 1
-        replace(*args)
-
-    monkeypatch.setattr('os.replace', move)
+    steps = Steps(monkeypatch, (os, 'replace'))
     while True:
-        left, runs = rng.randint(2, 12), runs + 1
+        steps.left, runs = rng.randint(2, 12), runs + 1
         try:
             make(out, 12)
             break
@@ -199,10 +197,6 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
     assert runs > 3 and read > 1 and tree(out) == tree(sound)
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.fixture(scope='module')
 def larger(tmp_path_factory):
     "Thirteen flights without film, made at once, and seven"
@@ -213,25 +207,11 @@ def larger(tmp_path_factory):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_killed_at_moves_and_removals_and_asked_for_more(larger, tmp_path, monkeypatch, seed):
-    import os
-
-    out, left, rng, runs = tmp_path / 'set', 0, random.Random(seed), 0
+    out, rng, runs = tmp_path / 'set', random.Random(seed), 0
     shutil.copytree(larger / 'seven', out)
-
-    def stopped(do):
-        def step(*args, **more):
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-            return do(*args, **more)
-
-        return step
-
-    monkeypatch.setattr('os.replace', stopped(os.replace))
-    monkeypatch.setattr(Path, 'unlink', stopped(Path.unlink))
+    steps = Steps(monkeypatch, (os, 'replace'), (Path, 'unlink'))
     while True:
-        left, runs = rng.randint(5, 25), runs + 1
+        steps.left, runs = rng.randint(5, 25), runs + 1
         try:
             make(out, 12 if runs < 8 else 13, camera=False)
             if runs >= 8:

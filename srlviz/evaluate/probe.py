@@ -510,18 +510,13 @@ class ProbeResult:
 
         Parameters
         ----------
-        study, task, method, seed, data, inputs, budget : what the columns of that name say. The norm of constant codes
-            is 'none'
+        study, task, method, seed, data, inputs, budget : what the columns of that name say; `norm`, `protocol` and
+            `n_codes` are known here. Constant codes are the same when they are standardised, so their norm is 'none'
         groups : variable -> category
-        drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). The
-            paper counts these easy points; so does the default
+        drop_constant : leave out variables that are constant in 'probe' or 'test' (`caveats` names them). They are
+            easy points, but the paper counts them, so that this is the default
         """
-        rows, caveats = self.scores[['variable', 'f1', 'accuracy', 'f1_macro']], self.caveats
-        if drop_constant:
-            steady = caveats.query("caveat == 'constant' and split != 'valid'")['variable']
-            rows = rows[~rows['variable'].isin(steady)]
-        if not len(rows):
-            raise ValueError("every variable is constant in 'probe' or 'test'; there is nothing to score")
+        rows = _scores_kept(self, drop_constant)
         rows = rows.melt('variable', var_name='metric', value_name='value').rename(columns={'variable': 'target'})
         group = rows['target'].map(lambda v: (groups or {}).get(v, ''))
         said = dict(study=study, source='srlviz', task=task, method=method, seed=seed, group=group)
@@ -530,6 +525,17 @@ class ProbeResult:
         return with_category_means(rows[list(SCORE_COLUMNS)])
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #8eaffd42
+def _scores_kept(result, drop_constant: bool):
+    "F1 and accuracy of the variables that are counted"
+    rows, caveats = result.scores[['variable', 'f1', 'accuracy', 'f1_macro']], result.caveats
+    if drop_constant:
+        steady = caveats.query("caveat == 'constant' and split != 'valid'")['variable']
+        rows = rows[~rows['variable'].isin(steady)]
+    if not len(rows):
+        raise ValueError("every variable is constant in 'probe' or 'test'; there is nothing to score")
+    return rows
+
+
 def _told(caveats):
     "The caveats of 'probe' and 'test' in words"
     caveats = caveats[caveats['split'] != 'valid']
