@@ -1,6 +1,8 @@
 import os
+from pathlib import Path
 
 import lab as labs
+import papermill_runs
 import pytest
 
 
@@ -20,3 +22,26 @@ def browser(chromium):
         browser = p.chromium.launch(executable_path=chromium, args=labs.FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def papermill(tmp_path_factory, record_property):
+    "Run a study or tutorial by papermill with small parameters, once in all processes of this test run: name -> Ran"
+    base = Path(tmp_path_factory.getbasetemp())
+    base = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
+
+    def run(name):
+        ran = papermill_runs.run_once(name, base)
+        record_property('papermill', ran.used)
+        return ran
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter):
+    "Time and memory of the notebooks that papermill ran"
+    reports = [r for kind in ('passed', 'failed') for r in terminalreporter.stats.get(kind, [])]
+    told = [value for r in reports for key, value in r.user_properties if key == 'papermill']
+    if rows := list({row['name']: row for row in told}.values()):
+        terminalreporter.section('notebooks by papermill')
+        terminalreporter.write_line(papermill_runs.table(rows))

@@ -32,13 +32,21 @@ def rows(lab, address, change):
     return set(effect(lab, address, change)[0].tolist())
 
 
-def centre(lab, address, value, frames=2):
-    """Column and row of the middle of a sprite; None if there is none.
+def centres(lab, address, value, frames=(1, 2)):
+    """Column and row of the middle of a sprite at each of these emulator frames; None where there is none.
 
     It is what the byte shows with `value` and does not show with most other values.
     """
-    shown, elsewhere = lab.poke(address, value, frames), [lab.poke(address, (value + s) % 256, frames) for s in OTHERS]
-    y, x = np.nonzero(np.mean([(shown != e).any(-1) for e in elsewhere], 0) > 0.7)
+    draw = lambda v: lab._held.draw(frames, (address, v % 256), rgb=False)  # (frames, 210, 160): numbers of colours
+    shown, differs = draw(value), np.zeros((len(frames), 210, 160), np.uint8)
+    for s in OTHERS:
+        differs += shown != draw(value + s)
+    return [middle(d > 0.7 * len(OTHERS)) for d in differs]
+
+
+def middle(marked):
+    "Column and row of the middle of what is marked (210, 160) near its median; None if that is no sprite"
+    y, x = np.nonzero(marked)
     if not 2 <= len(x) <= 2500:
         return None
     near = (abs(x - np.median(x)) <= 20) & (abs(y - np.median(y)) <= 24)
@@ -51,7 +59,7 @@ def moved(lab, address, delta):
     None if it is not seen
     """
     for frames in (1, 2, 3):
-        before, after = (centre(lab, address, (int(lab.ram[address]) + d) % 256, frames) for d in (0, delta))
+        before, after = (centres(lab, address, int(lab.ram[address]) + d, (frames,))[0] for d in (0, delta))
         if None not in (before, after):
             return after[0] - before[0], after[1] - before[1]
 
@@ -261,8 +269,9 @@ def test_overlays():
     several = (table['object'] == 'enemies') | table['object'].str.endswith('iceflow')  # of a kind, see below
     table = table[table['scale'].notna() & ~several]
     for game, of in table.groupby('game'):
+        lab = RAMLab(game, steps=0)
         for steps, seed in ((40, 0), (150, 1), (400, 2), (700, 3)):
-            lab = lab_at(game, steps, seed)
+            lab.restart(seed, steps)
             for r in of.itertuples():
                 value = int(lab.ram[r.address])
                 if not r.low <= value <= r.high:
@@ -270,8 +279,8 @@ def test_overlays():
                 source = COPIES.get((game, r.address), r.address)
                 off = [
                     abs(at[r.axis == 'y'] - float(pixel_position(game, r.variable, value, ram=lab.ram)))
-                    for f in (1, 2)
-                    if (at := centre(lab, source, int(lab.ram[source]), f))
+                    for at in centres(lab, source, int(lab.ram[source]))
+                    if at
                 ]
                 if off:
                     found.append((game, r.variable, min(off)))  # some pictures are one frame late

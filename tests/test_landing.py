@@ -1,7 +1,6 @@
 """The landing world from conditions to sensors: the same bits everywhere, believable outcomes, failures that show."""
 
-import functools, hashlib, multiprocessing, subprocess, sys
-from pathlib import Path
+import functools, hashlib, multiprocessing
 
 import numpy as np, pandas as pd, pytest
 from joblib import Parallel, delayed
@@ -221,7 +220,7 @@ def test_columns_that_vary():
 # the study
 
 
-def test_the_study_beside_the_paper(tmp_path):
+def test_the_study_beside_the_paper(papermill):
     "The paper's numbers are consistent, and the page has its tables"
     paper = pd.read_csv(sample_path('landing_paper.csv')).set_index('name')
     counts = paper[paper['part'] == 'sensors']['value']
@@ -229,13 +228,9 @@ def test_the_study_beside_the_paper(tmp_path):
     assert paper[paper['part'] == 'perturbations']['value'].to_dict() == {
         k: p.n_flights for k, p in PERTURBATIONS.items()
     }
-    chosen = dict(flights=3, camera=False, workers=1, clean=2)
-    command = [str(Path(sys.executable).with_name('srlviz')), 'run', 'landing_dataset', '--out', str(tmp_path)]
-    command += [word for name, value in chosen.items() for word in ('-p', name, str(value))]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert 'Table 1: 21 of 21 groups' in done.stdout
-    assert '3 flights are too few to judge any of 14 frequencies' in done.stdout
-    assert (tmp_path / 'landing_dataset.html').read_text().count('<div class="plot"') >= 4
-    assert len(pd.read_csv(tmp_path / 'flights.csv')) == 3
-    assert pd.read_csv(tmp_path / 'table2.csv')['paper'].sum() == 17372
+    ran = papermill('studies/landing_dataset')
+    assert 'Table 1: 21 of 21 groups' in ran.printed
+    assert '3 flights are too few to judge any of 14 frequencies' in ran.printed
+    assert sum('application/vnd.plotly.v1+json' in data for data in ran.shown) >= 4
+    assert len(pd.read_csv(ran.out / 'flights.csv')) == 3
+    assert pd.read_csv(ran.out / 'table2.csv')['paper'].sum() == 17372

@@ -1,12 +1,13 @@
 """What a program executes keeps figures as plotly's JSON and PNG, and no widget; studies take what papermill gives."""
 
-import functools, json, os, shutil, subprocess, sys
+import json, subprocess, sys
 from pathlib import Path
 
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_notebook
+from papermill_runs import SMALL, can_draw, outside
 
-import srlviz
+from srlviz.core.scores import load_scores
 from srlviz.studies.notebooks import studies_folder, study_path
 
 KERNEL = dict(name='python3', language='python', display_name='Python 3')
@@ -29,23 +30,10 @@ CELLS = [
 ]
 
 
-@functools.cache
-def can_draw() -> bool:
-    "Whether kaleido and Chromium are here, as `make test` has them"
-    try:
-        import kaleido  # noqa: F401
-    except ImportError:
-        return False
-    return bool(shutil.which(os.environ.get('CHROMIUM') or 'chromium'))
-
-
 def run(*command, cwd, **environment):
     "A command as a user types it, away from the tree"
-    away = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC', 'PLOTLY_RENDERER')}
-    here = os.pathsep.join([str(Path(srlviz.__file__).parents[1]), os.environ.get('PYTHONPATH', '')])
-    threads = dict(PYTHONPATH=here, OMP_NUM_THREADS='1')
     words = [sys.executable, *map(str, command)]
-    return subprocess.run(words, cwd=cwd, env=away | threads | environment, capture_output=True, text=True)
+    return subprocess.run(words, cwd=cwd, env=outside(**environment), capture_output=True, text=True)
 
 
 def by_papermill(path, out):
@@ -97,24 +85,18 @@ def test_without_chromium_plotlys_json_is_left(tmp_path):
     assert kinds(executed(by_nbclient, tmp_path, CHROMIUM='/bin/false'))[1:4] == 3 * [[{PLOTLY, 'text/plain'}]]
 
 
-TASKS = dict(tasks='RepeatFirst-easy,HigherLower-easy', episodes=20, oracle_episodes=2, pictures='', fps_seconds=0)
-
-
-def table(folder):
-    return (folder / 'scores.csv').read_text()
-
-
-def test_papermill_gives_a_list_as_text_or_in_a_file(tmp_path):
+def test_papermill_gives_a_list_as_text_or_in_a_file(papermill, tmp_path):
     "papermill's own command, from another folder, with -p and with -f"
-    path, p, f = study_path('popgym_tasks'), tmp_path / 'p', tmp_path / 'f'
-    p.mkdir()
-    f.mkdir()
-    words = [w for k, v in TASKS.items() for w in ('-p', k, v)]
-    by_p = run('-m', 'papermill', path, 'done.ipynb', *words, cwd=p)
-    (f / 'params.yaml').write_text(json.dumps(TASKS | dict(tasks=TASKS['tasks'].split(','))))  # JSON is YAML
-    by_f = run('-m', 'papermill', path, 'done.ipynb', '-f', 'params.yaml', cwd=f)
-    assert by_p.returncode == by_f.returncode == 0, by_p.stderr + by_f.stderr
-    assert 'RepeatFirst-easy' in table(p) and table(p) == table(f)
+    study, without_speeds = 'studies/popgym_tasks', dict(fps_seconds=0, pictures='')
+    given = SMALL[study] | without_speeds
+    assert ',' in given['tasks']
+    (tmp_path / 'params.yaml').write_text(json.dumps(given | dict(tasks=given['tasks'].split(','))))  # JSON is YAML
+    path = study_path('popgym_tasks')
+    by_f = run('-m', 'papermill', path, 'done.ipynb', '-f', 'params.yaml', cwd=tmp_path)
+    assert by_f.returncode == 0, by_f.stderr
+    table = lambda folder: load_scores(folder / 'scores.csv').query("metric != 'fps'").reset_index(drop=True)
+    by_p = table(papermill(study).out)
+    assert 'RepeatFirst-easy' in set(by_p['task']) and by_p.equals(table(tmp_path))
 
 
 def test_papermill_is_refused_a_parameter_that_the_study_does_not_know(tmp_path):

@@ -1,0 +1,175 @@
+"""Notebooks of the repository by papermill's own command: once a test run, however many tests look at what they leave.
+
+The parameters are the smallest with which every cell still has something to do.
+"""
+
+import json, os, re, shutil, subprocess, sys, time
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+import nbformat, psutil
+from filelock import FileLock
+
+from srlviz.encoders.ppo_features import read_agent
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = read_agent()[0]['game']  # the game of the agent that comes with the package
+GAMES = dict(encoder_frames=300, probe_frames=900, epochs=1, probe_epochs=2)
+# a value {NAME} is the folder of another notebook's results
+SMALL = {
+    'studies/atari_ablations': GAMES | dict(games='pong', methods='static_dim,global_t_dim'),
+    'studies/atari_conditioning': dict(scores='{studies/atari_tables}/scores.csv', games=f'pong,{SHIPPED}'),
+    'studies/atari_probe': GAMES
+    | dict(game='breakout', methods='majority,random_cnn,st_dim', epochs=4, curve='100,300'),
+    'studies/atari_tables': GAMES
+    | dict(games=f'pong,{SHIPPED}', methods='majority,random_cnn', agents='shipped', n_jobs=2),
+    'studies/landing_dataset': dict(flights=3, size=16, workers=1, clean=2),
+    'studies/popgym_memories': dict(
+        methods='MLP,GRU', tasks='first', delays='1,4', steps=60, length=16, runs=3, n_jobs=1
+    ),
+    'studies/popgym_tasks': dict(
+        tasks='RepeatFirst-easy,Battleship-easy', episodes=200, oracle_episodes=3, fps_seconds=0.06
+    ),
+    'tutorials/01_quickstart': dict(steps=1000, epochs=1),
+    'tutorials/02_atari': dict(steps=850, epochs=1),
+    'tutorials/03_pomdps': dict(episodes=3),
+    'tutorials/04_memories': dict(steps=2, episodes=8),
+    'tutorials/05_landings': dict(size=16),
+}
+
+
+@cache
+def can_draw() -> bool:
+    "Whether kaleido and Chromium are here, as `make test` has them"
+    return bool(find_spec('kaleido') and shutil.which(os.environ.get('CHROMIUM') or 'chromium'))
+
+
+def notebooks() -> list[str]:
+    "Every study and tutorial, as it is named in SMALL"
+    found = [p for d in ('studies', 'tutorials') for p in sorted((ROOT / 'nbs' / d).glob('*.ipynb'))]
+    return [p.relative_to(ROOT / 'nbs').with_suffix('').as_posix() for p in found]
+
+
+@dataclass
+class Ran:
+    "What papermill left of a notebook, and what it took"
+
+    name: str
+    folder: str
+    said: str
+    code: int
+    seconds: float
+    cpu_seconds: float  # of the kernel, its children and papermill
+    memory: int  # bytes, of the kernel and its children together, at their peak
+
+    @property
+    def out(self) -> Path:
+        return Path(self.folder)
+
+    @cached_property
+    def notebook(self):
+        return nbformat.read(self.out / 'done.ipynb', 4)
+
+    @property
+    def metadata(self):
+        return self.notebook.metadata
+
+    @property
+    def cells(self):
+        return [c for c in self.notebook.cells if c.cell_type == 'code']
+
+    @property
+    def used(self) -> dict:
+        return {k: getattr(self, k) for k in ('name', 'seconds', 'cpu_seconds', 'memory')}
+
+    @property
+    def shown(self) -> list[dict]:
+        "What the cells display, kind -> content"
+        return [o.data for c in self.cells for o in c.outputs if 'data' in o]
+
+    @property
+    def printed(self) -> str:
+        "Whatever can be read in the notebook: printed lines, tables, headings"
+        texts = [o.text for c in self.cells for o in c.outputs if o.output_type == 'stream' and o.name == 'stdout']
+        kinds = 'text/plain', 'text/markdown', 'text/html'
+        return '\n'.join(texts + [d[k] for d in self.shown for k in kinds if k in d])
+
+
+def outside(**environment) -> dict[str, str]:
+    "The environment of a program that a user starts: this package is found, and nothing says that it is tested"
+    away = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC', 'PLOTLY_RENDERER')}
+    here = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH', '')]))
+    return away | dict(PYTHONPATH=here, OMP_NUM_THREADS='1') | environment
+
+
+def resident(process: psutil.Process) -> int:
+    "Bytes in memory of all that a process has started, and that they have"
+    total = 0
+    for child in process.children(recursive=True):
+        try:
+            total += child.memory_info().rss
+        except psutil.Error:  # it has ended
+            pass
+    return total
+
+
+def measured(command, said: Path, **how) -> dict[str, float]:
+    "Run a command, what it says in a file; give its status, time, CPU time with its children, and their peak of memory"
+    began, memory = time.time(), 0
+    with open(said, 'wb') as file:
+        process = psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, **how)
+    while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+        memory = max(memory, resident(process))
+        time.sleep(0.2)
+    _, status, used = ended
+    times = dict(seconds=time.time() - began, cpu_seconds=used.ru_utime + used.ru_stime)
+    return times | dict(code=os.waitstatus_to_exitcode(status), memory=memory)
+
+
+def papermill(name: str, folder: Path, others) -> Ran:
+    "Run a notebook in a new folder by papermill's own command; `others` gives the folder of another's results"
+    fill = lambda value: re.sub(r'\{([^}]+)\}', lambda m: str(others(m[1])), str(value))
+    given = [word for k, v in SMALL[name].items() for word in ('-p', k, fill(v))]
+    command = [sys.executable, '-m', 'papermill', str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *given]
+    folder.mkdir(parents=True)
+    said = folder.with_suffix('.txt')
+    used = measured(command, said, cwd=folder, env=outside())
+    return Ran(name=name, folder=str(folder), said=said.read_text(errors='replace'), **used)
+
+
+def run_once(name: str, base: Path) -> Ran:
+    """Run a notebook, or give what it left if this was done in this test run, by whichever of its processes.
+
+    Parameters
+    ----------
+    name : as in SMALL
+    base : folder of the test run, which its processes share
+
+    Raises
+    ------
+    AssertionError : if it failed, with what papermill says
+    """
+    assert name in SMALL, f'{name}: say in SMALL of tests/papermill_runs.py with which parameters CI runs it'
+    folder = base / 'papermill' / name.replace('/', '-')
+    folder.parent.mkdir(exist_ok=True)
+    kept = folder.with_suffix('.json')
+    with FileLock(folder.with_suffix('.lock')):
+        if not kept.exists():
+            ran = papermill(name, folder, lambda other: run_once(other, base).folder)
+            kept.write_text(json.dumps(asdict(ran)))
+    ran = Ran(**json.loads(kept.read_text()))
+    assert ran.code == 0, f'papermill ended {name} with {ran.code}:\n{ran.said[-6000:]}'
+    return ran
+
+
+def table(rows: list[dict]) -> str:
+    "Time and memory of each notebook, the longest first"
+    line = '{:28} {:>8} {:>8} {:>10}'.format
+    told = [line('notebook', 'time, s', 'CPU, s', 'memory, MB')]
+    for r in sorted(rows, key=lambda r: -r['seconds']):
+        told.append(line(r['name'], f'{r["seconds"]:.1f}', f'{r["cpu_seconds"]:.1f}', f'{r["memory"] / 1e6:,.0f}'))
+    total = [sum(r[k] for r in rows) for k in ('seconds', 'cpu_seconds')]
+    peak = max(r['memory'] for r in rows)
+    return '\n'.join([*told, line('all', *(f'{t:.1f}' for t in total), f'{peak / 1e6:,.0f}')])

@@ -1,0 +1,114 @@
+"""Every study and every tutorial runs by papermill's own command, in a folder that is not the repository.
+
+What each took stands in a table at the end of the tests (conftest.py); small parameters in papermill_runs.py.
+"""
+
+import json, tempfile
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+from papermill_runs import ROOT, SMALL, Ran, can_draw, notebooks, run_once, table
+
+from srlviz.core.scores import load_scores
+from srlviz.studies.run import study_parameters
+
+PLOTLY, WIDGET, PNG = 'application/vnd.plotly.v1+json', 'application/vnd.jupyter.widget-view+json', 'image/png'
+# what a study leaves beside its notebook
+TABLES = {'studies/atari_conditioning': [], 'studies/landing_dataset': ['flights.csv', 'table1.csv', 'table2.csv']}
+OF_STUDY = ['scores.csv']
+
+
+def complaints(cells, draws: bool, places=()):
+    "What there is to say against an executed notebook; `draws` if PNGs can be made, `places` that it must not name"
+    outputs = [o for c in cells for o in c.outputs]
+    shown = [o.data for o in outputs if 'data' in o]
+    words = json.dumps([{k: v for k, v in (o.get('data') or o).items() if k != PNG} for o in outputs])
+    if lacks := [c.source[:60] for c in cells if c.execution_count is None]:
+        yield f'did not run: {lacks}'
+    if any(o.output_type == 'error' for o in outputs) or 'Traceback (most recent call last)' in words:
+        yield 'a traceback'
+    if any(WIDGET in data for data in shown):
+        yield 'a widget, which nobody can touch'
+    figures = [data for data in shown if PLOTLY in data]
+    if not figures and not any(PNG in data for data in shown):
+        yield 'no figure'
+    if draws and not all(PNG in data for data in figures):
+        yield 'a figure without PNG'
+    yield from (f'names {place}' for place in places if place in words)
+
+
+def machine(*more) -> set[str]:
+    "Places of this machine"
+    return {str(p) for p in (ROOT, Path.home(), tempfile.gettempdir(), *more)} - {'/'}
+
+
+@pytest.mark.parametrize('name', notebooks())
+def test_by_papermill(name, papermill):
+    ran = papermill(name)
+    assert list(complaints(ran.cells, can_draw(), machine(ran.folder))) == []
+    assert not any(part['state'] for part in ran.metadata.get('widgets', {}).values())
+    left = TABLES.get(name, OF_STUDY) if name.startswith('studies/') else []
+    assert set(left) <= {p.name for p in ran.out.iterdir()}
+    if 'scores.csv' in left:
+        assert len(load_scores(ran.out / 'scores.csv').query("source == 'srlviz'"))
+    if not name.startswith('studies/'):
+        assert [p.name for p in ran.out.iterdir()] == ['done.ipynb']  # a tutorial leaves nothing
+
+
+def test_each_has_small_parameters():
+    "A new study or tutorial has its line in SMALL, and what stands there is a parameter of it"
+    lacks = ', '.join(sorted(set(notebooks()) - SMALL.keys()))
+    assert not lacks, f'{lacks}: say in SMALL of tests/papermill_runs.py with which parameters CI runs it'
+    gone = ', '.join(sorted(SMALL.keys() - set(notebooks())))
+    assert not gone, f'SMALL of tests/papermill_runs.py names what is not there: {gone}'
+    for name, given in SMALL.items():
+        assert given.keys() <= study_parameters(ROOT / f'nbs/{name}.ipynb').keys(), name
+
+
+# ---- what would be wrong is seen
+
+FIGURE = new_output('display_data', {PLOTLY: {}, PNG: 'aGk=', 'text/plain': 'Figure'})
+
+
+def cell(*outputs, source='1', n=1):
+    return new_code_cell(source, outputs=list(outputs), execution_count=n)
+
+
+FAULTS = {
+    'did not run': [cell(FIGURE), cell(n=None)],
+    'a traceback': [cell(FIGURE, new_output('error', ename='E', evalue='v', traceback=[]))],
+    'a widget': [cell(FIGURE, new_output('display_data', {WIDGET: {}, 'text/plain': 'Box()'}))],
+    'no figure': [cell(new_output('stream', text='hello'))],
+    'a figure without PNG': [cell(FIGURE), cell(new_output('display_data', {PLOTLY: {}}))],
+    'names /here': [cell(FIGURE, new_output('stream', text='saved /here/scores.csv'))],
+}
+
+
+def test_a_sound_notebook():
+    assert list(complaints([cell(FIGURE), cell()], True, ['/here'])) == []
+
+
+@pytest.mark.parametrize('fault', FAULTS)
+def test_a_fault_is_seen(fault):
+    (found,) = complaints(FAULTS[fault], True, ['/here'])
+    assert found.startswith(fault)
+
+
+def test_a_notebook_that_fails_is_told(tmp_path, monkeypatch):
+    "With papermill's own words; and it is not run again for the next test that asks"
+    said, name = "there is no metric 'f2'", 'studies/atari_conditioning'
+    runs = iter([Ran(name, str(tmp_path), said, code=1, seconds=1.0, cpu_seconds=1.0, memory=1)])
+    monkeypatch.setattr('papermill_runs.papermill', lambda *_: next(runs))
+    for _ in range(2):
+        with pytest.raises(AssertionError, match=f'papermill ended {name} with 1:\n{said}'):
+            run_once(name, tmp_path)
+    with pytest.raises(AssertionError, match='studies/new: say in SMALL of tests/papermill_runs.py'):
+        run_once('studies/new', tmp_path)
+
+
+def test_the_table_has_the_longest_first():
+    used = dict(cpu_seconds=1.5, memory=2e9)
+    told = table([dict(name='short', seconds=1.0) | used, dict(name='long', seconds=20.25) | used]).splitlines()
+    assert [line.split()[0] for line in told] == ['notebook', 'long', 'short', 'all']
+    assert told[1].split()[1:] == ['20.2', '1.5', '2,000'] and told[-1].split()[1:] == ['21.2', '3.0', '2,000']
