@@ -54,7 +54,7 @@ class Bar(tqdm):
 
     def refresh(self, *args, **options):
         """Draw the bar; for a program not more often than by the clock, whatever is set in between."""
-        if not self.seldom:
+        if not self.seldom or self.disable:
             return super().refresh(*args, **options)
         now = self._time()
         due = now - self.last_print_t >= self.mininterval and now >= self.start_t + self.delay
