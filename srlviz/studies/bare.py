@@ -108,7 +108,7 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
     if plain.is_integer_dtype(x) or plain.is_bool_dtype(x):
         return ('as it is', ()) if factor.kind == 'categorical' else (f'{factor.kind}, {x.dtype}', ())
     if x.dtype.kind in 'OUS' or not plain.is_numeric_dtype(x):
-        words = sorted({*map(str, values)})
+        words = sorted(map(str, pd.unique(values)))
         return ('words', tuple(words)) if len(words) <= _MOST_WORDS else (f'{len(words):,} different words', ())
     if np.isnan(x).any():
         return f'{factor.kind}, some missing', ()
@@ -161,12 +161,13 @@ def _asked(recording: Recording) -> tuple[Recording, dict[str, str]]:
         raise ValueError(
             f"the recording has a split 'probe' and no {lost[0]!r}; a probe needs 'probe', 'valid' and 'test'"
         )
-    learn, every = (recording[s].steps() for s in ('probe', recording.split != ''))
-    how, left_out = {}, {}
+    used = recording[recording.split != '']
+    table = used.steps()
+    of, how, left_out = used.split[table['episode']], {}, {}
     for f in recording.factors:
-        kind, names = _category(f, every[f.name])
+        kind, names = _category(f, table[f.name])
         why = '' if kind == 'as it is' or kind in _NUMBERED else kind
-        why = why or _unknowable(kind, names, learn[f.name], recording['test'].replace(factors=[f]))
+        why = why or _unknowable(kind, names, *(table.loc[of == s, f.name] for s in ('probe', 'test')))
         left_out |= {f.name: why} if why else {}
         how |= {} if why else {f.name: (kind, names)}
     if not how:
@@ -178,13 +179,11 @@ def _asked(recording: Recording) -> tuple[Recording, dict[str, str]]:
     return _with_numbers(recording, how), left_out
 
 
-def _unknowable(kind, names, learn, test: Recording) -> str:
+def _unknowable(kind, names, learn: pd.Series, test: pd.Series) -> str:
     "Why nothing can be learned of a factor, or ''"
-    known = pd.unique(_NUMBERED[kind](learn, names) if kind in _NUMBERED else learn)
+    known, there = (np.unique(_NUMBERED[kind](x, names) if kind in _NUMBERED else x.to_numpy()) for x in (learn, test))
     if len(known) < 2:
         return 'constant'
-    there = test.steps()[test.factors[0].name]
-    there = _NUMBERED[kind](there, names) if kind in _NUMBERED else there.to_numpy()
     return '' if np.isin(there, known).any() else 'no value of the test occurs in what is learned from'
 
 
