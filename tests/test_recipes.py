@@ -42,7 +42,8 @@ def test_there_is_a_recipe_for_each():
 )
 def test_a_recipe_runs(name, tmp_path):
     code = recipes()[name]
-    if lacks := [pip for module, pip in NEEDS.items() if module in code and importlib.util.find_spec(module) is None]:
+    needs = {module: pip for module, pip in NEEDS.items() if re.search(rf'^(import|from) {module}\b', code, re.M)}
+    if lacks := [pip for module, pip in needs.items() if importlib.util.find_spec(module) is None]:
         pytest.skip(f"pip install '{lacks[0]}', or `make recipes`")
     (tmp_path / 'recipe.py').write_text(code)
     env = os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))}
