@@ -77,6 +77,6 @@ def test_a_killed_maker_holds_nobody_up(walks, tmp_path):
     process.communicate()
     began = time.monotonic()
     frames = [e.obs['frame'] for e in load_recording(tmp_path / 'walks').cached()]
-    assert left and time.monotonic() - began < 5
+    assert left and time.monotonic() - began < 40  # the killed one would have taken a minute and more
     assert all((a == e.obs['frame']).all() for a, e in zip(frames, walks, strict=True))
     assert {p.name for p in (tmp_path / 'walks' / 'cache').iterdir()} == {'frame.npy', 'frame.json'}

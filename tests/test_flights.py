@@ -153,12 +153,14 @@ def test_the_same_frames_give_the_same_bytes():
     'fault, told',
     [
         ('nan', r"flight_000000 \(seed 3000000\): row 7 of the column 'sim/c3' is nan"),
-        ('column', r'sensors have shape \(\d+, 39\), expected \(\d+, 40\)'),
+        ('column', r'flight_000000 .*sensors have shape \(\d+, 39\), expected \(\d+, 40\)'),
     ],
 )
-def test_a_world_that_errs(tmp_path, fault, told):
+@pytest.mark.parametrize('workers', [1, 2])
+def test_a_world_that_errs(tmp_path, fault, told, workers):
+    "Each of its flights fails; it is the first that is named, whichever fails first"
     with pytest.raises(ValueError, match=told):
-        make(tmp_path / 'set', 2, fault=fault)
+        make(tmp_path / 'set', 2, workers, fault=fault)
     assert not (tmp_path / 'set' / 'meta' / 'info.json').exists()
 
 
@@ -525,10 +527,10 @@ def test_windows_are_quick(mapped):
     for e in flights:
         e.obs['sensors']
     windows = [(int(rng.integers(12)), int(rng.integers(0, 10)), int(rng.integers(25, 30))) for _ in range(300)]
-    start = time.perf_counter()
+    start = time.process_time()  # not the clock: others may be at work on the same machine
     for i, a, n in windows:
         flights[i].obs['sensors'][a : a + n]
-    assert (time.perf_counter() - start) / 300 < 1e-3
+    assert (time.process_time() - start) / 300 < 1e-3
 
 
 def test_threads_and_processes(mapped):

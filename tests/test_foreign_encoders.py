@@ -41,12 +41,12 @@ def forge(encoder, path, tensors=None, **change):
 def refused(says, path, **kw):
     "It is said what is wrong, at once, and without asking for memory"
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with pytest.raises(ValueError, match=says or None) as e:
             load_encoder(path, **kw)
         assert str(path) in str(e.value)
-        assert time.perf_counter() - start < 5 and tracemalloc.get_traced_memory()[1] < 100e6
+        assert time.process_time() - start < 5 and tracemalloc.get_traced_memory()[1] < 100e6
     finally:
         tracemalloc.stop()
 
@@ -118,9 +118,9 @@ def test_a_long_sequence_builds_no_matrices(fitted, tmp_path):
     "The offsets are in the file, one by one; what the arguments would make of a sequence of a billion is not asked"
     e = fitted['CPC']
     forge(e, path := tmp_path / 'e.safetensors', arguments=packed(e, sequence_length=10**9))
-    start = time.perf_counter()
+    start = time.process_time()
     again = load_encoder(path)
-    assert time.perf_counter() - start < 5 and again.offsets_ == e.offsets_
+    assert time.process_time() - start < 5 and again.offsets_ == e.offsets_
 
 
 def test_what_fit_writes_is_not_for_the_file_to_say(fitted, tmp_path):

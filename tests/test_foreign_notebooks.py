@@ -198,10 +198,10 @@ def test_two_runs_into_one_folder(tmp_path, capsys):
         assert first.poll() is None
         time.sleep(0.05)
     second = begin(2)
-    said = second.communicate(timeout=60)
+    said = second.communicate(timeout=300)
     assert second.returncode == 2 and 'another process is writing' in said[1]
     (out / 'go').touch()
-    said = first.communicate(timeout=60)
+    said = first.communicate(timeout=300)
     assert (
         first.returncode == 0
         and '\x1b' not in said[0]
@@ -415,18 +415,18 @@ def test_conversion_takes_time_in_proportion(tmp_path):
         path = write(
             tmp_path / 'long.ipynb', new_code_cell('', outputs=[new_output('display_data', {'text/html': text})])
         )
-        begin = time.perf_counter()
+        begin = time.process_time()
         to_html(path, tmp_path / 'page.html')
-        assert time.perf_counter() - begin < 5, text[:8]
+        assert time.process_time() - begin < 5, text[:8]
     for cell in (
         new_markdown_cell('\\begin{a}' * 50_000),
         new_markdown_cell('\\\\(' * 10_000),
         new_code_cell('', outputs=[new_output('stream', text='\x1b[1m<' * 200_000)]),
     ):
         path = write(tmp_path / 'long.ipynb', cell)
-        begin = time.perf_counter()
+        begin = time.process_time()
         to_html(path, tmp_path / 'page.html')
-        assert time.perf_counter() - begin < 5, str(cell)[:60]
+        assert time.process_time() - begin < 5, str(cell)[:60]
 
 
 # ---- a page that would like to run

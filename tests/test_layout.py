@@ -33,8 +33,9 @@ MAY = {
     'widgets': ['core', 'figures'],
     'studies': ROOMS,
 }
-# what a package says for its modules: the tasks register themselves, and published names stay where they were
-BY_HAND = {
+# what a package says for its modules: the tasks register themselves, and published names stay where they were; and the
+# door of python -m srlviz
+BY_HAND = {Path('srlviz/__main__.py')} | {
     Path('srlviz') / f'{package}__init__.py'
     for package in ('', 'core/storage/', 'envs/', 'envs/pomdp/', 'envs/landing/', 'data/landing/')
 }

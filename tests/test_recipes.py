@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDS = dict(stable_baselines3='stable-baselines3', ray='ray[rllib]')  # what the lock does not have: `make recipes`
+NEEDS = dict(stable_baselines3='stable-baselines3', ray='ray[rllib]')  # the lock does not have RLlib: `make recipes`
+LONG = 'stable_baselines3'  # trains an agent and records it
 
 
 def recipes() -> dict[str, str]:
@@ -36,10 +37,13 @@ def test_there_is_a_recipe_for_each():
         compile(code, name, 'exec')
 
 
-@pytest.mark.parametrize('name', recipes())
+@pytest.mark.parametrize(
+    'name', [pytest.param(k, marks=[pytest.mark.slow] if LONG in code else []) for k, code in recipes().items()]
+)
 def test_a_recipe_runs(name, tmp_path):
     code = recipes()[name]
-    if lacks := [pip for module, pip in NEEDS.items() if module in code and importlib.util.find_spec(module) is None]:
+    needs = {module: pip for module, pip in NEEDS.items() if re.search(rf'^(import|from) {module}\b', code, re.M)}
+    if lacks := [pip for module, pip in needs.items() if importlib.util.find_spec(module) is None]:
         pytest.skip(f"pip install '{lacks[0]}', or `make recipes`")
     (tmp_path / 'recipe.py').write_text(code)
     env = os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))}

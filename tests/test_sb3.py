@@ -53,7 +53,7 @@ def same(venv, obs):
     return True
 
 
-@pytest.mark.parametrize('kind', [DummyVecEnv, SubprocVecEnv])
+@pytest.mark.parametrize('kind', [DummyVecEnv, pytest.param(SubprocVecEnv, marks=pytest.mark.slow)])
 def test_each_observation_has_its_factors(kind):
     "At resets, within a life, where a life is lost and where a game ends, in one process and in several"
     venv = vec_factors(kind([lambda: Plain(breakout())] * 2))

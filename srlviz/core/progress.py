@@ -38,19 +38,38 @@ def has_front_end() -> bool:
 
 # %% ../../nbs/00_core/14_progress.ipynb #7ca94548
 class Bar(tqdm):
-    """A progress bar of text, with the arguments of `tqdm.tqdm`."""
+    """A progress bar of text, with the arguments of `tqdm.tqdm`.
+
+    Where nobody watches, neither at a front end nor at a terminal, each line that is drawn stays. There it is drawn at
+    most every ten seconds, and once when work that took longer than two seconds ends. The environment variable
+    TQDM_MININTERVAL (seconds) decides otherwise.
+    """
 
     seldom = False  # whether each line that is drawn stays
 
     def __init__(self, *args, **options):
-        if this_kernel() is not None and not has_front_end() and 'TQDM_MININTERVAL' not in os.environ:
+        if not _is_watched(options.get('file') or sys.stderr) and 'TQDM_MININTERVAL' not in os.environ:
             options, self.seldom = dict(delay=2, mininterval=10) | options, True  # seconds
         super().__init__(*args, **options)
 
     def refresh(self, *args, **options):
         """Draw the bar; for a program not more often than by the clock, whatever is set in between."""
-        if self.disable or not self.seldom:  # a bar that is switched off has no clock
+        if not self.seldom or self.disable:
             return super().refresh(*args, **options)
         now = self._time()
         due = now - self.last_print_t >= self.mininterval and now >= self.start_t + self.delay
+        if due:
+            self.last_print_t = now
         return due and super().refresh(*args, **options)
+
+    def close(self):
+        """Draw the last state of what took its time, if nothing was drawn yet, and end the line."""
+        if self.seldom and not self.disable and self._time() >= self.start_t + self.delay:
+            self.last_print_t = self._time()  # or else tqdm takes it that there is nothing to leave behind
+        super().close()
+
+
+def _is_watched(file) -> bool:
+    "Whether somebody sees a line that is written to a file, and sees it replaced by the next"
+    terminal = getattr(file, 'isatty', None)
+    return has_front_end() or terminal is not None and bool(terminal())

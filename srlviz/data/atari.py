@@ -20,6 +20,7 @@ import pandas as pd
 from gymnasium import spaces
 from ..core.progress import Bar
 
+from ..core.areas import area_means
 from ..core.names import unknown
 from ..core.play import episode_seed
 from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy_identity
@@ -684,7 +685,7 @@ class FrameStackPolicy:
     ):
         self.act, self.size, self.stack, self.n_actions = as_policy(act), tuple(size), stack, n_actions
         self.identity = f"{self.size} x {stack} {self.act.identity}" if identity is None else identity
-        self._areas, self._frames = [_area_weights(SCREEN[0], size[0]), _area_weights(SCREEN[1], size[1]).T], None
+        self._areas, self._frames = [area_means(SCREEN[0], size[0]), area_means(SCREEN[1], size[1]).T], None
 
     def reset(self, seed: int | None = None):
         self._frames = None
@@ -695,13 +696,6 @@ class FrameStackPolicy:
         before = [small] * (self.stack - 1) if self._frames is None else self._frames[1:]
         self._frames = np.stack([*before, small])
         return self.act(self._frames)
-
-
-def _area_weights(n: int, m: int) -> np.ndarray:
-    "(m, n): how much each of n pixels gives to each of m larger ones"
-    small, large = np.arange(n), np.arange(m)[:, None]
-    left, right = np.maximum(small, large * n / m), np.minimum(small + 1, (large + 1) * n / m)
-    return (np.maximum(right - left, 0) * m / n).astype(np.float32)
 
 # %% ../../nbs/02_data/00_atari.ipynb #043ae912
 def game_returns(recording: Recording) -> pd.DataFrame:

@@ -6,22 +6,24 @@
 __all__ = ['Probed', 'probe']
 
 # %% ../../nbs/09_studies/08_bare.ipynb #a5a84b3a
-import tempfile
+import hashlib, json, tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from torch import nn
 
 from ..core.files import inside
-from ..core.recordings import Recording, load_recording
+from ..core.recordings import Factor, Recording, load_recording, recording_contents
 from ..core.scores import with_labels
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
+from ..data.own import load_csv
 from ..encoders.network import as_encoder
 from ..envs.atari import GAMES, game_name
-from ..evaluate.probe import NORMS, ProbeResult, unconverged_line
+from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
 from .methods import find_methods
 from .probing import probe_methods, probe_table
 
@@ -62,53 +64,148 @@ class Probed:
         return ProbeHeatmap(self.scores, self.results, self.recording)
 
     def __repr__(self):
-        lines = [self.f1.round(2).to_string(), *filter(None, [unconverged_line(self.results)])]
+        told, first = self.recording['test'], next(iter(self.results.values()))
+        rows = 'frames' if len(told) and 'frame' in told[0].obs else 'rows'
+        lines = [
+            f"F1 on {told.n_steps:,} {rows} of {self.recording.name or 'a recording'}",
+            self.f1.round(2).to_string(),
+        ]
+        if easy := caveat_words(first.caveats)[2:]:
+            lines.append(f'counted all the same: {easy}')
+        lines += filter(None, [unconverged_line(self.results)])
         if self.left_out:
             lines.append('not asked for: ' + ', '.join(f'{name} ({why})' for name, why in self.left_out.items()))
-        return '\n'.join(
-            [f"F1 on {self.recording['test'].n_steps:,} frames of {self.recording.name or 'a recording'}", *lines]
-        )
+        return '\n'.join(lines)
 
 # %% ../../nbs/09_studies/08_bare.ipynb #d1ad53ff
-def _opened(recording) -> Recording | None:
-    "A recording, or the one that is saved at a path"
-    if isinstance(recording, (str, Path)):
-        if str(recording) in GAMES:
-            raise ValueError(f"a recording, or where one is saved; got {recording!r}. The game is game={recording!r}")
-        return load_recording(recording)
-    return recording
+_MOST_WORDS = 256
 
 
+def _opened(data, episode, factors) -> Recording | None:
+    "A recording, one that is saved at a path, or a table"
+    csv = isinstance(data, (str, Path)) and str(data).lower().endswith('.csv')
+    if isinstance(data, pd.DataFrame) or csv:
+        if not len(factors):
+            raise ValueError(
+                "name the columns to ask for, factors=['door', ...]; other columns of numbers are what is seen"
+            )
+        return (load_csv if csv else Recording.from_table)(data, episode=episode, factors=factors)
+    if episode is not None or len(factors):
+        raise ValueError("episode and factors name columns of a table; the factors of a recording are known")
+    if isinstance(data, (str, Path)):
+        if str(data) in GAMES:
+            raise ValueError(f"a recording, or where one is saved; got {data!r}. The game is game={data!r}")
+        return load_recording(data)
+    if data is not None and not isinstance(data, Recording):
+        made = "Recording.from_arrays makes one of arrays"
+        raise ValueError(f"data is a Recording, a DataFrame, or a path; got {type(data).__name__}. {made}")
+    return data
+
+# %% ../../nbs/09_studies/08_bare.ipynb #6cbdfee8
+def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
+    "How a factor is asked, 'as it is', 'words', 'whole' or 'failure', with names of its values; or why it is not"
+    x, plain = values.to_numpy(), pd.api.types
+    if plain.is_integer_dtype(x) or plain.is_bool_dtype(x):
+        return ('as it is', ()) if factor.kind == 'categorical' else (f'{factor.kind}, {x.dtype}', ())
+    if x.dtype.kind in 'OUS' or not plain.is_numeric_dtype(x):
+        words = sorted(map(str, pd.unique(values)))
+        return ('words', tuple(words)) if len(words) <= _MOST_WORDS else (f'{len(words):,} different words', ())
+    if np.isnan(x).any():
+        return f'{factor.kind}, some missing', ()
+    if ({*np.unique(x)} <= {0, 1}) or factor.kind == 'categorical' and (x == np.rint(x)).all():
+        return 'whole', ()
+    if factor.group == 'failures' and (x >= 0).all():
+        return 'failure', ('none', 'failed')
+    return f'{factor.kind}, {x.dtype}', ()
+
+
+_NUMBERED = {
+    'words': lambda v, words: np.searchsorted(np.array(words), np.asarray(v, str)).astype(np.int64),
+    'whole': lambda v, _: np.rint(v).astype(np.int64),
+    'failure': lambda v, _: (np.asarray(v) > 0).astype(np.int64),
+}
+
+# %% ../../nbs/09_studies/08_bare.ipynb #971830a7
+class _Numbered(Sequence):
+    "The episodes of a recording with what is asked of them as whole numbers; `how`: factor -> (kind, names)"
+
+    def __init__(self, recording: Recording, how: Mapping):
+        self.recording, self.how, self.lengths = recording, how, recording.lengths
+
+    def __len__(self):
+        return len(self.recording)
+
+    def __getitem__(self, i):
+        e = self.recording[int(i)]
+        number = lambda k, kind, names: _NUMBERED[kind](e.factors[k], names) if kind in _NUMBERED else e.factors[k]
+        return e.replace(factors={k: number(k, *how) for k, how in self.how.items()})
+
+    def contents(self, index: np.ndarray) -> list[str]:
+        """Say what episodes hold, by those of the recording and how they are numbered."""
+        told, whole = json.dumps(sorted(self.how.items())), recording_contents(self.recording)
+        return [f'{whole[i]} {hashlib.sha256(told.encode()).hexdigest()[:16]}' for i in index]
+
+# %% ../../nbs/09_studies/08_bare.ipynb #6b2c1987
 def _asked(recording: Recording) -> tuple[Recording, dict[str, str]]:
     "A recording with the splits of a probe and the factors that a linear probe can be asked for; why not the others"
+    if not len(recording):
+        raise ValueError(f"{recording.name or 'the recording'} has no episodes")
     if 'probe' not in recording.split:
         if len(recording) < 3:
             raise ValueError(
-                f"a probe needs at least 3 episodes, to learn from, to stop by and to test; got {len(recording)}"
+                "a probe needs at least 3 episodes, to learn from, to stop by and to test; "
+                f"got {len(recording)}. The column of a table that numbers them is episode='...'"
             )
         recording = recording.with_split(probe=0.7, valid=0.1, test=0.2)
-    table = recording['probe'].steps()
-    left_out = {f.name: why for f in recording.factors if (why := _unusable(f, table))}
-    kept = [f for f in recording.factors if f.name not in left_out]
-    if not kept:
+    if lost := [s for s in ('valid', 'test') if s not in recording.split]:
+        raise ValueError(
+            f"the recording has a split 'probe' and no {lost[0]!r}; a probe needs 'probe', 'valid' and 'test'"
+        )
+    used = recording[recording.split != '']
+    table = used.steps()
+    of, how, left_out = used.split[table['episode']], {}, {}
+    for f in recording.factors:
+        kind, names = _category(f, table[f.name])
+        why = '' if kind == 'as it is' or kind in _NUMBERED else kind
+        why = why or _unknowable(kind, names, *(table.loc[of == s, f.name] for s in ('probe', 'test')))
+        left_out |= {f.name: why} if why else {}
+        how |= {} if why else {f.name: (kind, names)}
+    if not how:
         have = ', '.join(f'{name} ({why})' for name, why in left_out.items()) or 'none'
         raise ValueError(
-            f"no factor of {recording.name or 'the recording'} is a category in whole numbers or truth values that "
-            f"changes; factors: {have}. Bin what is continuous, as with np.digitize; number words, as with np.unique"
+            f"no factor of {recording.name or 'the recording'} is a category that changes; "
+            f"factors: {have}. Bin what is continuous, as with np.digitize"
         )
-    return recording.replace(factors=kept), left_out
+    return _with_numbers(recording, how), left_out
 
 
-def _unusable(factor, table) -> str:
-    "Why a factor is not asked for, or ''"
-    if factor.name not in table:
-        return 'not per step'
-    values = table[factor.name].to_numpy()
-    if factor.kind != 'categorical':
-        return f'{factor.kind}, {values.dtype}'
-    if not (pd.api.types.is_integer_dtype(values) or pd.api.types.is_bool_dtype(values)):
-        return 'words' if values.dtype.kind in 'OUS' else str(values.dtype)
-    return '' if len(pd.unique(values)) > 1 else 'constant'
+def _unknowable(kind, names, learn: pd.Series, test: pd.Series) -> str:
+    "Why nothing can be learned of a factor, or ''"
+    known, there = (np.unique(_NUMBERED[kind](x, names) if kind in _NUMBERED else x.to_numpy()) for x in (learn, test))
+    if len(known) < 2:
+        return 'constant'
+    return '' if np.isin(there, known).any() else 'no value of the test occurs in what is learned from'
+
+
+def _with_numbers(recording: Recording, how: Mapping) -> Recording:
+    "The recording itself, if all that is asked is there as it is"
+    kept = [f for f in recording.factors if f.name in how]
+    if all(kind == 'as it is' for kind, _ in how.values()):
+        return recording.replace(factors=kept)
+    with suppress(OSError):
+        recording = recording.cached()  # behind numbers the film of a folder is no longer seen
+    words = lambda names: dict(names=names) if _can_be_shown(names) else {}
+    kept = [
+        f if how[f.name][0] == 'as it is' else replace(f, kind='categorical', **words(how[f.name][1])) for f in kept
+    ]
+    return recording.replace(episodes=_Numbered(recording, how), factors=kept)
+
+
+def _can_be_shown(names) -> bool:
+    try:
+        return bool(names) and Factor('any', names=names) is not None
+    except ValueError:
+        return False
 
 # %% ../../nbs/09_studies/08_bare.ipynb #6f2f4219
 def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
@@ -122,9 +219,12 @@ def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
 # %% ../../nbs/09_studies/08_bare.ipynb #56e22bc9
 def probe(
     net: nn.Module | Callable | Mapping,
-    recording: Recording | str | Path | None = None,
+    data: Recording | pd.DataFrame | str | Path | None = None,
     *,
     game: str | None = None,
+    episode: str | None = None,
+    factors: Sequence[str] = (),
+    inputs: str | None = None,
     frames: int = 16_000,
     policy='random',
     version: str | Path = 'fixed',
@@ -139,15 +239,19 @@ def probe(
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Probed:
-    """Ask what a network knows of the state of the world: linear probes on what it makes of frames.
+    """Ask what a network knows of the state of the world: linear probes on what it makes of what it sees.
 
     Parameters
     ----------
-    net : a torch module or a function, a batch of frames -> (B, n_codes), used as it is; an encoder or the name of a
-        method, which learns from the split 'fit', or else 'probe'; or name -> any of these
-    recording : what to probe on, or where it is saved: frames and factors; its splits 'probe', 'valid' and
-        'test', if it has them
-    game : instead of a recording: one of `srlviz.envs.atari.GAMES`, or of `version`
+    net : a torch module or a function, a batch of frames, or of rows of numbers float32 (B, F) -> (B, n_codes), used
+        as it is; an encoder or the name of a method, which learns from the split 'fit', or else 'probe'; or name ->
+        any of these
+    data : what to probe on: a recording, or where it is saved, with its splits 'probe', 'valid' and 'test', if it has
+        them; or a table, or the path of a CSV file, a row a step
+    game : instead of data: one of `srlviz.envs.atari.GAMES`, or of `version`
+    episode, factors : of a table: the column that says which episode a row belongs to, and those to ask for; other
+        columns of numbers are what is seen, see `Recording.from_table`
+    inputs : what networks and functions read, such as 'sensors'; None for frames if there are some, see `as_encoder`
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     norms : 'none' (codes as they are), 'standardize', or both
@@ -161,13 +265,13 @@ def probe(
 
     Raises
     ------
-    ValueError : neither or both of game and recording, too few episodes, no factor to ask for, a network that refuses
-        the frames (it says what it was given and how that is changed)
+    ValueError : neither or both of game and data, too few episodes, no factor to ask for, a network that refuses
+        what it is given (it says what that was and how it is changed)
     """
-    recording = _opened(recording)
+    recording = _opened(data, episode, factors)
     if (recording is None) == (game is None):
-        raise ValueError("give either a game, game='pong', or a recording with frames and factors")
-    how = dict(size=size, stack=stack, scale=scale, layout=layout)
+        raise ValueError("give either a game, game='pong', or data: a recording, a table, or a path")
+    how = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs)
     given = {**_named(net, how)}
     given |= {m.name: m for m in find_methods(beside) if m.name not in given}
     with ExitStack() as stack_of:
@@ -179,6 +283,7 @@ def probe(
         learn = asked['fit' if 'fit' in asked.split else 'probe'].replace(split=None)
         options = dict(n_classes=256 if game is not None else None, seed=seed) | dict(probing or {})
         arguments = dict(norms=norms, out=kept, encoder=dict(seed=seed), probing=options, progress=progress)
+        arguments |= dict(words=() if out is None else ('found again', 'computed anew'))  # the result says the rest
         results = probe_methods(given, learn, asked, **arguments)
     task = game_name(game) if game is not None else asked.name or 'own'
     study, groups = 'atari' if game is not None else 'own', {f.name: f.group for f in asked.factors}

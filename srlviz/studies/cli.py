@@ -103,17 +103,23 @@ def _landings_parser(commands) -> None:
         required=True,
         metavar='DIR',
         help='folder of the set; one that was begun goes on where it was, and of a finished one lost films are '
-        'made again',
+        'made again. What is not said is as in the set that is there',
     )
     what = fly.add_mutually_exclusive_group(required=True)
     what.add_argument('--flights', type=int, metavar='N', help='how many to fly; a set of fewer grows')
     what.add_argument('--verify', action='store_true', help='check a set and list all faults')
     fly.add_argument('--workers', type=int, default=1, metavar='N', help='processes, about 0.7 GB each (1)')
-    fly.add_argument('--seed', type=int, default=0, metavar='N', help='same seed, same set (0)')
+    fly.add_argument('--seed', type=int, metavar='N', help='same seed, same set (0, or that of the set)')
     fly.add_argument(
-        '--no-camera', dest='camera', action='store_false', help='sensors only, about fifteen times as fast'
+        '--no-camera',
+        dest='camera',
+        action='store_const',
+        const=False,
+        help='sensors only, about fifteen times as fast',
     )
-    fly.add_argument('--size', type=int, default=256, metavar='PIXELS', help='height and width of the frames (256)')
+    fly.add_argument(
+        '--size', type=int, metavar='PIXELS', help='height and width of the frames (256, or that of the set)'
+    )
     fly.add_argument(
         '--field-of-view',
         type=float,

@@ -24,6 +24,7 @@ from srlviz.core.files import (
     TABLE,
     check_fields,
     inside,
+    is_real,
     is_whole,
     make_folder,
     only_writer,
@@ -179,6 +180,15 @@ def _task(work: Callable, *args) -> None:
         raise OSError(e.errno, f"{e.strerror or e}", str(e.filename) if e.filename else None) from None
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #9613d5ba
+def _done(pending: Mapping) -> list:
+    "Tasks that are done, in their order. If one has failed, its error, or that of the first before it that fails, too"
+    done = wait(pending, timeout=1, return_when='FIRST_COMPLETED').done
+    if any(task.exception() for task in done):
+        for task in pending:
+            task.result()  # those before it are waited for, so that it is the same error whoever is the quickest
+    return [task for task in pending if task in done]
+
+
 def _missing(out: Path, request: dict) -> dict[int, list[int]]:
     "The shards that are not whole, and the flights that each lacks"
     shards = [s for s in range(n_shards(request)) if not shard_note(out, s).exists()]
@@ -210,9 +220,8 @@ def _fly_all(out: Path, world: World, request: dict, workers: int, tick: Callabl
                 unfinish(out, request)
                 while late:
                     gather(late.pop())
-            for task in wait(pending, timeout=1, return_when='FIRST_COMPLETED').done:
+            for task in _done(pending):
                 s, i = pending.pop(task)
-                task.result()  # raises what went wrong there
                 if i is None:
                     continue
                 missing[s].remove(i)
@@ -350,11 +359,11 @@ def _mend(folder: FlightFolder, world: World, request: dict, workers: int, progr
 def generate_flights(
     path: str | Path,
     n: int,
-    seed: int = 0,
+    seed: int | None = None,
     *,
     workers: int = 1,
-    camera: bool = True,
-    size: int = 256,
+    camera: bool | None = None,
+    size: int | None = None,
     field_of_view: float | None = None,
     runways=None,
     progress: bool = True,
@@ -364,16 +373,18 @@ def generate_flights(
 
     Parameters
     ----------
-    path : folder, new or empty. One that was begun with the same arguments goes on, flight by flight; a finished one is
-        opened, and films that it has lost are made again
+    path : folder, new or empty. One that was begun goes on, flight by flight; a finished one is opened, and films that
+        it has lost are made again. In both, what is not said here (None) is what the set was begun with
     n : flights; a set of fewer grows, if nothing else differs: its flights stay as they are, in their splits, and the
         result is the set that would have been made at once
-    seed : same arguments and packages, same bytes, whatever `workers` and however often it was killed (another kind of
-        processor may round otherwise)
+    seed : of a new set 0; same arguments and packages, same bytes, whatever `workers` and however often it was killed
+        (another kind of processor may round otherwise)
     workers : processes, each with one flight at a time (about 0.7 GB with film of 256)
-    camera : film too;  size : height and width of the frames, in whose pixels the corners of the runway are
-    field_of_view : of the camera, degrees; None for 30 up to 128 pixels and 60 beyond
-    runways : `srlviz.envs.landing.runways.Runways`; by default the built-in catalogue
+    camera : film too; a new set has it
+    size : height and width of the frames, in whose pixels the corners of the runway are; of a new set 256
+    field_of_view : of the camera, degrees; of a new set 30 up to 128 pixels and 60 beyond
+    runways : `srlviz.envs.landing.runways.Runways`; by default the built-in catalogue. A set of others is told by a
+        checksum only, so they are given again
     progress : show a bar with flights a minute and the time that is left
     fixed : conditions that all flights share, such as `distance=2222.4` (m) or `wind_speed=0`;
         see `srlviz.envs.landing.approach.draw_conditions`
@@ -392,11 +403,26 @@ def generate_flights(
     """
     if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 1:
         raise ValueError(f"workers must be a whole number of at least 1; got {workers!r}")
-    world, out = World(runways, fixed, field_of_view), Path(path)
-    request = _request(world, n, seed, camera, size, runways, fixed)
+    out = Path(path)
+    given = dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view)
+    asked = _as_before(out, {k: v for k, v in given.items() if v is not None}, fixed)
+    fixed = asked.pop('fixed')
+    world = World(runways, fixed, asked.pop('field_of_view', None))
+    request = _request(world, n, runways=runways, fixed=fixed, **asked)
     if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
         _make_set(out, world, request, int(workers), progress)
     return _open(out, world, request, int(workers), progress)
+
+
+def _as_before(out: Path, given: Mapping, fixed: Mapping) -> dict:
+    "What is given; else what the set in the folder was begun with; else what a new one is"
+    before, kinds = {}, dict(seed=is_whole, camera=lambda x: isinstance(x, bool), size=is_whole, field_of_view=is_real)
+    if (out / REQUEST).is_file():
+        there = _read_request(out)
+        before = {k: there[k] for k, fits in kinds.items() if fits(there.get(k))}
+        if isinstance(there.get('fixed'), dict):
+            fixed = there['fixed'] | fixed
+    return dict(seed=0, camera=True, size=256) | before | dict(given) | dict(fixed=fixed)
 
 
 def _flights_in(out: Path) -> int:
