@@ -543,6 +543,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'srlviz.core.scores._located': ('00_core/scores.html#_located', 'srlviz/core/scores.py'),
                                     'srlviz.core.scores._plain_cells': ('00_core/scores.html#_plain_cells', 'srlviz/core/scores.py'),
                                     'srlviz.core.scores._renamed': ('00_core/scores.html#_renamed', 'srlviz/core/scores.py'),
+                                    'srlviz.core.scores._resamples': ('00_core/scores.html#_resamples', 'srlviz/core/scores.py'),
                                     'srlviz.core.scores._select': ('00_core/scores.html#_select', 'srlviz/core/scores.py'),
                                     'srlviz.core.scores._some': ('00_core/scores.html#_some', 'srlviz/core/scores.py'),
                                     'srlviz.core.scores._tidy': ('00_core/scores.html#_tidy', 'srlviz/core/scores.py'),

@@ -657,19 +657,26 @@ def bootstrap_interval(
         raise ValueError(f"n_resamples must be >= 1, got {n_resamples}")
     if min(len(t) for t in tasks) < 2:
         return np.nan, np.nan
-    pooled = lambda *drawn, axis: statistic(np.concatenate(drawn, axis), axis=axis)
-    from scipy.stats import bootstrap
+    drawn = _resamples(tasks, n_resamples, np.random.default_rng(seed))
+    found, tail = np.concatenate([statistic(x, axis=-1) for x in drawn]), (1 - level) / 2
+    return float(np.percentile(found, 100 * tail)), float(np.percentile(found, 100 * (1 - tail)))
 
-    low, high = bootstrap(
-        tasks,
-        pooled,
-        n_resamples=n_resamples,
-        vectorized=True,
-        confidence_level=level,
-        method='percentile',
-        random_state=np.random.default_rng(seed),
-    ).confidence_interval
-    return float(low), float(high)
+
+_AT_ONCE, _BATCH = 2**22, 2**20  # scores that are drawn in one go; in a part of more
+
+
+def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    "The pooled scores of resamples, (some, n_scores) at a time"
+    if n_resamples * sum(map(len, tasks)) <= _AT_ONCE:  # the draws of scipy.stats.bootstrap
+        yield np.concatenate([t[rng.integers(0, len(t), (n_resamples, len(t)))] for t in tasks], axis=1)
+        return
+    pool, n = np.concatenate(tasks), np.array([len(t) for t in tasks])
+    size, first = np.repeat(n.astype(float), n), np.repeat(np.cumsum(n) - n, n)
+    some = max(1, _BATCH // len(pool))
+    for a in range(0, n_resamples, some):  # all tasks at once: there may be as many as scores
+        which = (rng.random((min(some, n_resamples - a), len(pool))) * size).astype(np.int64)
+        which += first
+        yield pool[which]
 
 # %% ../../nbs/00_core/05_scores.ipynb #85622032
 def summarize_scores(
