@@ -4,7 +4,8 @@ A quantity is a function and an entry of `QUANTITIES`: `make(size)` prepares and
 measured. Every measurement is a fresh process of one thread: it makes and calls the smallest size (imports, compilers),
 prepares the size, then measures the CPU seconds of one call and by how much it raises the memory of the process.
 The least of a few such processes counts, so that noise makes no exponent. The exponent is the slope of log cost against
-log size between the last two sizes; one of memory counts from 64 MB. Exits with 1 where one is above 1.15.
+log size between the last two sizes; one of time counts from 50 ms, one of memory from 64 MB. Exits with 1 where one is
+above 1.15.
 
     python benchmarks/growth.py [--only NAME ...] [--sizes small|full] [--repeat N]
 """
@@ -21,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-MOST, SURE = 1.15, 64e6  # an exponent; bytes from which that of memory counts
+MOST, SURE = 1.15, dict(seconds=0.05, memory=64e6)  # an exponent; from which seconds and bytes on it counts
 _FOLDERS = []
 
 
@@ -61,7 +62,65 @@ def summarize(n: int):
     return lambda: summarize_scores(df)
 
 
+def recorded(n: int):
+    "A recording in a folder: n steps in episodes of 500, with ten factors a step and two an episode."
+    import numpy as np
+    from srlviz.core.recordings import Recording, load_recording
+
+    rng, m = np.random.default_rng(0), n // 500
+    factors = {f'f{k}': rng.integers(0, 9, n) if k % 2 else rng.random(n, np.float32) for k in range(10)}
+    factors |= {'wind': rng.random(m), 'place': [f'place {k % 7}' for k in range(m)]}
+    episode = np.repeat(np.arange(m), 500)
+    recording = Recording.from_arrays({'vector': rng.random((n, 2), np.float32)}, episode=episode, factors=factors)
+    return load_recording(recording.with_split(probe=0.7, test=0.3).save(folder() / 'recording'))
+
+
+def steps(n: int):
+    recording = recorded(n)
+    return lambda: recording.steps(['f0', 'f1', 'wind', 'place'])
+
+
+def aligned(n: int):
+    import numpy as np
+    from srlviz.core.recordings import align
+
+    recording = recorded(n)
+    codes = [np.zeros((len(e), 8), np.float32) for e in recording]
+    return lambda: align(codes, recording, columns=['f0', 'f1', 'wind'])
+
+
+def game_rows(n: int):
+    "A score table of n rows of 22 games: seven methods, two conditionings, 25 targets, and as many seeds as it takes."
+    import numpy as np
+    from srlviz.envs.atari import CATEGORIES, GAMES
+
+    df, i = score_rows(n), np.arange(n)
+    pick = lambda names, every: np.array(names, object)[i // every % len(names)]
+    methods = ['majority', 'random_cnn', 'vae', 'pixel_pred', 'cpc', 'st_dim', 'supervised']
+    groups = ['all', *CATEGORIES]
+    targets = [*['mean'] * len(groups), *(f'variable {k}' for k in range(19))]
+    df['target'], df['group'] = pick(targets, 1), pick(groups + [groups[1 + k % 5] for k in range(19)], 1)
+    df['metric'], df['norm'] = pick(['f1', 'accuracy'], 25), pick(['none', 'standardize'], 50)
+    df['method'], df['task'], df['seed'] = pick(methods, 100), pick(list(GAMES), 700), i // 15_400
+    return df.assign(data='random')
+
+
+def menu(n: int):
+    "Choices in the menus of an open dashboard."
+    from srlviz.widgets.atari import AtariDashboard
+
+    board = AtariDashboard(game_rows(n), interactive=True)
+
+    def choose():
+        board.metric, board.task, board.conditioning = 'accuracy', 'pong', 'raw'
+
+    return choose
+
+
 QUANTITIES = {
+    'steps': Quantity(steps, 'steps', (200_000, 400_000, 800_000), (500_000, 1_000_000, 2_000_000)),
+    'align': Quantity(aligned, 'steps', (200_000, 400_000, 800_000), (500_000, 1_000_000, 2_000_000)),
+    'dashboard_menu': Quantity(menu, 'rows', (15_400, 77_000, 308_000), (15_400, 308_000, 1_848_000)),
     'summarize_scores': Quantity(summarize, 'rows', (10_000, 40_000, 160_000), (30_000, 300_000, 3_000_000)),
 }
 
@@ -102,10 +161,10 @@ def fresh(name: str, size: int, smallest: int) -> dict:
     return json.loads(told.stdout.splitlines()[-1])
 
 
-def slope(costs: dict, what: str, least: float) -> float:
+def slope(costs: dict, what: str) -> float:
     "The exponent between the last two sizes; NaN where it says nothing."
     (a, low), (b, high) = list(costs.items())[-2:]
-    if min(low[what], high[what]) <= least:
+    if min(low[what], high[what]) < SURE[what]:
         return math.nan
     return math.log(high[what] / low[what]) / math.log(b / a)
 
@@ -118,7 +177,7 @@ def grow(name: str, sizes: tuple[int, ...], repeat: int) -> bool:
         for n in sizes:
             told = fresh(name, n, min(costs))
             costs[n] = {k: min(v, told[k]) for k, v in costs[n].items()}
-        return [slope(costs, 'seconds', 0.0), slope(costs, 'memory', SURE)]
+        return [slope(costs, what) for what in SURE]
 
     for _ in range(repeat):
         found = again(sizes)

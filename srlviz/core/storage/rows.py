@@ -10,6 +10,7 @@ __all__ = ['GROUP_BYTES', 'GROUP_ROWS', 'to_arrow', 'from_arrow', 'pack', 'write
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ..files import MOST_BYTES, atomic_path, checksum, reading
 from .features import row_bytes
-from .parquet import open_footer, read_groups
+from .parquet import open_footer, read_groups, schema_of
 
 # %% ../../../nbs/00_core/storage/03_rows.ipynb #50561d31
 def to_arrow(columns: Mapping[str, np.ndarray]) -> pa.Table:
@@ -96,6 +97,13 @@ class Kept:
         return value
 
 # %% ../../../nbs/00_core/storage/03_rows.ipynb #20cf2abf
+@lru_cache(4)
+def _footer(path: str, inode: int, size: int, changed: int) -> tuple[pq.FileMetaData, pa.Schema]:
+    "The footer of a file that was read last: one of hundreds of row groups takes 20 MB, and a set has hundreds of files"
+    footer = pq.read_metadata(path)
+    return footer, schema_of(footer).to_arrow_schema()
+
+
 class RowFile:
     """Rows in a Parquet file, by their numbers; only the row groups that hold them are unpacked.
 
@@ -108,6 +116,7 @@ class RowFile:
     Attributes
     ----------
     starts, ends : the first row of each row group, and the one behind its last;  n_rows : in all
+    schema : the columns
 
     Raises
     ------
@@ -115,7 +124,7 @@ class RowFile:
     """
 
     def __init__(self, path: str | Path, footer: pq.FileMetaData, room: Callable, kept: Kept | None = None):
-        self.path, self.footer, self.room, self.kept = Path(path), footer, room, kept
+        self.path, self.schema, self.room, self.kept = Path(path), schema_of(footer).to_arrow_schema(), room, kept
         rows = np.array([footer.row_group(k).num_rows for k in range(footer.num_row_groups)], int)
         if (rows < 0).any():
             raise ValueError(f"a row group has {rows.min():,} rows")
@@ -136,7 +145,11 @@ class RowFile:
 
     def _groups(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         rows = int(self.ends[groups[-1]] - self.starts[groups[0]])
-        table = read_groups(self.path, self.footer, groups, names, self.room(rows, names))
+        told = self.path.stat()
+        footer, schema = _footer(str(self.path), told.st_ino, told.st_size, told.st_mtime_ns)
+        if footer.num_row_groups != len(self.ends) or not schema.equals(self.schema):
+            raise ValueError("it was another one when it was opened")
+        table = read_groups(self.path, footer, groups, names, self.room(rows, names))
         if len(table) != rows:
             raise ValueError(f"row groups of {rows:,} rows hold {len(table):,}")
         return table
