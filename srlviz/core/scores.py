@@ -129,7 +129,7 @@ def with_labels(df: pd.DataFrame) -> pd.DataFrame:
         df = _apart(df)
     told = [c for c in ('source', 'method', *_PARTS) if c in df]
     kinds = df[told].drop_duplicates()
-    like = kinds.groupby([c for c in ('source', 'method') if c in told], sort=False)
+    like = kinds.groupby([c for c in ('source', 'method') if c in told], sort=False, observed=True)
     several = pd.DataFrame({c: like[c].transform('nunique') > 1 for c in _VARYING if c in told}, kinds.index)
     labels = []
     for row, vary in zip(kinds.to_dict('records'), several.to_dict('records')):
@@ -445,6 +445,7 @@ def _cells(text: str, path) -> tuple[list[str], Sequence[int], dict[str, Sequenc
     return header, lines, dict(zip(header, zip(*cells) if rows else [[]] * len(header)))
 
 
+_BLOCK = 2**14  # lines that are taken apart at once
 _MOST_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
 
 
@@ -461,9 +462,16 @@ def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequenc
     widths = {len(header), len(end), *(line.count(',') + 1 for line in lines[1:-1])}
     if len(widths) > 1 or len(header) < 2:
         return None  # something is wrong, and the slow reader finds what
-    flat, width = body.replace('\n', ',').split(','), len(header)
-    columns = {c: [*flat[k::width], end[k]] for k, c in enumerate(header)}
-    return header, range(2, len(lines) + 1), columns
+    rows, width, found = lines[1:-1], len(header), [[] for _ in header]
+    known = [{} for _ in header]  # a text is kept once, however often it stands there
+    for a in range(0, len(rows), _BLOCK):
+        flat = ','.join(rows[a : a + _BLOCK]).split(',')
+        for k, column in enumerate(found):
+            words = flat[k::width]
+            if len(known[k]) < _BLOCK // 4:  # not for numbers that are all different
+                words = [known[k].setdefault(w, w) for w in words]
+            column += words
+    return header, range(2, len(lines) + 1), {c: [*found[k], end[k]] for k, c in enumerate(header)}
 
 
 def _values(path, lines: Sequence[int], column: str, texts: Sequence[str]) -> Sequence:
@@ -586,7 +594,8 @@ def pivot_scores(
             f"select one, or put {c!r} in index or columns"
         )
     df = df.sort_values('source', kind='stable', key=lambda s: s.map(SOURCES.index))
-    table = df.groupby([*index, 'source', *columns], sort=False).value.agg(statistic).unstack(['source', *columns])
+    cells = df.groupby([*index, 'source', *columns], sort=False, observed=True)
+    table = cells.value.agg(statistic).unstack(['source', *columns])
     order = lambda names: pd.MultiIndex.from_frame(df[names]).unique()
     rows = order(index) if len(index) > 1 else pd.Index(df[index[0]].unique(), name=index[0])
     return table.reindex(index=rows, columns=order(['source', *columns]))
@@ -710,7 +719,7 @@ def summarize_scores(
     df, over = check_scores(df), _listed(over, 'over')
     by = ['source'] + [c for c in _listed(by, 'by') if c != 'source']
     rows, strata = {}, [c for c in over if c not in ('seed', *by)]
-    for key, part in df.groupby(by, sort=False):
+    for key, part in df.groupby(by, sort=False, observed=True):
         for c in _KEY:
             if c in by or part[c].nunique() < 2:
                 continue
@@ -720,7 +729,7 @@ def summarize_scores(
                 )
             if mean := {'all', 'mean'} & set(part[c]):
                 raise ValueError(f"{key} has {c}={mean.pop()!r}, a mean, among what it is the mean of; leave it out")
-        runs = dict(list(part.groupby(strata).value)) if strata else part.value
+        runs = dict(list(part.groupby(strata, observed=True).value)) if strata else part.value
         low, high = bootstrap_interval(runs, interquartile_mean, level, n_resamples, seed)
         rows[key] = dict(mean=part.value.mean(), iqm=interquartile_mean(part.value), low=low, high=high, n=len(part))
     if not rows:
