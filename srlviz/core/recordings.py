@@ -8,7 +8,7 @@ __all__ = ['Factor', 'Episode', 'Recording', 'with_split', 'steps', 'save', 'Fol
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -375,21 +375,63 @@ def _share(n: int, fractions: list[float]) -> np.ndarray:
 Recording.with_split = with_split
 
 # %% ../../nbs/00_core/03_recordings.ipynb #e398ccb4
-def steps(self: Recording) -> pd.DataFrame:
-    """Give the factors of all episodes as a table: episode, t, and one column a factor."""
-    names = [f.name for f in self.factors]
+def _asked(recording: Recording, columns: str | Sequence[str] | None) -> list[str]:
+    "The names of the factors that were asked for"
+    known = [f.name for f in recording.factors]
+    names = known if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    for k in names:
+        if k not in known:
+            raise unknown('factor', k, known)
+    if len(set(names)) < len(names):
+        raise ValueError(f"a factor is asked for twice: {', '.join(map(repr, names)):.200}")
+    return names
 
-    def table(i, e):
-        return pd.DataFrame(
-            {'episode': i, 't': np.arange(len(e))}
-            | {k: np.broadcast_to(np.asarray(e.factors[k]), len(e)) for k in names}
-        )
 
-    return (
-        pd.concat([table(i, e) for i, e in enumerate(self)], ignore_index=True)
-        if len(self)
-        else pd.DataFrame(columns=['episode', 't', *names])
-    )
+def _factor_parts(recording: Recording, names: Sequence[str]) -> Iterator[tuple[int, dict]]:
+    "Rows of factors, episode after episode: how many, and name -> (N,) or ()"
+    base, index = recording.origin
+    if hasattr(base, 'factor_rows'):  # of a folder, whose files hold many episodes
+        return base.factor_rows(index, names)
+    return ((len(e), {k: np.asarray(e.factors[k]) for k in names}) for e in recording)
+
+
+def _factor_columns(recording: Recording, names: Sequence[str]) -> dict[str, np.ndarray]:
+    "Name -> (n_steps,); beside it there is never more than one part in memory"
+    made, a = {}, 0
+    for n, part in _factor_parts(recording, names):
+        for k, v in part.items():
+            text = v.dtype.kind == 'U'  # as words that stand there once, not as wide as the longest
+            dtype = np.dtype(object) if text else v.dtype
+            if k not in made:
+                made[k] = np.empty(recording.n_steps, dtype)
+            elif (wide := np.promote_types(made[k].dtype, dtype)) != made[k].dtype:
+                made[k] = made[k].astype(wide)
+            made[k][a : a + n] = v.tolist() if text else v
+        a += n
+    return made
+
+# %% ../../nbs/00_core/03_recordings.ipynb #872d6266
+def steps(self: Recording, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Give the factors of all episodes as a table of one row a step.
+
+    Parameters
+    ----------
+    columns : names of factors; None takes all. Only these are read, and memory is that of these
+
+    Returns
+    -------
+    Frame of the columns episode, t and, in the order asked for, one a factor.
+
+    Raises
+    ------
+    ValueError : if there is no such factor; it names the nearest
+    """
+    names, n = _asked(self, columns), self.lengths
+    if not len(self):
+        return pd.DataFrame(columns=['episode', 't', *names])
+    t = np.arange(self.n_steps) - np.repeat(np.cumsum(n) - n, n)
+    made = _factor_columns(self, names)
+    return pd.DataFrame({'episode': np.repeat(np.arange(len(self)), n), 't': t} | made, copy=False)
 
 
 Recording.steps = steps
@@ -545,6 +587,11 @@ class FolderEpisodes(Sequence):
         if self.caches:
             parts['obs'] = self._mapped(parts['obs'], i)
         return Episode.stored(**parts)
+
+    def factor_rows(self, index: np.ndarray, names: Sequence[str]) -> Iterator[tuple[int, dict]]:
+        """Read factors of episodes, of as many at once as stand next to each other in a file: how many rows, and
+        name -> (N,)."""
+        return self.folder.factor_rows(index, names)
 
     def contents(self, index: np.ndarray) -> list[str]:
         """Say what episodes hold, in the words of meta/info.json; an older folder is known by its files' checksums."""
@@ -967,7 +1014,10 @@ Recording.from_table = staticmethod(from_table)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #9192374f
 def align(
-    codes: Sequence[np.ndarray], recording: Recording, reduce: str | None = None
+    codes: Sequence[np.ndarray],
+    recording: Recording,
+    reduce: str | None = None,
+    columns: str | Sequence[str] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, pd.DataFrame]]:
     """Lay codes beside factors, split by split.
 
@@ -977,6 +1027,7 @@ def align(
     recording : of the same episodes, with a split
     reduce : for codes of whole episodes, which row of a per-step factor to take: 'first', 'last', or None to leave such
         factors out
+    columns : names of factors; None takes all. Only these are read, and memory is that of these
 
     Returns
     -------
@@ -989,16 +1040,35 @@ def align(
         raise ValueError(f"reduce is None, 'first' or 'last'; got {reduce!r}")
     if not (recording.split != '').any():
         raise ValueError("the recording has no split; use recording.with_split(probe=.7, valid=.1, test=.2) first")
-    tables = [
-        _factor_rows(e, recording.factors, codes[i].ndim == 2, reduce).assign(episode=i)
-        for i, e in enumerate(recording)
-    ]
-    X, Y = {}, {}
+    names, X, Y = _asked(recording, columns), {}, {}
     for s in dict.fromkeys(recording.split[recording.split != ''].tolist()):
         which = np.flatnonzero(recording.split == s)
-        X[s] = np.concatenate([np.atleast_2d(codes[i]) for i in which]).astype(np.float32)
-        Y[s] = pd.concat([tables[i] for i in which]).set_index(['episode', 't'])
+        per_step = [codes[i].ndim == 2 for i in which]
+        told = np.concatenate([np.atleast_2d(codes[i]) for i in which], dtype=np.float32, casting='unsafe')
+        if len(set(per_step)) > 1:
+            raise ValueError(f"codes of the split {s!r} are some (T, n_codes), some (n_codes,); give one of them")
+        X[s], Y[s] = told, (_step_factors if per_step[0] else _whole_factors)(recording, which, names, reduce)
     return X, Y
+
+
+def _step_factors(recording, which, names, _):
+    table = recording[which].steps(names)
+    return table.assign(episode=which[table['episode'].to_numpy()]).set_index(['episode', 't'])
+
+
+def _whole_factors(recording, which, names, reduce):
+    "A row an episode: what holds for it, and the first or last of what changes"
+    first, row = recording[0].factors, {None: None, 'first': 0, 'last': -1}[reduce]
+    names = [k for k in names if not first[k].shape or row is not None]
+    picked, a, n = {k: [] for k in names}, 0, recording.lengths[which]
+    rows = np.cumsum(n) - (1 if row == -1 else n)
+    for n, part in _factor_parts(recording[which], names):
+        here = rows[(rows >= a) & (rows < a + n)] - a
+        for k, v in part.items():
+            there = v[here] if v.shape else v[None]
+            picked[k] += list(there) if first[k].shape else there.tolist()
+        a += n
+    return pd.DataFrame({'episode': which, 't': -1} | picked).set_index(['episode', 't'])
 
 
 def _check_codes(codes, recording):
@@ -1013,14 +1083,3 @@ def _check_codes(codes, recording):
             raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
         if not np.isfinite(c).all():
             raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
-
-
-def _factor_rows(e, factors, per_step, reduce):
-    values = {f.name: np.asarray(e.factors[f.name]) for f in factors}
-    if per_step:
-        return pd.DataFrame({'t': np.arange(len(e))} | {k: np.broadcast_to(v, len(e)) for k, v in values.items()})
-    row = {None: None, 'first': 0, 'last': -1}[reduce]
-    return pd.DataFrame(
-        {'t': [-1]}
-        | {k: [v.item() if v.ndim == 0 else v[row]] for k, v in values.items() if v.ndim == 0 or row is not None}
-    )

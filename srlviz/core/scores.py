@@ -129,7 +129,7 @@ def with_labels(df: pd.DataFrame) -> pd.DataFrame:
         df = _apart(df)
     told = [c for c in ('source', 'method', *_PARTS) if c in df]
     kinds = df[told].drop_duplicates()
-    like = kinds.groupby([c for c in ('source', 'method') if c in told], sort=False)
+    like = kinds.groupby([c for c in ('source', 'method') if c in told], sort=False, observed=True)
     several = pd.DataFrame({c: like[c].transform('nunique') > 1 for c in _VARYING if c in told}, kinds.index)
     labels = []
     for row, vary in zip(kinds.to_dict('records'), several.to_dict('records')):
@@ -445,6 +445,7 @@ def _cells(text: str, path) -> tuple[list[str], Sequence[int], dict[str, Sequenc
     return header, lines, dict(zip(header, zip(*cells) if rows else [[]] * len(header)))
 
 
+_BLOCK = 2**14  # lines that are taken apart at once
 _MOST_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
 
 
@@ -461,9 +462,16 @@ def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequenc
     widths = {len(header), len(end), *(line.count(',') + 1 for line in lines[1:-1])}
     if len(widths) > 1 or len(header) < 2:
         return None  # something is wrong, and the slow reader finds what
-    flat, width = body.replace('\n', ',').split(','), len(header)
-    columns = {c: [*flat[k::width], end[k]] for k, c in enumerate(header)}
-    return header, range(2, len(lines) + 1), columns
+    rows, width, found = lines[1:-1], len(header), [[] for _ in header]
+    known = [{} for _ in header]  # a text is kept once, however often it stands there
+    for a in range(0, len(rows), _BLOCK):
+        flat = ','.join(rows[a : a + _BLOCK]).split(',')
+        for k, column in enumerate(found):
+            words = flat[k::width]
+            if len(known[k]) < _BLOCK // 4:  # not for numbers that are all different
+                words = [known[k].setdefault(w, w) for w in words]
+            column += words
+    return header, range(2, len(lines) + 1), {c: [*found[k], end[k]] for k, c in enumerate(header)}
 
 
 def _values(path, lines: Sequence[int], column: str, texts: Sequence[str]) -> Sequence:
@@ -586,7 +594,8 @@ def pivot_scores(
             f"select one, or put {c!r} in index or columns"
         )
     df = df.sort_values('source', kind='stable', key=lambda s: s.map(SOURCES.index))
-    table = df.groupby([*index, 'source', *columns], sort=False).value.agg(statistic).unstack(['source', *columns])
+    cells = df.groupby([*index, 'source', *columns], sort=False, observed=True)
+    table = cells.value.agg(statistic).unstack(['source', *columns])
     order = lambda names: pd.MultiIndex.from_frame(df[names]).unique()
     rows = order(index) if len(index) > 1 else pd.Index(df[index[0]].unique(), name=index[0])
     return table.reindex(index=rows, columns=order(['source', *columns]))
@@ -657,19 +666,26 @@ def bootstrap_interval(
         raise ValueError(f"n_resamples must be >= 1, got {n_resamples}")
     if min(len(t) for t in tasks) < 2:
         return np.nan, np.nan
-    pooled = lambda *drawn, axis: statistic(np.concatenate(drawn, axis), axis=axis)
-    from scipy.stats import bootstrap
+    drawn = _resamples(tasks, n_resamples, np.random.default_rng(seed))
+    found, tail = np.concatenate([statistic(x, axis=-1) for x in drawn]), (1 - level) / 2
+    return float(np.percentile(found, 100 * tail)), float(np.percentile(found, 100 * (1 - tail)))
 
-    low, high = bootstrap(
-        tasks,
-        pooled,
-        n_resamples=n_resamples,
-        vectorized=True,
-        confidence_level=level,
-        method='percentile',
-        random_state=np.random.default_rng(seed),
-    ).confidence_interval
-    return float(low), float(high)
+
+_AT_ONCE, _BATCH = 2**22, 2**20  # scores that are drawn in one go; in a part of more
+
+
+def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    "The pooled scores of resamples, (some, n_scores) at a time"
+    if n_resamples * sum(map(len, tasks)) <= _AT_ONCE:  # the draws of scipy.stats.bootstrap
+        yield np.concatenate([t[rng.integers(0, len(t), (n_resamples, len(t)))] for t in tasks], axis=1)
+        return
+    pool, n = np.concatenate(tasks), np.array([len(t) for t in tasks])
+    size, first = np.repeat(n.astype(float), n), np.repeat(np.cumsum(n) - n, n)
+    some = max(1, _BATCH // len(pool))
+    for a in range(0, n_resamples, some):  # all tasks at once: there may be as many as scores
+        which = (rng.random((min(some, n_resamples - a), len(pool))) * size).astype(np.int64)
+        which += first
+        yield pool[which]
 
 # %% ../../nbs/00_core/05_scores.ipynb #85622032
 def summarize_scores(
@@ -703,7 +719,7 @@ def summarize_scores(
     df, over = check_scores(df), _listed(over, 'over')
     by = ['source'] + [c for c in _listed(by, 'by') if c != 'source']
     rows, strata = {}, [c for c in over if c not in ('seed', *by)]
-    for key, part in df.groupby(by, sort=False):
+    for key, part in df.groupby(by, sort=False, observed=True):
         for c in _KEY:
             if c in by or part[c].nunique() < 2:
                 continue
@@ -713,7 +729,7 @@ def summarize_scores(
                 )
             if mean := {'all', 'mean'} & set(part[c]):
                 raise ValueError(f"{key} has {c}={mean.pop()!r}, a mean, among what it is the mean of; leave it out")
-        runs = dict(list(part.groupby(strata).value)) if strata else part.value
+        runs = dict(list(part.groupby(strata, observed=True).value)) if strata else part.value
         low, high = bootstrap_interval(runs, interquartile_mean, level, n_resamples, seed)
         rows[key] = dict(mean=part.value.mean(), iqm=interquartile_mean(part.value), low=low, high=high, n=len(part))
     if not rows:

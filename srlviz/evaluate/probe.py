@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores, migrate_scores
@@ -346,6 +345,8 @@ def _caveats(counts, variables):
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f32ddf02
 def _scores(truth, predicted):
+    from sklearn.metrics import accuracy_score, f1_score  # 70 MB that only those who probe need
+
     f1 = {average: f1_score(truth, predicted, average=average, zero_division=0) for average in ('weighted', 'macro')}
     return dict(f1=f1['weighted'], accuracy=accuracy_score(truth, predicted), f1_macro=f1['macro'])
 
@@ -355,6 +356,8 @@ def _confusion(name, true, said):
     values = np.unique([true, said])
     if len(values) > 4096:
         raise ValueError(f"{name!r:.80} has {len(values):,} values, more than the 4,096 that a table can show")
+    from sklearn.metrics import confusion_matrix
+
     counts = confusion_matrix(true, said, labels=values) if len(values) else np.zeros((0, 0), int)
     return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='said'))
 

@@ -9,7 +9,7 @@ __all__ = ['VERSION', 'VERSIONS', 'SHARD_BYTES', 'Shards', 'finish_recording', '
 # %% ../../../nbs/00_core/storage/06_recording.ipynb #b11c82c8
 import csv, io, os, shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
@@ -31,7 +31,7 @@ from .statistics import described, merge_moments, moments
 from .parquet import open_footer, read_groups
 from .parts import MANY, check_key, partial_episodes, read_part, store_episode
 from .rows import GROUP_BYTES, GROUP_ROWS, Kept, StepFile, check_columns, from_arrow, is_text
-from .rows import pack, room_of, write_groups
+from .rows import pack, room_of, runs, write_groups
 
 # %% ../../../nbs/00_core/storage/06_recording.ipynb #d5d5bcea
 VERSION, VERSIONS = 2, (1, 2)  # of the layout that is written; that are read
@@ -420,6 +420,22 @@ class RecordingFolder:
             return {}
         start = int(self._start[i])
         return self._shards[self._place[i]].arrays(names, start, start + int(self.lengths[i]))
+
+    def factor_rows(self, index: np.ndarray, names: Sequence[str]) -> Iterator[tuple[int, dict]]:
+        """Read factors of episodes, of as many at once as stand next to each other in a shard.
+
+        Gives how many rows these are, and name -> (N,).
+        """
+        told = {k: self.info['features'][f'factor.{k}'] for k in names}
+        moving = [k for k in names if not told[k].get('single')]
+        apart = (self._place, self._start) if moving else (np.zeros(len(self)), np.cumsum(self.lengths) - self.lengths)
+        for run in runs(index, *apart, self.lengths):
+            start, n, shard = int(apart[1][run[0]]), self.lengths[run], self._place[run[0]]
+            names_there, stop = [f'factor.{k}' for k in moving], start + int(n.sum())
+            read = self._shards[shard].arrays(names_there, start, stop) if moving else {}
+            once = {k: self.episodes[f'factor.{k}'].to_numpy()[run] for k in names if k not in moving}
+            once = {k: np.repeat(v if is_text(told[k]) else v.astype(told[k]['dtype']), n) for k, v in once.items()}
+            yield int(n.sum()), {k: once[k] if k in once else read[f'factor.{k}'] for k in names}
 
     def film(self, i: int, modality: str) -> FrameFile:
         """Give the frames of episode i, unread."""

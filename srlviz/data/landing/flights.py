@@ -6,7 +6,7 @@
 __all__ = ['open_rows', 'Shards', 'FlightFolder', 'read_flights', 'folder_of', 'flight_table', 'flight_columns']
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #3ede6239
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from ...core.recordings import Episode, Factor, FolderEpisodes, Recording
 from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
 from ...core.storage.folder import check_files, unfinished
 from ...core.storage.parquet import open_footer
-from ...core.storage.rows import Kept, RowFile
+from ...core.storage.rows import Kept, RowFile, runs
 from srlviz.data.landing.folder import (
     FLIGHT_TABLE,
     REQUEST,
@@ -82,16 +82,28 @@ class Shards:
 
     def read(self, i: int, names: Sequence[str], start: int = 0, stop: int | None = None) -> pa.Table:
         """Read columns of the rows of flight i, or of those from `start` to `stop`."""
-        flight = self._places[i]
-        file, first = self.file(flight.data), int(flight.row_offset)
-        stop = int(flight.n_frames) if stop is None else stop
+        stop = int(self._places[i].n_frames) if stop is None else stop
+        return self.read_run([i], names, start, stop)
+
+    def read_run(self, run: Sequence[int], names: Sequence[str], start: int = 0, stop: int | None = None) -> pa.Table:
+        """Read columns of flights that follow one another in a shard; rows are counted from the first one's."""
+        flights = [self._places[i] for i in run]
+        file, first, lengths = self.file(flights[0].data), int(flights[0].row_offset), [f.n_frames for f in flights]
+        stop = sum(lengths) if stop is None else stop
         with reading(file.path, *_SHARD):
             table = file.read([*names, 'flight_index'], first + start, first + stop)
-            if table['flight_index'].unique().to_pylist() != [flight.flight_index]:
-                raise ValueError(f"the rows of {flight.flight_id} are those of another flight")
+            of = np.repeat([f.flight_index for f in flights], lengths)[start:stop]
+            if (wrong := np.flatnonzero(table['flight_index'].to_numpy() != of)).size:
+                raise ValueError(f"the rows of {self._name_at(run, start + wrong[0])} are those of another flight")
             if lost := [k for k in names if table[k].null_count]:
-                raise ValueError(f"{flight.flight_id} has empty cells in the column {lost[0]!r}")
+                t = start + table[lost[0]].is_null().to_numpy().argmax()
+                raise ValueError(f"{self._name_at(run, t)} has empty cells in the column {lost[0]!r}")
         return table
+
+    def _name_at(self, run: Sequence[int], row: int) -> str:
+        "The name of the flight that a row is of"
+        ends = np.cumsum([self._places[i].n_frames for i in run])
+        return self._places[run[int(np.searchsorted(ends, row, 'right'))]].flight_id
 
     def sensors(self, i: int, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Read the sensors of flight i, or of some of its rows, (T, n_columns) float32, and check them."""
@@ -106,11 +118,19 @@ class Shards:
 
     def labels(self, i: int, start: int = 0, stop: int | None = None) -> dict[str, np.ndarray]:
         """Read what is known of each frame of flight i, or of some of them: name -> (T,), read-only."""
-        table, labels = self.read(i, [*self.dtypes], start, stop), {}
-        for k, (dtype, unit) in self.dtypes.items():
-            v = labels[k] = read_only(table[k].to_numpy().astype(dtype, copy=False))
+        stop = int(self._places[i].n_frames) if stop is None else stop
+        return {k: read_only(v) for k, v in self.label_run([i], [*self.dtypes], start, stop).items()}
+
+    def label_run(
+        self, run: Sequence[int], names: Sequence[str], start: int = 0, stop: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Read some of what is known of each frame of flights that follow one another in a shard: name -> (N,)."""
+        table, labels = self.read_run(run, names, start, stop), {}
+        for k in names:
+            dtype, unit = self.dtypes[k]
+            v = labels[k] = table[k].to_numpy().astype(dtype, copy=False)
             if unit != 'px' and v.dtype.kind == 'f' and not np.isfinite(v).all():
-                path, name = self.root / self._places[i].data, self._places[i].flight_id
+                path, name = self.root / self._places[run[0]].data, self._name_at(run, start + np.isfinite(v).argmin())
                 raise ValueError(f"{path}: {name} has a value that is not finite in the column {k!r}; {RESTORE}")
         return labels
 
@@ -162,6 +182,20 @@ class FlightFolder:
     def labels(self, i: int, start: int = 0, stop: int | None = None) -> dict[str, np.ndarray]:
         """Give what is known of each frame of flight i: name -> (T,), read-only; what was asked for last is kept."""
         return self._labels(int(i), start, stop)
+
+    def factor_rows(self, index: np.ndarray, names: Sequence[str]) -> Iterator[tuple[int, dict]]:
+        """Read factors of flights, of as many at once as stand next to each other in a shard.
+
+        Gives how many rows these are, and name -> (N,).
+        """
+        moving = [k for k in names if self.features[k]['per'] == 'frame']
+        places = self.flights['data'].to_numpy(), self.flights['row_offset'].to_numpy(int)
+        for run in runs(index, *places, self.lengths):
+            n, read = self.lengths[run], self.shards.label_run(run.tolist(), moving) if moving else {}
+            once = {k: self.flights[k].to_numpy()[run] for k in names if k not in moving}
+            types = {k: self.features[k]['dtype'] for k in once}
+            once = {k: np.repeat(v if types[k] == 'str' else v.astype(types[k]), n) for k, v in once.items()}
+            yield int(n.sum()), {k: once[k] if k in once else read[k] for k in names}
 
     def film(self, i: int) -> FilmFile:
         """Give the film of flight i, which is decoded when it is indexed."""

@@ -25,7 +25,7 @@ from ...core.files import open_file, reading
 from ...core.recordings import ENDINGS, KINDS, SPLITS
 from ...core.storage import check_words
 from ...core.storage.folder import read_info as read_folder_info
-from ...core.storage.parquet import read_table
+from ...core.storage.parquet import read_table, schema_of
 
 # %% ../../../nbs/02_data/landing/01_folder.ipynb #962032e8
 FORMAT, VERSIONS = 'srlviz-flights', (1, 2)
@@ -105,7 +105,7 @@ def footer_faults(
     lengths : rows of each flight;  n_columns : sensors;  rows : of a row group (None: each flight is one)
     factors : as in meta/info.json: name, dtype, and per 'frame' or 'flight'
     """
-    schema = footer.schema.to_arrow_schema()
+    schema = schema_of(footer).to_arrow_schema()
     types = {'flight_index': 'whole numbers', 'frame_index': 'whole numbers', 'timestamp': 'numbers'}
     types |= {f['name']: kind_of(f['dtype']) for f in factors if f['per'] == 'frame'}
     for name in [*types, 'state']:

@@ -19,7 +19,7 @@ def notes_of(folder: FlightFolder) -> list[dict]:
     """Give the notes of all flights of a set, with the place and the split of each."""
     if not len(folder):
         return []
-    info, labels = folder.info, folder.shards.file(folder.flights['data'].iloc[0]).footer.schema.to_arrow_schema().names
+    info, labels = folder.info, folder.shards.file(folder.flights['data'].iloc[0]).schema.names
     dtypes = {f['name']: f['dtype'] for f in info['factors']}
     dtypes = {k: dtypes[k] for k in [*(k for k in labels if k not in FRAME_COLUMNS), *dtypes]}
     whole, notes = [f['name'] for f in info['factors'] if f['per'] == 'flight'], []
