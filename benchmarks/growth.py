@@ -1,0 +1,296 @@
+"""How cost grows: CPU seconds and memory of our own work against its size, and the exponent at the top end.
+
+A quantity is a function and an entry of `QUANTITIES`: `make(size)` prepares and gives a callable, which is what is
+measured. Every measurement is a fresh process of one thread: it makes and calls the smallest size (imports, compilers),
+prepares the size, then measures the CPU seconds of one call and by how much it raises the memory of the process.
+The least of a few such processes counts, so that noise makes no exponent. The exponent is the slope of log cost against
+log size between the last two sizes; one of time counts from 50 ms, one of memory from 64 MB. Exits with 1 where one is
+above 1.15.
+
+    python benchmarks/growth.py [--only NAME ...] [--sizes small|full] [--repeat N]
+"""
+
+import argparse
+import functools
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+MOST, SURE = 1.15, dict(seconds=0.05, memory=64e6)  # an exponent; from which seconds and bytes on it counts
+_FOLDERS = []
+
+
+class Quantity(NamedTuple):
+    make: Callable  # size -> what is measured
+    unit: str  # of the size
+    small: tuple[int, ...]
+    full: tuple[int, ...]
+
+
+def folder() -> Path:
+    "An empty folder that is there until the process ends."
+    _FOLDERS.append(tempfile.TemporaryDirectory(prefix='srlviz-growth-'))
+    return Path(_FOLDERS[-1].name)
+
+
+def score_rows(n: int):
+    "A score table of n rows: 200 tasks, 10 methods, and as many seeds as it takes."
+    import numpy as np
+    import pandas as pd
+    from srlviz.core.scores import SCORE_COLUMNS, score_row
+
+    i = np.arange(n)
+    row = score_row(study='atari', task='', method='', metric='f1', value=0.5)
+    df = pd.DataFrame({c: np.full(n, v) if not isinstance(v, str) else [v] * n for c, v in row.items()})
+    df['task'] = np.array([f'task{k}' for k in range(200)], object)[i % 200]
+    df['method'] = np.array([f'method{k}' for k in range(10)], object)[i // 200 % 10]
+    df['seed'] = i // 2000
+    df['value'] = np.random.default_rng(0).random(n)
+    return df[list(SCORE_COLUMNS)]
+
+
+def summarize(n: int):
+    from srlviz.core.scores import summarize_scores
+
+    df = score_rows(n)
+    return lambda: summarize_scores(df)
+
+
+def recorded(n: int):
+    "A recording in a folder: n steps in episodes of 500, with ten factors a step and two an episode."
+    import numpy as np
+    from srlviz.core.recordings import Recording, load_recording
+
+    rng, m = np.random.default_rng(0), n // 500
+    factors = {f'f{k}': rng.integers(0, 9, n) if k % 2 else rng.random(n, np.float32) for k in range(10)}
+    factors |= {'wind': rng.random(m), 'place': [f'place {k % 7}' for k in range(m)]}
+    episode = np.repeat(np.arange(m), 500)
+    recording = Recording.from_arrays({'vector': rng.random((n, 2), np.float32)}, episode=episode, factors=factors)
+    return load_recording(recording.with_split(probe=0.7, test=0.3).save(folder() / 'recording'))
+
+
+def steps(n: int):
+    recording = recorded(n)
+    return lambda: recording.steps(['f0', 'f1', 'wind', 'place'])
+
+
+def aligned(n: int):
+    import numpy as np
+    from srlviz.core.recordings import align
+
+    recording = recorded(n)
+    codes = [np.zeros((len(e), 8), np.float32) for e in recording]
+    return lambda: align(codes, recording, columns=['f0', 'f1', 'wind'])
+
+
+def game_rows(n: int):
+    "A score table of n rows of 22 games: seven methods, two conditionings, 25 targets, and as many seeds as it takes."
+    import numpy as np
+    from srlviz.envs.atari import CATEGORIES, GAMES
+
+    df, i = score_rows(n), np.arange(n)
+    pick = lambda names, every: np.array(names, object)[i // every % len(names)]
+    methods = ['majority', 'random_cnn', 'vae', 'pixel_pred', 'cpc', 'st_dim', 'supervised']
+    groups = ['all', *CATEGORIES]
+    targets = [*['mean'] * len(groups), *(f'variable {k}' for k in range(19))]
+    df['target'], df['group'] = pick(targets, 1), pick(groups + [groups[1 + k % 5] for k in range(19)], 1)
+    df['metric'], df['norm'] = pick(['f1', 'accuracy'], 25), pick(['none', 'standardize'], 50)
+    df['method'], df['task'], df['seed'] = pick(methods, 100), pick(list(GAMES), 700), i // 15_400
+    return df.assign(data='random')
+
+
+def menu(n: int):
+    "Choices in the menus of an open dashboard."
+    from srlviz.widgets.atari import AtariDashboard
+
+    board = AtariDashboard(game_rows(n), interactive=True)
+
+    def choose():
+        board.metric, board.task, board.conditioning = 'accuracy', 'pong', 'raw'
+
+    return choose
+
+
+QUANTITIES = {
+    'steps': Quantity(steps, 'steps', (200_000, 400_000, 800_000), (500_000, 1_000_000, 2_000_000)),
+    'align': Quantity(aligned, 'steps', (200_000, 400_000, 800_000), (500_000, 1_000_000, 2_000_000)),
+    'dashboard_menu': Quantity(menu, 'rows', (15_400, 77_000, 308_000), (15_400, 308_000, 1_848_000)),
+    'summarize_scores': Quantity(summarize, 'rows', (10_000, 40_000, 160_000), (30_000, 300_000, 3_000_000)),
+}
+
+
+def resident(field: str) -> int:
+    "Bytes that /proc says of this process: VmRSS now, VmHWM at most."
+    for line in Path('/proc/self/status').read_text().splitlines():
+        if line.startswith(field + ':'):
+            return int(line.split()[1]) * 1024
+    raise KeyError(field)
+
+
+def measure(name: str, size: int, smallest: int) -> dict:
+    "In a fresh process: CPU seconds of one call, and bytes at its peak above those before."
+    make = QUANTITIES[name].make
+    make(smallest)()
+    work = make(size)
+    Path('/proc/self/clear_refs').write_text('5')  # the peak is that from now on
+    before, start = resident('VmRSS'), time.process_time()
+    kept = work()
+    seconds = time.process_time() - start
+    memory = max(0, resident('VmHWM') - before)
+    del kept
+    return dict(seconds=seconds, memory=memory)
+
+
+def fresh(name: str, size: int, smallest: int) -> dict:
+    "`measure` in a process of its own."
+    env = os.environ | {f'{v}_NUM_THREADS': '1' for v in ('OMP', 'MKL', 'OPENBLAS', 'NUMBA')}
+    told = subprocess.run(
+        [sys.executable, __file__, '--measure', name, str(size), str(smallest)],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if told.returncode:
+        raise SystemExit(f"{name} of {size:,} ended with {told.returncode}")
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def slope(costs: dict, what: str) -> float:
+    "The exponent between the last two sizes; NaN where it says nothing."
+    (a, low), (b, high) = list(costs.items())[-2:]
+    if min(low[what], high[what]) < SURE[what]:
+        return math.nan
+    return math.log(high[what] / low[what]) / math.log(b / a)
+
+
+def grow(name: str, sizes: tuple[int, ...], repeat: int) -> bool:
+    "Measure and print a quantity; True if it grows as its work."
+    costs = {n: dict(seconds=math.inf, memory=math.inf) for n in sizes}
+
+    def again(sizes):
+        for n in sizes:
+            told = fresh(name, n, min(costs))
+            costs[n] = {k: min(v, told[k]) for k, v in costs[n].items()}
+        return [slope(costs, what) for what in SURE]
+
+    for _ in range(repeat):
+        found = again(sizes)
+    for _ in range(repeat):  # noise, or growth?
+        if max((x for x in found if not math.isnan(x)), default=0.0) > MOST:
+            found = again(sizes[-2:])
+    words = [f'{x:.2f}' if not math.isnan(x) else '-' for x in found]
+    for n, cost in costs.items():
+        ends = words if n == sizes[-1] else ['', '']
+        line = f"{name:24} {n:>12,} {QUANTITIES[name].unit:12} {cost['seconds']:>9.3f} {cost['memory'] / 1e6:>9.1f}"
+        print(f"{line} {ends[0]:>7} {ends[1]:>7}", flush=True)
+    return not any(x > MOST for x in found)
+
+
+def memory(name: str, n: int, width: int = 128):
+    "Forward and backward of a memory over n steps of one row, after a first short sequence."
+    import torch
+    from srlviz.core.names import catalog
+    from srlviz.core.training import seeded
+
+    with seeded(0):
+        model, x = catalog('memories')[name](width, n_hidden=width), torch.randn(1, n, width)
+    return lambda: model(x)[0].square().mean().backward()
+
+
+def other_memories(n: int):
+    "All memories but torch's three, and but the DNC, of which a step takes as long as the others' together."
+    from srlviz.core.names import catalog
+
+    jobs = [memory(name, n) for name in catalog('memories') if name not in ('Elman', 'GRU', 'LSTM', 'DNC')]
+    return lambda: [job() for job in jobs] and None
+
+
+def pomdp_steps(n: int):
+    "Ten steps of n environments."
+    from srlviz.envs.pomdp.base import make_tasks
+
+    envs = make_tasks('RepeatPrevious-easy', n, flat=True, copy=False, autoreset_mode='SameStep')
+    envs.reset(seed=0)
+    actions = envs.action_space.sample()
+    return lambda: [envs.step(actions) for _ in range(10)] and None
+
+
+def pomdp_resets(n: int):
+    from srlviz.envs.pomdp.base import make_tasks
+
+    envs = make_tasks('RepeatPrevious-easy', n)
+    return lambda: envs.reset(seed=0)
+
+
+def pomdp_recording(n: int):
+    "Random play; an episode has 51 steps."
+    from srlviz.data.popgym import record_pomdp
+
+    return lambda: record_pomdp('RepeatPrevious-easy', n // 51, progress=False)
+
+
+def atari_recording(n: int):
+    from srlviz.data.atari import record_atari
+
+    return lambda: record_atari('pong', n, n_jobs=1, out=folder() / 'pong', progress=False)
+
+
+def frame_map(n: int):
+    "The memory map of the frames of a recording."
+    recording = atari_recording(n)()
+    return recording.cached
+
+
+def probe_epoch(n: int):
+    "256 codes, 40 variables of 16 values, one epoch; as many rows to stop by."
+    import numpy as np
+    import pandas as pd
+    from srlviz.evaluate.probe import linear_probe
+
+    rng = np.random.default_rng(0)
+    splits = {'probe': n, 'valid': n, 'test': n // 10}
+    codes = {k: rng.standard_normal((m, 256), np.float32) for k, m in splits.items()}
+    factors = {k: pd.DataFrame(rng.integers(16, size=(m, 40))).add_prefix('v') for k, m in splits.items()}
+    return lambda: linear_probe(codes, factors, epochs=1, progress=False)
+
+
+LONG, LONGER = (1024, 4096, 16384), (4096, 16384, 65536)
+QUANTITIES |= {
+    name: Quantity(functools.partial(memory, name), 'steps', LONG, LONGER) for name in ('GRU', 'LSTM', 'Elman')
+}
+QUANTITIES |= {
+    'other memories': Quantity(other_memories, 'steps', LONG, LONGER),
+    'make_vec, ten steps': Quantity(pomdp_steps, 'environments', (8192, 32768, 131072), (16384, 131072, 1048576)),
+    'make_vec, reset': Quantity(pomdp_resets, 'environments', (8192, 32768, 131072), (16384, 131072, 1048576)),
+    'record_pomdp': Quantity(pomdp_recording, 'steps', (5100, 20400, 81600), (51000, 204000, 816000)),
+    'record_atari': Quantity(atari_recording, 'frames', (1000, 2000, 4000), (10000, 30000, 100000)),
+    '.cached()': Quantity(frame_map, 'frames', (1000, 2000, 4000), (10000, 30000, 100000)),
+    'probe epoch': Quantity(probe_epoch, 'rows', (2000, 4000, 8000), (10000, 30000, 100000)),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--only', nargs='+', choices=QUANTITIES, default=list(QUANTITIES), metavar='NAME')
+    parser.add_argument('--sizes', choices=['small', 'full'], default='small')
+    parser.add_argument('--repeat', type=int, default=3)
+    parser.add_argument('--measure', nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        name, *sizes = args.measure
+        return print(json.dumps(measure(name, *map(int, sizes))))
+    print(f"{'quantity':24} {'size':>12} {'':12} {'CPU s':>9} {'MB':>9} {'CPU ^':>7} {'MB ^':>7}")
+    wrong = [n for n in args.only if not grow(n, getattr(QUANTITIES[n], args.sizes), args.repeat)]
+    if wrong:
+        sys.exit(f"grows faster than its work (exponent above {MOST}): {', '.join(wrong)}")
+
+
+if __name__ == '__main__':
+    main()
