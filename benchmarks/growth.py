@@ -261,7 +261,7 @@ def probe_epoch(n: int):
     return lambda: linear_probe(codes, factors, epochs=1, progress=False)
 
 
-LONG, LONGER = (1024, 4096, 16384), (4096, 16384, 65536)
+LONG, LONGER = (4096, 16384, 32768), (4096, 16384, 65536)  # from 16k on no cache holds them
 QUANTITIES |= {
     name: Quantity(functools.partial(memory, name), 'steps', LONG, LONGER) for name in ('GRU', 'LSTM', 'Elman')
 }
