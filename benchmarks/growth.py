@@ -11,6 +11,7 @@ above 1.15.
 """
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -190,6 +191,89 @@ def grow(name: str, sizes: tuple[int, ...], repeat: int) -> bool:
         line = f"{name:24} {n:>12,} {QUANTITIES[name].unit:12} {cost['seconds']:>9.3f} {cost['memory'] / 1e6:>9.1f}"
         print(f"{line} {ends[0]:>7} {ends[1]:>7}", flush=True)
     return not any(x > MOST for x in found)
+
+
+def memory(name: str, n: int, width: int = 128):
+    "Forward and backward of a memory over n steps of one row, after a first short sequence."
+    import torch
+    from srlviz.core.names import catalog
+    from srlviz.core.training import seeded
+
+    with seeded(0):
+        model, x = catalog('memories')[name](width, n_hidden=width), torch.randn(1, n, width)
+    return lambda: model(x)[0].square().mean().backward()
+
+
+def other_memories(n: int):
+    "All memories but torch's three, and but the DNC, of which a step takes as long as the others' together."
+    from srlviz.core.names import catalog
+
+    jobs = [memory(name, n) for name in catalog('memories') if name not in ('Elman', 'GRU', 'LSTM', 'DNC')]
+    return lambda: [job() for job in jobs] and None
+
+
+def pomdp_steps(n: int):
+    "Ten steps of n environments."
+    from srlviz.envs.pomdp.base import make_tasks
+
+    envs = make_tasks('RepeatPrevious-easy', n, flat=True, copy=False, autoreset_mode='SameStep')
+    envs.reset(seed=0)
+    actions = envs.action_space.sample()
+    return lambda: [envs.step(actions) for _ in range(10)] and None
+
+
+def pomdp_resets(n: int):
+    from srlviz.envs.pomdp.base import make_tasks
+
+    envs = make_tasks('RepeatPrevious-easy', n)
+    return lambda: envs.reset(seed=0)
+
+
+def pomdp_recording(n: int):
+    "Random play; an episode has 51 steps."
+    from srlviz.data.popgym import record_pomdp
+
+    return lambda: record_pomdp('RepeatPrevious-easy', n // 51, progress=False)
+
+
+def atari_recording(n: int):
+    from srlviz.data.atari import record_atari
+
+    return lambda: record_atari('pong', n, n_jobs=1, out=folder() / 'pong', progress=False)
+
+
+def frame_map(n: int):
+    "The memory map of the frames of a recording."
+    recording = atari_recording(n)()
+    return recording.cached
+
+
+def probe_epoch(n: int):
+    "256 codes, 40 variables of 16 values, one epoch; as many rows to stop by."
+    import numpy as np
+    import pandas as pd
+    from srlviz.evaluate.probe import linear_probe
+
+    rng = np.random.default_rng(0)
+    splits = {'probe': n, 'valid': n, 'test': n // 10}
+    codes = {k: rng.standard_normal((m, 256), np.float32) for k, m in splits.items()}
+    factors = {k: pd.DataFrame(rng.integers(16, size=(m, 40))).add_prefix('v') for k, m in splits.items()}
+    return lambda: linear_probe(codes, factors, epochs=1, progress=False)
+
+
+LONG, LONGER = (4096, 16384, 32768), (4096, 16384, 65536)  # from 16k on no cache holds them
+QUANTITIES |= {
+    name: Quantity(functools.partial(memory, name), 'steps', LONG, LONGER) for name in ('GRU', 'LSTM', 'Elman')
+}
+QUANTITIES |= {
+    'other memories': Quantity(other_memories, 'steps', LONG, LONGER),
+    'make_vec, ten steps': Quantity(pomdp_steps, 'environments', (8192, 32768, 131072), (16384, 131072, 1048576)),
+    'make_vec, reset': Quantity(pomdp_resets, 'environments', (8192, 32768, 131072), (16384, 131072, 1048576)),
+    'record_pomdp': Quantity(pomdp_recording, 'steps', (5100, 20400, 81600), (51000, 204000, 816000)),
+    'record_atari': Quantity(atari_recording, 'frames', (1000, 2000, 4000), (10000, 30000, 100000)),
+    '.cached()': Quantity(frame_map, 'frames', (1000, 2000, 4000), (10000, 30000, 100000)),
+    'probe epoch': Quantity(probe_epoch, 'rows', (2000, 4000, 8000), (10000, 30000, 100000)),
+}
 
 
 def main():

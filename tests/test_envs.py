@@ -232,11 +232,11 @@ def test_kernels_stay_in_bounds(task):
     rows, hot, final = rows + 7, np.full_like(envs._rows.hot, 7), rows.copy()
     records = Rows(map(Row, R))
     with np.errstate(over='ignore'):  # the random stream is meant to
-        write(records, *sizes, rows, hot)
+        write(*sizes, records, rows, hot)
         for _ in range(120):
             actions = envs.action_space.sample()
             obs, *compiled, _ = envs.step(actions)
-            step(records, actions, mode == 'SameStep', *sizes, rows, hot, *ends, final)
+            step(mode == 'SameStep', *sizes, records, actions, rows, hot, *ends, final)
             assert all(np.allclose(a, b, atol=1e-5) for a, b in zip((obs, *compiled), (rows, *ends)))
         plain(pomdp._reset_all, names)(records, np.ones(3, bool))
     envs.reset()

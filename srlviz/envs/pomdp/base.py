@@ -5,14 +5,15 @@
 # %% auto #0
 __all__ = ['TASKS', 'TAGS', 'Layout', 'layout_of', 'flat_space', 'blank_record', 'FactorNote', 'whole', 'check_options', 'Task',
            'check_built', 'task_number', 'kernel_of', 'accepted', 'sheet_of', 'picture_of', 'Script', 'action_numbers',
-           'plain_reader', 'POMDP', 'check_no_options', 'checked_mask', 'refusal', 'mode_of', 'checked_actions',
-           'batch_seeds', 'buffers', 'formed', 'ended_info', 'batch_bytes', 'memory_bytes', 'check_size', 'Rows',
-           'POMDPVector', 'ended_in', 'check_running', 'register', 'find_task', 'make_task', 'make_tasks', 'task_table',
-           'steps_per_second']
+           'plain_reader', 'flat_rows', 'POMDP', 'check_no_options', 'checked_mask', 'refusal', 'mode_of',
+           'checked_actions', 'batch_seeds', 'sow', 'buffers', 'formed', 'observed', 'ended_info', 'batch_bytes',
+           'memory_bytes', 'check_size', 'Crew', 'Rows', 'ended_in', 'check_running', 'check_resumable', 'POMDPVector',
+           'register', 'find_task', 'make_task', 'make_tasks', 'task_table', 'steps_per_second']
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #924c555c
-import abc, functools, math, operator, os, time, warnings, zlib
+import abc, functools, itertools, math, operator, os, time, warnings, zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
 from ...core.names import unknown
-from ..kernels import cached, compiled, stream
+from ..kernels import cached, compiled, stream, streams
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #12619fc1
 def _restart(e):
@@ -52,7 +53,7 @@ def _reset_all(R, begin):
             _restart(R[i])
 
 
-def _step_all(R, actions, same_step, obs, rewards, terminated, truncated, final):
+def _step_all(same_step, R, actions, obs, rewards, terminated, truncated, final):
     ended = 0
     for i in range(R.size):
         e = R[i]
@@ -138,7 +139,7 @@ def _write(e, n_obs, n_act, rows, hot, i):
     rows[i, column], rows[i, column + 1] = e.t > 0, e.t == 0
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #764b474e
-def _flat_all(R, n_obs, n_act, rows, hot):
+def _flat_all(n_obs, n_act, R, rows, hot):
     for i in range(R.size):
         for j in range(rows.shape[1]):
             rows[i, j] = 0
@@ -147,7 +148,7 @@ def _flat_all(R, n_obs, n_act, rows, hot):
         _write(R[i], n_obs, n_act, rows, hot, i)
 
 
-def _step_flat(R, actions, same_step, n_obs, n_act, rows, hot, rewards, terminated, truncated, final):
+def _step_flat(same_step, n_obs, n_act, R, actions, rows, hot, rewards, terminated, truncated, final):
     ended = 0
     for i in range(R.size):
         e = R[i]
@@ -200,7 +201,8 @@ def _kernel(template: Callable, owner: type, obs: bool, act: bool, one: bool, dt
     `obs` and `act` say whether observations and actions are codes, `one` whether an action is one number.
     """
     names, known = _constants(owner, obs, act, one, dtype)
-    return compiled(template, owner, owner.step1, names, known, names['LAYOUT'])
+    alone = template in (_reset_one, _step_one)  # shorter than the GIL takes to change hands
+    return compiled(template, owner, owner.step1, names, known, names['LAYOUT'], nogil=not alone)
 
 
 @functools.cache
@@ -534,6 +536,15 @@ def plain_reader(row: np.ndarray, layout: Layout, space: spaces.Space) -> Callab
     return row.copy if row.dtype == dtype else lambda: row.astype(dtype)
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #8ba1b63a
+def flat_rows(task: Task, R: np.ndarray) -> np.ndarray:
+    "The paper's observations of records (N,) of a flat task: (N, k)."
+    sizes, acts = task.obs_layout.sizes, task.act_layout.sizes
+    rows = np.empty((len(R), *task.observation_space.shape), np.float32)
+    hot = np.empty((len(R), sizes.size + acts.size), np.int64)
+    kernel_of(task, _flat_all)(sizes, acts, R, rows, hot)
+    return rows
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #a8a67c1f
 _LIVE = '_address', '_row', '_one', '_restart', '_plain_obs', '_observe'  # made anew when one is unpickled
 
 
@@ -577,11 +588,7 @@ class POMDP(Task, gymnasium.Env):
         self._hold(self._record.view(self.blank.dtype))
 
     def _flat_row(self) -> np.ndarray:
-        sizes, acts = self.obs_layout.sizes, self.act_layout.sizes
-        rows = np.empty((1, *self.observation_space.shape), np.float32)
-        hot = np.empty((1, sizes.size + acts.size), np.int64)
-        kernel_of(self, _flat_all)(self._record, sizes, acts, rows, hot)
-        return rows[0]
+        return flat_rows(self, self._record)[0]
 
     def reset(self, *, seed: int | None = None, options: Mapping | None = None):
         """Begin an episode: (observation, {}).
@@ -724,7 +731,7 @@ def checked_actions(actions, space: spaces.Space, single: spaces.Space, layout: 
     return a
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #77c411c7
-def batch_seeds(seed: int | Sequence[int | None] | None, first: int, n: int) -> list[int | None]:
+def batch_seeds(seed: int | Sequence[int | None] | None, first: int, n: int) -> Sequence[int | None]:
     """The seed of each of N environments.
 
     Parameters
@@ -737,16 +744,28 @@ def batch_seeds(seed: int | Sequence[int | None] | None, first: int, n: int) -> 
     ------
     ValueError : if a list has not N seeds, or one of them is no whole number from 0 on
     """
-    alone = seed is None or np.isscalar(seed)
-    if not alone and len(seed) != n:
+    if seed is None or np.isscalar(seed):
+        return range(first, first + n)
+    if len(seed) != n:
         raise ValueError(f"{len(seed)} seeds for {n} environments")
-    seeds = [first + i for i in range(n)] if alone else list(seed)
+    seeds = list(seed)
     for i, s in enumerate(seeds):
         if s is not None and (not isinstance(s, (int, np.integer)) or s < 0):
             raise ValueError(f"a seed is a whole number from 0 on, or None; got {s!r} for environment {i}")
     return seeds
 
 
+def sow(task: Task, R: np.ndarray, which: np.ndarray, seeds: Sequence[int | None]):
+    "Make records (N,) blank, with the streams of their seeds, where `which` (N,) marks them and there is a seed."
+    if not isinstance(seeds, range):
+        which = which & np.array([s is not None for s in seeds])
+    if not which.any():
+        return
+    rows = slice(None) if which.all() else np.flatnonzero(which)
+    R[rows] = task.blank
+    R['rng'][rows] = streams(seeds if which.all() else [*itertools.compress(seeds, which)])
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #914ecfc6
 def buffers(task: Task, n: int) -> tuple:
     "Empty arrays for a step of N environments: observations (N, k), rewards, terminated, truncated (N,)."
     if task.flat:
@@ -763,6 +782,13 @@ def formed(task: Task, rows: np.ndarray):
     if task.obs_layout.one:
         return rows[:, 0]
     return tuple(rows.T) if isinstance(task.plain_space, spaces.Tuple) else rows
+
+
+def observed(task: Task, R: np.ndarray):
+    "What is seen of records (N,), in the form of the observation space."
+    if task.flat:
+        return flat_rows(task, R)
+    return formed(task, R['obs'].astype(_number(task.plain_space, task.obs_layout)))
 
 
 def ended_info(task: Task, final: np.ndarray, over: np.ndarray) -> dict:
@@ -805,6 +831,42 @@ def check_size(task: Task, num_envs: int) -> int:
         raise ValueError(f"{wanted}, {each} bytes each; there are {there / 1e9:.0f} GB here: ask for fewer")
     return n
 
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #8478a09a
+class Crew:
+    """Threads that work on parts of rows side by side; the thread that calls is one of them.
+
+    Parameters
+    ----------
+    num_threads : at most so many
+    least : rows that are worth a thread
+    """
+
+    def __init__(self, num_threads: int = 1, least: int = 4096):
+        self.num_threads, self.least, self._others = num_threads, least, (0, None)
+
+    def __getstate__(self) -> dict:
+        return self.__dict__ | dict(_others=(0, None))
+
+    def others(self) -> ThreadPoolExecutor:
+        "The other threads; a process that was forked has none of those of its parent."
+        if self._others[0] != os.getpid():
+            self._others = os.getpid(), ThreadPoolExecutor(self.num_threads - 1, 'srlviz-rows')
+        return self._others[1]
+
+    def __call__(self, work: Callable, shared: tuple, rows: tuple[np.ndarray, ...]) -> list:
+        "What `work(*shared, *part)` gives for parts of arrays `rows`, which have as many rows as the first."
+        n = len(rows[0])
+        k = min(self.num_threads, n // self.least)
+        if k <= 1:
+            return [work(*shared, *rows)]
+        parts = [tuple(x[n * i // k : n * (i + 1) // k] for x in rows) for i in range(k)]
+        called = [self.others().submit(work, *shared, *part) for part in parts[1:]]
+        try:
+            own = work(*shared, *parts[0])
+        finally:
+            wait(called)  # nobody writes to these rows any more
+        return [own, *(c.result() for c in called)]
+
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #9ad6aff3
 class Rows:
     """N records of a task, begun and stepped by compiled code.
@@ -814,12 +876,15 @@ class Rows:
     task, num_envs : whose, and how many
     same_step : an episode that ends begins anew in the same step, else in the next
     copy : give new arrays at each step
+    crew : who works
     """
 
-    def __init__(self, task: Task, num_envs: int, same_step: bool, copy: bool):
-        self.task, self.same_step, self.copy = task, same_step, copy
+    def __init__(self, task: Task, num_envs: int, same_step: bool, copy: bool, crew: Crew | None = None):
+        self.task, self.same_step, self.copy, self.crew = task, same_step, copy, crew or Crew()
         self.records = np.repeat(task.blank, num_envs)
-        self.hot = np.empty((num_envs, task.obs_layout.sizes.size + task.act_layout.sizes.size), np.int64)
+        self.hot = np.full(
+            (num_envs, task.obs_layout.sizes.size + task.act_layout.sizes.size), -1
+        )  # nothing is hot yet
         self.out, self.final = buffers(task, num_envs), buffers(task, num_envs if same_step else 0)[0]
         self._compile()
 
@@ -827,6 +892,7 @@ class Rows:
         t = self.task
         self._stepper = kernel_of(t, _step_flat if t.flat else _step_all)
         self._restart, self._rows = kernel_of(t, _reset_all), kernel_of(t, _flat_all)
+        self._sizes = (t.obs_layout.sizes, t.act_layout.sizes) if t.flat else ()
 
     def __getstate__(self) -> dict:
         return {k: v for k, v in self.__dict__.items() if k not in ('_stepper', '_restart', '_rows')}
@@ -838,31 +904,54 @@ class Rows:
 
     def begin(self, which: np.ndarray):
         "Begin the episodes of those environments that `which` (N,) marks."
-        self._restart(self.records, which)
+        self.crew(self._restart, (), (self.records, which))
+
+    def _copied(self, obs: np.ndarray) -> np.ndarray:
+        new = np.empty_like(obs)
+        self.crew(np.copyto, (), (new, obs))
+        return new
 
     def observe(self):
         "The observations of the records."
-        obs, t = self.out[0], self.task
-        if t.flat:
-            self._rows(self.records, t.obs_layout.sizes, t.act_layout.sizes, obs, self.hot)
+        obs = self.out[0]
+        if self.task.flat:
+            self.crew(self._rows, self._sizes, (self.records, obs, self.hot))
         else:
             obs[:] = self.records['obs']
-        return formed(t, obs.copy() if self.copy else obs)
+        return formed(self.task, self._copied(obs) if self.copy else obs)
 
     def step(self, a: np.ndarray) -> tuple:
         "One step of each: (observations, rewards, terminated, truncated, info)."
-        t, n = self.task, len(self.records)
-        obs, *rest = self.out if t.flat or not self.copy else buffers(t, n)
+        t = self.task
+        obs, *ends = buffers(t, len(self.records)) if self.copy else self.out
         if t.flat:
-            if self.copy:
-                rest = buffers(t, n)[1:]
-            sizes = t.obs_layout.sizes, t.act_layout.sizes
-            ended = self._stepper(self.records, a, self.same_step, *sizes, obs, self.hot, *rest, self.final)
-            if self.copy:
-                obs = obs.copy()
+            obs, hot = self.out[0], (self.hot,)  # only what changed is written again
         else:
-            ended = self._stepper(self.records, a, self.same_step, obs, *rest, self.final)
-        return formed(t, obs), *rest, ended_info(t, self.final, rest[1] | rest[2]) if ended else {}
+            hot = ()
+        arrays = self.records, a, obs, *hot, *ends, self.final
+        ended = self.crew(self._stepper, (self.same_step, *self._sizes), arrays)
+        if t.flat and self.copy:
+            obs = self._copied(obs)
+        return formed(t, obs), *ends, ended_info(t, self.final, ends[1] | ends[2]) if any(ended) else {}
+
+# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #b18867bf
+def ended_in(R: np.ndarray) -> np.ndarray:
+    "The environments whose episodes are over, of records (N,)."
+    return np.flatnonzero(R['terminated'] | R['truncated'])
+
+
+def check_running(R: np.ndarray):
+    "Refuse to step records (N,) of which one is of an episode that is over."
+    if (over := ended_in(R)).size:
+        remedy = "begin anew with reset(options=dict(reset_mask=terminated | truncated))"
+        raise ResetNeeded(f"the episode of environment {over[0]} is over, and autoreset_mode is 'Disabled': {remedy}")
+
+
+def check_resumable(R: np.ndarray):
+    "Refuse a snapshot (N,) with an episode that is over, for a batch that restarts in the same step."
+    if (over := ended_in(R)).size:
+        where = f"the episode of environment {over[0]} is over in the snapshot"
+        raise ValueError(f"{where}; a batch that restarts in the same step goes on from running episodes only")
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #95f6723d
 class POMDPVector(VectorEnv):
@@ -875,11 +964,12 @@ class POMDPVector(VectorEnv):
     autoreset_mode : when an episode that is over begins anew: 'NextStep', 'SameStep' or 'Disabled', as in Gymnasium
     copy : give new arrays at each step; False gives the same arrays, overwritten by the next step, and not to be
         written to: only what changed is written again
+    num_threads : threads that step parts of a large batch side by side; the same bits for any number of them
     options : arguments of the class
 
     Raises
     ------
-    ValueError : a mode that is not known; a batch that this machine's memory does not hold
+    ValueError : a mode that is not known; a batch that this machine's memory does not hold; no thread
 
     Environment i, seeded `reset(seed=s)`, is the single environment seeded s + i to the last bit, whatever N.
     With 'SameStep' the observation of a step that ends an episode is already the first of the next; `info['final_obs']`
@@ -893,8 +983,10 @@ class POMDPVector(VectorEnv):
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        num_threads: int = 1,
         **options,
     ):
+        crew = Crew(whole('num_threads', num_threads, 1, 1024))
         self.task = t = task(**options) if isinstance(task, type) else task
         self.autoreset_mode, self.num_envs = mode_of(autoreset_mode), check_size(t, num_envs)
         n, same = self.num_envs, self.autoreset_mode == AutoresetMode.SAME_STEP
@@ -903,7 +995,7 @@ class POMDPVector(VectorEnv):
         self.metadata = {**t.metadata, 'autoreset_mode': self.autoreset_mode}
         self.single_observation_space, self.single_action_space = t.observation_space, t.action_space
         self.observation_space, self.action_space = batch_space(t.observation_space, n), batch_space(t.action_space, n)
-        self._rows, self._ready, self._seeded = Rows(t, n, same, copy), False, False
+        self._rows, self._ready, self._seeded = Rows(t, n, same, copy, crew), False, False
 
     @property
     def records(self) -> np.ndarray:
@@ -925,10 +1017,10 @@ class POMDPVector(VectorEnv):
             if np.isscalar(seed) or seed is None:
                 super().reset(seed=seed)
             first = self.np_random_seed
-            for i, s in enumerate(batch_seeds(seed, first, self.num_envs)):
-                if begin[i] and (s is not None or not self._seeded):
-                    self.records[i] = self.task.blank[0]
-                    self.records['rng'][i] = stream(first + i if s is None else s)
+            seeds = batch_seeds(seed, first, self.num_envs)
+            if not self._seeded and None in seeds:
+                seeds = [first + i if s is None else s for i, s in enumerate(seeds)]
+            sow(self.task, self.records, begin, seeds)
             self._seeded = True
         self._rows.begin(begin)
         self._ready = True
@@ -965,27 +1057,14 @@ class POMDPVector(VectorEnv):
         A batch that restarts in the same step knows no episode that is over: such a record raises a ValueError.
         """
         R = accepted(self.task, snapshot, self.num_envs)
-        if self.autoreset_mode == AutoresetMode.SAME_STEP and (over := ended_in(R)).size:
-            where = f"the episode of environment {over[0]} is over in the snapshot"
-            raise ValueError(f"{where}; a batch that restarts in the same step goes on from running episodes only")
+        if self.autoreset_mode == AutoresetMode.SAME_STEP:
+            check_resumable(R)
         self.records[:] = R
         self._ready = self._seeded = bool((R['t'] >= 0).all())
         return self._rows.observe()
 
     def render(self):
         return tuple(picture_of(self.task, e) for e in self.records) if self.render_mode else None
-
-
-def ended_in(R: np.ndarray) -> np.ndarray:
-    "The environments whose episodes are over, of records (N,)."
-    return np.flatnonzero(R['terminated'] | R['truncated'])
-
-
-def check_running(R: np.ndarray):
-    "Refuse to step records (N,) of which one is of an episode that is over."
-    if (over := ended_in(R)).size:
-        remedy = "begin anew with reset(options=dict(reset_mask=terminated | truncated))"
-        raise ResetNeeded(f"the episode of environment {over[0]} is over, and autoreset_mode is 'Disabled': {remedy}")
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #ddeeed79
 TASKS: dict[str, tuple[type, str]] = {}  # 'RepeatPrevious-hard' -> (class, difficulty)
