@@ -8,7 +8,7 @@ __all__ = ['LAYOUT', 'FRESH', 'REAL', 'STATUS', 'RUNNING', 'STATES', 'this_host'
 
 # %% ../../nbs/00_core/18_runs.ipynb #bc7ad1d8
 import json, os, re, socket, stat, time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,9 +162,10 @@ class _Curve:
 
     def __init__(self, path: Path, most: int):
         self.path, self.most, self.at, self.rows, self.thinned = path, most, 0, {}, set()
+        self.ended = None  # the stamp of the result behind which nothing was left to read
 
-    def read(self, until: float) -> None:
-        "Read what is new, until a moment of the monotonic clock"
+    def read(self, until: float) -> bool:
+        "Read what is new, until a moment of the monotonic clock; whether that is all that there is"
         with suppress(OSError, ValueError):  # none yet, or no curve
             while True:
                 new, end = curve_rows(self.path, self.at)
@@ -173,9 +174,12 @@ class _Curve:
                     continue
                 for name, rows in new.groupby('name', sort=False):
                     self._add(name, rows)
-                if end == self.at or time.monotonic() > until:
-                    return
+                if end == self.at:
+                    return True
                 self.at = end
+                if time.monotonic() > until:
+                    return False
+        return True
 
     def _add(self, name: str, new: pd.DataFrame) -> None:
         old = self.rows.get(name)
@@ -374,12 +378,15 @@ class RunFolder:
         """Estimate the seconds until all trials have ended: see `estimate_left`."""
         return estimate_left(self.runs, self.running)
 
-    def curves(self, keys: Iterable[str], seconds: float = np.inf, most: int = 2000) -> pd.DataFrame:
+    def curves(
+        self, keys: Iterable[str], names: Collection[str] = (), *, seconds: float = np.inf, most: int = 2000
+    ) -> pd.DataFrame:
         """Read the curves of trials, from where the last call stopped.
 
         Parameters
         ----------
         keys : of trials; those that have no curve are left out
+        names : of curves; none for all
         seconds : to read at most; the next call goes on
         most : points of each curve; of more, the lowest and the highest of each stretch are kept
 
@@ -387,19 +394,32 @@ class RunFolder:
         -------
         key, step, total, name, value, time: as in `read_curve`
         """
-        until, parts = time.monotonic() + seconds, []
+        until, found = time.monotonic() + seconds, []
         for key in keys:
-            if (place := self._trials.places.get(key)) is None:
-                continue
-            kept = self._curves.get(key)
-            if kept is None or kept[0] is not place or kept[1].most < most:
-                kept = self._curves[key] = (place, _Curve(Path(place.path) / 'curve.csv', most))
-            if time.monotonic() < until:
-                kept[1].read(until)
-            for rows in kept[1].rows.values():
-                parts.append(rows.iloc[decimate(rows['value'], most)].assign(key=key))
+            for name, rows in self._curve_of(key, most, until).items():
+                if not names or name in names:
+                    few = decimate(rows['value'], most)
+                    columns = (rows[c].to_numpy()[few] for c in ('step', 'total', 'value', 'time'))
+                    found.append((key, name, len(few), *columns))
         columns = ['key', 'step', 'total', 'name', 'value', 'time']
-        return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+        if not found:
+            return pd.DataFrame(columns=columns)
+        keys, called, counts, *parts = zip(*found)
+        said = dict(zip(('step', 'total', 'value', 'time'), map(np.concatenate, parts)))
+        repeated = (np.repeat(np.array(x, object), counts) for x in (keys, called))
+        return pd.DataFrame(dict(zip(('key', 'name'), repeated)) | said)[columns]
+
+    def _curve_of(self, key: str, most: int, until: float) -> dict[str, pd.DataFrame]:
+        "What the curve of a trial says, read on where that may have changed"
+        if (place := self._trials.places.get(key)) is None:
+            return {}
+        kept = self._curves.get(key)
+        if kept is None or kept[0] is not place or kept[1].most < most:
+            kept = self._curves[key] = (place, _Curve(Path(place.path) / 'curve.csv', most))
+        curve, stamp = kept[1], place.result_stamp
+        if (stamp is None or curve.ended != stamp) and time.monotonic() < until and curve.read(until):
+            curve.ended = stamp
+        return curve.rows
 
     def traceback(self, key: str) -> str:
         """Read where a trial failed; '' if it did not."""
