@@ -4061,7 +4061,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'srlviz.figures.runs._in_one': ('07_figures/runs.html#_in_one', 'srlviz/figures/runs.py'),
                                      'srlviz.figures.runs._rows': ('07_figures/runs.html#_rows', 'srlviz/figures/runs.py'),
                                      'srlviz.figures.runs._stand_out': ('07_figures/runs.html#_stand_out', 'srlviz/figures/runs.py'),
-                                     'srlviz.figures.runs._word': ('07_figures/runs.html#_word', 'srlviz/figures/runs.py'),
+                                     'srlviz.figures.runs._words': ('07_figures/runs.html#_words', 'srlviz/figures/runs.py'),
                                      'srlviz.figures.runs.count_failures': ( '07_figures/runs.html#count_failures',
                                                                              'srlviz/figures/runs.py'),
                                      'srlviz.figures.runs.plot_curves': ('07_figures/runs.html#plot_curves', 'srlviz/figures/runs.py'),

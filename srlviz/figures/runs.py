@@ -68,7 +68,7 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
     return style(fig)
 
 # %% ../../nbs/07_figures/09_runs.ipynb #9032eed0
-MOST_POINTS, MOST_IN_FIGURE, MOST_NAMED = 2000, 60_000, 12
+MOST_POINTS, MOST_IN_FIGURE, MOST_NAMED = 2000, 60_000, 8
 
 
 def run_groups(runs: pd.DataFrame, but: Sequence[str] = ('seed',)) -> pd.Series:
@@ -79,13 +79,13 @@ def run_groups(runs: pd.DataFrame, but: Sequence[str] = ('seed',)) -> pd.Series:
     words, with the index of `runs`; '' for all where nothing differs
     """
     names = [c for c in run_parameters(runs, varied=True) if c not in but]
-    return pd.Series(
-        [', '.join(f'{c} {_word(v)}' for c, v in zip(names, row)) for row in _rows(runs, names)], runs.index
-    )
+    return pd.Series([_words(names, row) for row in _rows(runs, names)], runs.index)
 
 
-def _word(value) -> str:
-    return f'{value:g}' if isinstance(value, float) else str(value)[:40]
+def _words(names: Sequence[str], values: Sequence) -> str:
+    "Texts stand for themselves; numbers need the name of their parameter"
+    number = lambda v: f'{v:g}' if isinstance(v, float) else str(v)[:40]
+    return ', '.join(v[:40] if isinstance(v, str) else f'{c} {number(v)}' for c, v in zip(names, values))
 
 
 def _rows(runs, names):
@@ -158,13 +158,15 @@ def _as_curves(fig: go.Figure, name: str, of_name: pd.DataFrame, groups: Sequenc
     words = f'{n:,} run{"s" * (n > 1)}' + (f' of {len(groups)} settings' if len(groups) > 1 else '')
     if len(groups) > MOST_NAMED:
         words += f', {MOST_NAMED} of which are named'
+    wide = max(map(len, groups[:MOST_NAMED])) * 6 + 60  # pixels of a name in the legend
+    lines = -(-min(len(groups), MOST_NAMED) // max(1, 520 // wide)) if len(groups) > 1 else 0
     fig.update_layout(
         title=f'{pretty(name)} <span style="font-size:12px;color:{MUTED}">{words}</span>',
-        height=440,
-        margin=dict(t=44, b=52, r=12),
+        height=380 + 18 * lines,
+        margin=dict(t=44, b=60 + 18 * lines, r=12),
         xaxis=dict(title='step', rangemode='tozero'),
         yaxis=dict(title=pretty(name)),
-        legend=dict(orientation='h', x=0, y=-0.2, yanchor='top', font_size=11),
+        legend=dict(orientation='h', x=0, yref='container', y=0.01, yanchor='bottom', font_size=11),
     )
     return style(fig)
 
@@ -173,7 +175,7 @@ def count_failures(runs: pd.DataFrame) -> pd.DataFrame:
     """Count the errors of trials that failed, the most frequent first: error, trials, first (a key), its parameters."""
     failed = runs[runs['status'] == 'failed']
     names = run_parameters(runs, varied=True)
-    told = [', '.join(f'{c} {_word(v)}' for c, v in zip(names, row)) for row in _rows(failed, names)]
+    told = [_words(names, row) for row in _rows(failed, names)]
     table = failed.assign(parameters=told).groupby('error', sort=False)
     table = table.agg(trials=('key', 'size'), first=('key', 'first'), parameters=('parameters', 'first')).reset_index()
     return table.sort_values('trials', ascending=False, kind='stable').reset_index(drop=True)
