@@ -16,8 +16,6 @@ from types import CodeType, FunctionType, ModuleType
 
 from ..core.files import checksum
 from ..core.names import unknown
-from ..core.recordings import load_recording
-from .methods import Unknown, content_of
 from .run import inert_value, parse_value
 
 # %% ../../nbs/09_studies/09_trials.ipynb #8e5c5bd7
@@ -239,6 +237,8 @@ def _notebook_code(thing, found: dict) -> dict:
 
 def _count(name: str, value, found: dict) -> None:
     "Add what a name of a notebook stands for"
+    from srlviz.studies.methods import Unknown, content_of
+
     if isinstance(value, ModuleType) or isinstance(value, (FunctionType, type)) and not _in_notebook(value):
         found |= reached_modules(getattr(value, '__module__', None) or value.__name__)
     elif isinstance(value, (FunctionType, type)):
@@ -247,9 +247,8 @@ def _count(name: str, value, found: dict) -> None:
         try:
             found[name] = json.dumps(content_of(value, name), sort_keys=True)
         except Unknown as e:
-            raise ValueError(
-                f"a trial may not depend on {e}; make it a parameter, or make it inside of the trial"
-            ) from e
+            how = "make it a parameter, or make it inside of the trial"
+            raise ValueError(f"a trial may not depend on {e}; {how}") from e
 
 
 def _in_notebook(thing) -> bool:
@@ -279,6 +278,8 @@ def _path_content(value: str) -> str:
     if path.is_file():
         return checksum(path)
     if (path / 'meta' / 'info.json').is_file():
+        from srlviz.core.recordings import load_recording
+
         return load_recording(path).fingerprint()
     raise ValueError(
         f"{value!r} is a folder and no recording: what a trial would find in it cannot be told; "
