@@ -21,6 +21,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import nn
 
+from ..core.curves import log_curve
 from ..core.files import LIST, TABLE, check_fields, reading
 from ..core.policies import chance, drawn, weights_hash
 from ..core.recordings import Recording
@@ -520,7 +521,7 @@ class PPO:
 
         `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before
         the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss,
-        learning_rate, seconds.
+        learning_rate, seconds. Loss, entropy and mean_return are said by `log_curve` meanwhile.
         """
         c, (history, recent) = self.config, self.checkpoint.load(self.network, self.optimizer, self.device)
         at_once, words = c.num_threads if self.device.type == 'cpu' else 1, self.about.get('game', 'PPO')
@@ -536,6 +537,8 @@ class PPO:
                 mean = float(np.mean(recent)) if recent else float('nan')
                 done = dict(update=update, steps=(update + 1) * c.num_envs * c.num_steps, games=games, mean_return=mean)
                 history.append(done | told | dict(seconds=time.perf_counter() - began))
+                returns = dict(mean_return=mean) if np.isfinite(mean) else {}
+                log_curve(done['steps'], bar.total, loss=told['loss'], entropy=told['entropy'], **returns)
                 bar.update(c.num_envs * c.num_steps)
                 bar.set_postfix_str(f"return {mean:.1f}" if recent else 'no game finished')
                 self.checkpoint.save(self.network, self.optimizer, history, recent)

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from .curves import log_curve
 from .files import LIST, TABLE, TEXT, Field, atomic_path, check_fields
 from .files import check_zip, make_folder, open_file, reading
 
@@ -242,7 +243,8 @@ def train(
 
     Returns
     -------
-    history : one row an epoch: epoch, loss (mean over batches), valid, lr, seconds
+    history : one row an epoch: epoch, loss (mean over batches), valid, lr, seconds; loss and valid are said by
+        `log_curve` meanwhile, in steps of batches
 
     Raises
     ------
@@ -271,13 +273,15 @@ def train(
             break
         start, lr_now = time.perf_counter(), optimizer.param_groups[0]['lr']
         with seeded(seed, epoch, device=next(module.parameters()).device):
-            mean = _run_epoch(module, loss, batches(epoch), optimizer, bar, epoch)
+            mean = _run_epoch(module, loss, of_epoch := batches(epoch), optimizer, bar, epoch)
             valid = _evaluate(module, validate)
         if validate and not math.isfinite(valid):
             raise FloatingPointError(
                 f"the validation loss is {valid} after epoch {epoch}; lower lr, or look at the validation data for "
                 "values that are not finite"
             )
+        if validate:
+            log_curve((epoch + 1) * len(of_epoch), epochs * len(of_epoch), valid=valid)
         history.append(dict(epoch=epoch, loss=mean, valid=valid, lr=lr_now, seconds=time.perf_counter() - start))
         if validate is None or valid < best:
             best, state = valid, deepcopy(module.state_dict())
@@ -306,7 +310,7 @@ def train(
 # %% ../../nbs/00_core/06_training.ipynb #286ff0b1
 def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
     module.train()
-    n, total = len(batches), 0.0
+    n, total, said = len(batches), 0.0, 0.0
     for i, batch in enumerate(batches):
         value = loss(module, batch)
         if not torch.isfinite(value):
@@ -322,6 +326,8 @@ def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
         if i % 10 == 9 or i == n - 1:
             bar.set_postfix_str(f'loss {total / (i + 1):.3f}')
             bar.refresh()
+            log_curve(epoch * n + i + 1, bar.total * n, loss=(total - said) / (i % 10 + 1))
+            said = total
     return total / n
 
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MARK_COLORS', 'OVER', 'check_frame', 'frame_png', 'frame_uri', 'mark_colors', 'check_marks', 'mark_pieces',
-           'plot_frame', 'decimate', 'strip_trace', 'Over', 'line_key', 'over_traces', 'category_ticks',
-           'plot_factor_strip', 'plot_contact_sheet']
+           'plot_frame', 'strip_trace', 'Over', 'line_key', 'over_traces', 'category_ticks', 'plot_factor_strip',
+           'plot_contact_sheet']
 
 # %% ../../nbs/07_figures/01_frames.ipynb #9a915128
 import base64
@@ -18,6 +18,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from PIL import Image
 
+from ..core.curves import decimate
 from .style import LINE, MUTED, WRONG, pretty, style
 
 # %% ../../nbs/07_figures/01_frames.ipynb #589af89f
@@ -150,20 +151,6 @@ def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '', dark: boo
         ),
         dark=dark,
     )
-
-# %% ../../nbs/07_figures/01_frames.ipynb #3d166b1f
-def decimate(values, n: int = 2000) -> np.ndarray:
-    """Pick at most n positions of a series: the ends, and the minimum and maximum of equal pieces between."""
-    values = np.asarray(values, float)
-    if len(values) <= n:
-        return np.arange(len(values))
-    size = -(-len(values) // (n // 2 - 1))  # steps per piece, rounded up
-    low = np.pad(np.where(np.isnan(values), np.inf, values), (0, -len(values) % size), constant_values=np.inf).reshape(
-        -1, size
-    )
-    high = np.where(np.isinf(low), -np.inf, low)
-    at = np.arange(len(low)) * size
-    return np.unique(np.r_[0, len(values) - 1, at + low.argmin(1), at + high.argmax(1)].clip(max=len(values) - 1))
 
 # %% ../../nbs/07_figures/01_frames.ipynb #6cec2ca3
 def strip_trace(
