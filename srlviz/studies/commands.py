@@ -51,14 +51,16 @@ def status_text(folder: str | Path) -> str:
     """Say how far a sweep is: counts, time left, what runs, what failed, what it takes on the disk."""
     from srlviz.core.runs import RunFolder
     from srlviz.studies.report import duration, folder_size, size_text
-    from srlviz.studies.store import check_store
 
-    about, runs = check_store(folder), RunFolder(folder)
+    runs = RunFolder(folder)
     runs.refresh()
     table, left = runs.runs, runs.time_left()
-    counts = ', '.join(f'{n} {s}' for s, n in table['status'].value_counts().items())
-    lines = [f"{about['study']}: {len(table)} trials: {counts or 'none'}"]
-    lines += [f'time left: about {duration(left)}'] if left else []
+    counts = ', '.join(f'{n} {s}' for s, n in runs.counts.items() if n)
+    lines = [f"{runs.about['study']}: {len(table)} trials: {counts or 'none'}"]
+    lines += [f'time left: about {duration(left)}'] if left > 0 else []
+    for r in runs.running.head(10).itertuples():
+        how_far = f', step {r.step:,} of {r.total:,}' if r.total else ''
+        lines.append(f'running {r.key}  for {duration(r.seconds)}{how_far}')
     failed = table[table['status'] == 'failed']
     lines += [f'failed  {r.key}  {r.error:.160}' for r in failed.head(10).itertuples()]
     lines += [f'... and {len(failed) - 10} more: runs.csv has all of them'] if len(failed) > 10 else []

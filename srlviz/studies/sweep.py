@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..core.progress import Bar
 from ..core.workers import pool
-from .store import Tables, ask, check_store, is_finished, lose_trial, open_store, run_trial
+from .store import Tables, ask, is_finished, lose_trial, open_store, run_trial
 from .trials import Study, code_hash, find_study, grid_trials, parameters_hash, trial_key
 
 # %% ../../nbs/09_studies/11_sweep.ipynb #152747d0
