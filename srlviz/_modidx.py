@@ -4585,6 +4585,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'srlviz/studies/pomdps.py'),
                                        'srlviz.studies.pomdps._cost_rows': ( '09_studies/pomdps.html#_cost_rows',
                                                                              'srlviz/studies/pomdps.py'),
+                                       'srlviz.studies.pomdps._in_order': ('09_studies/pomdps.html#_in_order', 'srlviz/studies/pomdps.py'),
                                        'srlviz.studies.pomdps._with_chance': ( '09_studies/pomdps.html#_with_chance',
                                                                                'srlviz/studies/pomdps.py'),
                                        'srlviz.studies.pomdps._with_paper': ( '09_studies/pomdps.html#_with_paper',

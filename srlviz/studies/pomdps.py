@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.names import catalog, unknown
-from ..core.scores import SCORE_COLUMNS, check_scores, merge_scores, paper_name, paper_scores, score_row
+from ..core.scores import SCORE_COLUMNS, merge_scores, paper_name, paper_scores, score_row
 from ..envs.pomdp.base import TASKS, find_task, make_task, make_tasks, steps_per_second
 from .trials import Study
 
@@ -140,10 +140,8 @@ def _with_paper(scores: pd.DataFrame) -> pd.DataFrame:
     "The paper's models on these tasks, and the speed of their environments beside ours"
     paper, tasks = paper_scores('popgym'), set(scores['task'])
     tasks |= {t.partition('-')[0] for t in tasks}
-    named = paper['task'].isin(tasks) & (
-        paper['metric'].eq('fps') | paper['target'].eq('return') & paper['metric'].eq('mmer')
-    )
-    return merge_scores(scores, paper[named])
+    asked = paper['metric'].eq('fps') | paper['target'].eq('return') & paper['metric'].eq('mmer')
+    return merge_scores(scores, paper[paper['task'].isin(tasks) & asked])
 
 
 POPGYM_TASKS = Study(
@@ -237,18 +235,35 @@ POPGYM_MEMORIES = Study(
 )
 
 # %% ../../nbs/09_studies/14_pomdps.ipynb #6067781e
-def recall_of(scores: pd.DataFrame) -> pd.DataFrame:
-    """Read what memories recalled from a score table, as `recall` says it: model, task, delay, accuracy, chance."""
+def _in_order(table: pd.DataFrame, **orders) -> pd.DataFrame:
+    "Rows in the order in which one names models, tasks; others behind"
+    for column, order in reversed(orders.items()):
+        place = {name: i for i, name in enumerate(order)}
+        table = table.sort_values(column, key=lambda c: c.map(place).fillna(len(place)), kind='stable')
+    return table.reset_index(drop=True)
+
+
+def recall_of(scores: pd.DataFrame, models: Sequence[str] = (), tasks: Sequence[str] = ()) -> pd.DataFrame:
+    """Read what memories recalled from a score table, as `recall` says it: model, task, delay, accuracy, chance.
+
+    Parameters
+    ----------
+    scores : score table;  models, tasks : in which order rows stand
+    """
     rows = scores[scores['task'].str.startswith('recall-') & scores['metric'].eq('accuracy')]
     rows = rows.assign(task=rows['task'].str[7:], delay=rows['target'].str.split().str[1].astype(int))
     of_chance = rows[rows['method'] == 'chance'].set_index(['task', 'delay'])['value'].rename('chance')
     ours = rows[rows['method'] != 'chance'].rename(columns={'method': 'model', 'value': 'accuracy'})
-    return ours[['model', 'task', 'delay', 'accuracy']].join(of_chance, on=['task', 'delay']).reset_index(drop=True)
+    ours = ours[['model', 'task', 'delay', 'accuracy']].join(of_chance, on=['task', 'delay'])
+    return _in_order(ours, model=models, task=tasks, delay=sorted(set(ours['delay'])))
 
 
-def costs_of(scores: pd.DataFrame) -> pd.DataFrame:
+def costs_of(scores: pd.DataFrame, models: Sequence[str] = ()) -> pd.DataFrame:
     """Read costs from a score table, as `profile_memory` says them: model, metric, value, low, high."""
+    from srlviz.evaluate.cost import COSTS
+
     rows = scores[scores['task'] == 'cost'].rename(columns={'method': 'model'})
     wide = rows.pivot(index=['model', 'metric'], columns='target', values='value').rename(columns={'mean': 'value'})
     wide = wide.reindex(columns=['value', 'low', 'high']).reset_index().rename_axis(None, axis=1)
-    return wide.assign(low=wide['low'].fillna(wide['value']), high=wide['high'].fillna(wide['value']))
+    wide = wide.assign(low=wide['low'].fillna(wide['value']), high=wide['high'].fillna(wide['value']))
+    return _in_order(wide, model=models, metric=COSTS)

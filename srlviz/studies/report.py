@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.runs import RunFolder
 from ..core.files import runtime_folder
+from ..core.runs import RunFolder, check_sweep
 from .run import run_study
 from .notebooks import study_parameters, study_path
 from .store import check_store, is_finished
 from .sweep import shard_of
-from .trials import code_hash, find_study, grid_trials, parameters_hash, trial_key
+from .trials import code_hash, find_study, grid_trials, trial_key
 
 # %% ../../nbs/09_studies/12_report.ipynb #47f3c48d
 @dataclass
@@ -161,11 +161,11 @@ def report(
     ValueError : if the folder is no sweep's, or there is no such notebook
     StudyError : if a cell failed
     """
-    about, runs = check_store(folder), RunFolder(folder)
+    about, runs = check_sweep(folder), RunFolder(folder)
     runs.refresh()
     path = study_path(notebook or about['study'])
     declared, given = study_parameters(path), dict(parameters or {})
-    trials = [{n: v for n, v in t.items() if n not in given} for t in runs.trials.values()]
+    trials = [{n: v for n, v in t.items() if n not in given} for t in runs.asked.values()]
     return run_study(path, report_parameters(trials, declared) | given, folder, progress=progress)
 
 # %% ../../nbs/09_studies/12_report.ipynb #29a412f9

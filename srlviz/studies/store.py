@@ -8,7 +8,7 @@ __all__ = ['BEAT', 'open_store', 'check_store', 'ask', 'is_void', 'claimed', 'pe
 
 # %% ../../nbs/09_studies/10_store.ipynb #c2bd781f
 import hashlib, json, os, socket, threading, time, traceback, uuid, warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -248,13 +248,14 @@ class Tables:
         self.runs_of.refresh()
         return self.runs_of.runs
 
-    def scores(self) -> pd.DataFrame:
-        """Give the score table of all trials that are done.
+    def scores(self, of: Collection[str] | None = None) -> pd.DataFrame:
+        """Give the score table of the trials that are done: of all, or of those with these hashes of the parameters.
 
         Where two trials give rows of the same key, those of the later one stay, and a warning names both.
         """
         runs = self.refresh()
-        parts = {key: self._scores_of(key) for key in runs.loc[runs['status'] == 'done', 'key']}
+        keys = runs.loc[runs['status'] == 'done', 'key']
+        parts = {key: self._scores_of(key) for key in keys if of is None or key[:10] in of}
         if not parts:
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
         table = pd.concat(parts.values(), keys=parts, names=['trial', None]).reset_index('trial')

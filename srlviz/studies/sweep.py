@@ -176,10 +176,10 @@ def sweep(
     if compute:
         _compute(folder, study, trials, tables, workers, address, retry, progress)
     tables.write()
-    runs = tables.refresh()
-    mine = runs[runs['key'].str[:10].isin({parameters_hash(p) for p in trials})].reset_index(drop=True)
-    found = Swept(folder, tables.scores(), mine)
-    if len(found.failed) and not (mine['status'] == 'done').any():
+    runs, mine = tables.refresh(), {parameters_hash(p) for p in trials}
+    runs = runs[runs['key'].str[:10].isin(mine)].reset_index(drop=True)
+    found = Swept(folder, tables.scores(mine), runs)
+    if len(found.failed) and not (runs['status'] == 'done').any():
         first = found.failed.iloc[0]
         raise RuntimeError(f"all trials failed; the first: {first['error']}")
     if progress:

@@ -36,9 +36,9 @@ class Study:
 
     Parameters
     ----------
-    trial : function of plain parameters (text, numbers, True and False, None, lists and dicts of them), and of `out` and
-        `shared` if it wants folders; gives a score table, or rows of one. What else is worth noting stands in `attrs`
-        of the table
+    trial : function of plain parameters (text, numbers, True and False, None, lists and dicts of them), and of `out`
+        and `shared` if it wants folders; gives a score table, or rows of one. What else is worth noting stands in
+        `attrs` of the table
     name : of the study; that of the function by default
     check : parameters -> nothing; raises a ValueError for what the trial will refuse, before anything runs
     uses : parameters -> classes, functions and modules that the trial reaches by name (a memory of the catalogue) and
