@@ -162,7 +162,7 @@ def memory_trial(
     device: str = 'cpu',
     dtype: str = 'float32',
     seed: int = 0,
-) -> pd.DataFrame:
+) -> list[dict] | pd.DataFrame:
     """Teach a memory a recall task, or measure what it costs.
 
     Parameters
@@ -174,15 +174,19 @@ def memory_trial(
 
     Returns
     -------
-    Score table: accuracy at each delay, `n_codes` the width, `budget` the steps of training; or the costs
+    Scores: accuracy at each delay and the seconds of the lesson, `n_codes` the width, `budget` the steps of training;
+    or the costs
     """
     if task == 'cost':
         return _cost_rows(method, n_in, batch, length, runs, device, dtype, seed)
     from srlviz.evaluate.recall import recall, recall_scores
 
     learned = dict(delays=delays, n_hidden=n_hidden, steps=steps, seed=seed)
-    rows = recall_scores(recall(catalog('memories')[method], task, **learned, progress=False), seed)
-    return rows[rows['method'] == method].assign(n_codes=n_hidden, budget=steps)
+    found = recall(catalog('memories')[method], task, **learned, progress=False)
+    rows = recall_scores(found, seed).query('method != "chance"').to_dict('records')
+    took = dict(target='lesson', group='cost', metric='seconds', value=found['seconds'].iloc[0])
+    rows.append(score_row(study='popgym', task=f'recall-{task}', method=method, seed=seed, **took))
+    return [r | dict(n_codes=n_hidden, budget=steps) for r in rows]
 
 
 def _cost_rows(method, n_in, batch, length, runs, device, dtype, seed):
@@ -217,7 +221,8 @@ def _with_chance(scores: pd.DataFrame) -> pd.DataFrame:
     "What chance answers on the same tasks, at the same delays"
     from srlviz.evaluate.recall import chance_level
 
-    asked = scores.loc[scores['task'].str.startswith('recall-'), ['task', 'target']].drop_duplicates()
+    recalled = scores['task'].str.startswith('recall-') & scores['metric'].eq('accuracy')
+    asked = scores.loc[recalled, ['task', 'target']].drop_duplicates()
     named = dict(study='popgym', method='chance', seed=-1, metric='accuracy')
     rows = [
         score_row(**named, task=r.task, target=r.target, value=chance_level(r.task[7:], int(r.target.split()[1])))

@@ -222,12 +222,10 @@ def run_trial(
 def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) -> None:
     """Keep that a trial has ended its worker, which could not say so itself."""
     now = time.time()
-    about = dict(
-        layout=LAYOUT, key=key, parameters=dict(parameters), packages=_packages(), status='failed', error=error
-    )
+    about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), status='failed', error=error)
     who = dict(host=socket.gethostname(), pid=0, started=now, ended=now, seconds=0.0, cpu_seconds=0.0, memory=0)
     place = make_folder(Path(folder) / 'trials' / key)
-    write_json(place / 'result.json', about | who | dict(traceback='', scores={}, about={}))
+    write_json(place / 'result.json', about | who | dict(packages=_packages(), traceback='', scores={}, about={}))
     (place / 'claim.json').unlink(missing_ok=True)
 
 # %% ../../nbs/09_studies/10_store.ipynb #a55558ed
@@ -288,10 +286,14 @@ class Tables:
                 self.runs_of.runs.to_csv(path, index=False)
 
     def write_if_due(self) -> None:
-        """Write them, but let it take a tenth of the time at most."""
+        """Write them, but let it take a tenth of the time at most; what cannot be written yet stops no trial."""
         now = time.monotonic()
         if now >= self._due:
-            self.write()
+            try:
+                self.write()
+            except Exception as e:
+                self._written = None
+                warnings.warn(f"{self.folder / 'scores.csv'} cannot be written yet: {e}", stacklevel=2)
             self._due = time.monotonic() + max(2.0, 10 * (time.monotonic() - now))
 
     def _state(self) -> tuple:
