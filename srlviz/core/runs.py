@@ -364,6 +364,11 @@ class RunFolder:
         return changed
 
     @property
+    def asked(self) -> dict[str, dict]:
+        """Give the trials that were asked for: hash of the parameters -> parameters, in the order of `runs`."""
+        return dict(self._asked)
+
+    @property
     def counts(self) -> dict[str, int]:
         """Give the number of trials that wait, run, are done and have failed."""
         found = self.runs['status'].value_counts()
