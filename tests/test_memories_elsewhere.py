@@ -110,3 +110,12 @@ def test_weights_are_averaged(name, tmp_path):
     other = next(k for k in catalog('memories') if k != name)
     with pytest.raises(ValueError, match=f'these are weights of {name}, not of {other}'):
         made(other).load_state_dict(kept)
+
+
+@pytest.mark.parametrize('name', catalog('memories'))
+def test_the_meta_device_knows_shapes(name):
+    "Where nothing is computed, shapes are told all the same"
+    with torch.device('meta'):
+        memory = catalog('memories')[name](4, n_hidden=16)
+    y, state = memory(torch.empty(2, 5, 4, device='meta'))
+    assert y.shape == (2, 5, memory.n_out) and y.is_meta

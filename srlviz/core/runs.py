@@ -226,7 +226,7 @@ class _Grids:
                 raise ValueError(f"{path}: a trial is {x!r:.80}; expected [hash, parameters]")
         return grid['asked'], grid['trials']
 
-
+# %% ../../nbs/00_core/18_runs.ipynb #bce06719
 class _Trials:
     "The folders of trials: key -> place"
 

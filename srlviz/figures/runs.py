@@ -99,7 +99,7 @@ def _in_one(of_group: pd.DataFrame, most: int) -> pd.DataFrame:
         parts += [rows.iloc[decimate(rows['value'], each)], pd.DataFrame([{'value': np.nan}])]
     return pd.concat(parts[:-1], ignore_index=True)
 
-
+# %% ../../nbs/07_figures/09_runs.ipynb #35413dcf
 def plot_curves(
     curves: pd.DataFrame, runs: pd.DataFrame, name: str, *, but: Sequence[str] = ('seed',), key: str = ''
 ) -> go.Figure:

@@ -168,6 +168,8 @@ class Memory(nn.Module, abc.ABC):
         if starts.device != x.device:
             raise ValueError(f"starts are on {starts.device}, x on {x.device}")
         _check_finite(x)
+        if x.is_meta:  # nothing is computed there, and where episodes start cannot be looked at
+            return x.new_empty(*x.shape[:2], self.n_out), _typed(state, want)
         if not torch.is_autocast_enabled(x.device.type):
             return self.run(x, state, starts)
         with torch.autocast(x.device.type, enabled=self.autocasts):

@@ -74,8 +74,8 @@ def say_state(folder: RunFolder) -> Markup:
     if state == 'running':
         parts.append(f'about {say_seconds(left)} left' if np.isfinite(left) else 'time left is not known yet')
     parts += [f'{counts["failed"]:,} failed'] * bool(counts['failed'])
-    words = '<span role="status"><b>{}</b> in {}: {}</span>'
-    return Markup(words).format(str(folder.about.get('study', '')), str(folder.path), ', '.join(parts))
+    study, said = str(folder.about.get('study', '')), ', '.join(parts)
+    return Markup('<span role="status"><b>{}</b> in {}: {}</span>').format(study, str(folder.path), said)
 
 
 def say_run(runs: pd.DataFrame, key: str, traceback: str, most: int = 20_000) -> Markup:
@@ -88,8 +88,8 @@ def say_run(runs: pd.DataFrame, key: str, traceback: str, most: int = 20_000) ->
     if r['error']:
         said += Markup('<div role="alert">{}</div>').format(str(r['error'])[:2000])
     if traceback:
-        place = '<pre class="srlviz-traceback" tabindex="0" aria-label="traceback">{}</pre>'
-        said += Markup(place).format(traceback[-most:])
+        text = traceback[-most:]
+        said += Markup('<pre class="srlviz-traceback" tabindex="0" aria-label="traceback">{}</pre>').format(text)
     return said
 
 # %% ../../nbs/08_widgets/12_runs.ipynb #66e94979

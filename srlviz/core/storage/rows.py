@@ -99,7 +99,7 @@ class Kept:
 # %% ../../../nbs/00_core/storage/03_rows.ipynb #20cf2abf
 @lru_cache(4)
 def _footer(path: str, inode: int, size: int, changed: int) -> tuple[pq.FileMetaData, pa.Schema]:
-    "The footer of a file that was read last: one of hundreds of row groups takes 20 MB, and a set has hundreds of files"
+    "The footer of a file that was read last: one of hundreds of row groups takes 20 MB, and a set has many files"
     footer = pq.read_metadata(path)
     return footer, schema_of(footer).to_arrow_schema()
 

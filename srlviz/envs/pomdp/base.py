@@ -319,6 +319,9 @@ def check_options(cls: type, difficulty: str, render_mode: str | None, parameter
     if difficulty not in known:
         raise unknown(f'difficulty of {name}', difficulty, known)
     for p in parameters:
+        if p == 'max_episode_steps':
+            how = "tasks end by themselves; vectorization_mode='sync' or gymnasium.wrappers.TimeLimit cut them sooner"
+            raise ValueError(f"{name} takes no max_episode_steps: {how}")
         if p not in known[difficulty]:
             raise unknown(f'parameter of {name}', p, [*known[difficulty], *_OPTIONS])
     if render_mode not in (None, *cls.metadata['render_modes']):
