@@ -262,8 +262,8 @@ class Tables:
             first = table[twice].iloc[0]
             warnings.warn(
                 f"{twice.sum()} scores of {table[twice]['trial'].nunique()} trials, first of {first['trial']}, have "
-                f"the key of another trial's ({first['method']} on {first['task']}, {first['metric']}) and are left out "
-                "of the table: let the rows say what differs, for instance as `protocol` or `budget`",
+                f"the key of another trial's ({first['method']} on {first['task']}, {first['metric']}) and are left "
+                "out of the table: let the rows say what differs, for instance as `protocol` or `budget`",
                 stacklevel=2,
             )
         return self.derive(check_scores(table.loc[~twice, list(SCORE_COLUMNS)].reset_index(drop=True)))
