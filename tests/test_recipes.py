@@ -5,16 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from srlviz.core.scores import load_scores
+
 ROOT = Path(__file__).resolve().parents[1]
 NEEDS = dict(stable_baselines3='stable-baselines3', ray='ray[rllib]')  # the lock does not have RLlib: `make recipes`
 LONG = 'stable_baselines3'  # trains an agent and records it
 
 
 def recipes() -> dict[str, str]:
-    "Name -> code: the blocks of 'In your own loop' by the bold words before them, and the first of one's own data"
+    "Name -> code: the blocks of 'In your own loop' by the bold words before them, and the first of two more sections"
     sections = dict(re.findall(r'^## (.+?)\n(.*?)(?=^## |\Z)', (ROOT / 'README.md').read_text(), re.M | re.S))
     named = re.findall(r'^\*\*(.+?)\*\*(.*?)^```python\n(.*?)^```', sections['In your own loop'], re.M | re.S)
     found = {name: code for name, _, code in named}
+    found['a thousand runs'] = re.search(r'^```python\n(.*?)^```', sections['A thousand runs'], re.M | re.S)[1]
     found['your own data'] = re.search(r'^```python\n(.*?)^```', sections['Your own data'], re.M | re.S)[1]
     return found
 
@@ -28,6 +31,7 @@ def test_there_is_a_recipe_for_each():
         'CleanRL',
         'RLlib',
         'game of your own',
+        'a thousand runs',
         'data',
     ]
     assert len(found) == len(names) and all(any(n in name for name in found) for n in names)
@@ -56,5 +60,7 @@ def test_a_recipe_runs(name, tmp_path):
         assert re.search(r'^F1 on [\d,]+ frames of ', said, re.M) and re.search(r'^mean( +[01]\.\d+)+', said, re.M), (
             said
         )
+    elif 'sweep(' in code:
+        assert load_scores(tmp_path / 'runs/coins/scores.csv')['value'].tolist() == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
     else:
         assert -1 <= float(said.split()[-1]) <= 1, said
