@@ -163,7 +163,8 @@ def _file_of(module: str) -> Path | None:
         return None
     path, top = Path(origin).resolve(), module.partition('.')[0]
     installed = [Path(sysconfig.get_path(p)).resolve() for p in ('purelib', 'platlib', 'stdlib')]
-    return path if top == 'srlviz' or not any(p in path.parents for p in installed) else None
+    others = {'site-packages', 'dist-packages'} & {*path.parts}  # of a user, of the system below a virtual environment
+    return path if top == 'srlviz' or not (others or any(p in path.parents for p in installed)) else None
 
 
 def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
