@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+from .run import StudyError
 from .trials import reached_modules
 
 # %% ../../nbs/09_studies/15_cluster.ipynb #6b20f05b
@@ -142,7 +143,7 @@ def executor(address: str, seconds: float = 10) -> Iterator[tuple[Callable, Call
     Raises
     ------
     ImportError : without Dask
-    ValueError : if no scheduler answers there;  RuntimeError : if it is gone while the block runs
+    ValueError : if no scheduler answers there;  StudyError : if it is gone while the block runs
     """
     _check_scheduler(address, seconds)
     from distributed import Client
@@ -155,6 +156,6 @@ def executor(address: str, seconds: float = 10) -> Iterator[tuple[Callable, Call
         try:
             yield executor.submit, _Slots(client)
         except (CancelledError, CommClosedError) as e:
-            raise RuntimeError(f"the cluster at {address} is gone; what is done is kept: say the same again") from e
+            raise StudyError(f"the cluster at {address} is gone; what is done is kept: say the same again") from e
         finally:
             executor.shutdown(wait=False)  # nobody waits for what still runs

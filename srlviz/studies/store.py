@@ -199,7 +199,14 @@ def run_trial(
     Returns
     -------
     'ran', 'found' or 'elsewhere'
+
+    Raises
+    ------
+    FileNotFoundError : if this machine does not see the folder
     """
+    if not (Path(folder) / 'sweep.json').exists():
+        where = f"{socket.gethostname()} does not see the folder of the sweep {str(folder)!r}"
+        raise FileNotFoundError(f"{where}: all machines have to see it under the same path")
     place = make_folder(Path(folder) / 'trials' / key)
     if is_finished(place, before):
         return 'found'

@@ -19,6 +19,7 @@ import pandas as pd
 from ..core.progress import Bar
 from ..core.workers import pool
 from .cluster import ByValue, executor
+from .run import StudyError
 from .store import Tables, ask, is_finished, lose_trial, open_store, run_trial
 from .trials import Study, code_hash, find_study, grid_trials, parameters_hash, trial_key
 
@@ -162,7 +163,7 @@ def sweep(
     Raises
     ------
     ValueError : for a grid, a folder, an address or a number that is not right, before anything runs
-    RuntimeError : if trials failed and none is done
+    StudyError : if trials failed and none is done, or the cluster is gone
     """
     study, (part, parts) = find_study(study), shard_of(shard)
     if not isinstance(workers, int) or workers < 1:
@@ -179,7 +180,7 @@ def sweep(
     found = Swept(folder, tables.scores(mine), runs)
     if len(found.failed) and not (runs['status'] == 'done').any():
         first = found.failed.iloc[0]
-        raise RuntimeError(f"all trials failed; the first: {first['error']}")
+        raise StudyError(f"all trials failed; the first: {first['error']}")
     if progress:
         _say_failed(found)
     return found
