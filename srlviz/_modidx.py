@@ -4485,6 +4485,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                               'srlviz/studies/cluster.py'),
                                         'srlviz.studies.cluster._stray_modules': ( '09_studies/cluster.html#_stray_modules',
                                                                                    'srlviz/studies/cluster.py'),
+                                        'srlviz.studies.cluster.cluster_hours': ( '09_studies/cluster.html#cluster_hours',
+                                                                                  'srlviz/studies/cluster.py'),
                                         'srlviz.studies.cluster.executor': ( '09_studies/cluster.html#executor',
                                                                              'srlviz/studies/cluster.py')},
             'srlviz.studies.commands': { 'srlviz.studies.commands._caches': ( '09_studies/commands.html#_caches',
