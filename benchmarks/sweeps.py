@@ -24,7 +24,7 @@ from srlviz.studies.commands import status_text
 from srlviz.studies.report import plan
 from srlviz.studies.sweep import sweep
 
-TRIALS, ROUNDS = 200, 5
+TRIALS, ROUNDS = 200, 3
 
 
 def row(x, value):

@@ -238,13 +238,13 @@ def _notebook_code(thing, found: dict) -> dict:
 
 def _count(name: str, value, found: dict) -> None:
     "Add what a name of a notebook stands for"
-    from srlviz.studies.methods import Unknown, content_of
-
     if isinstance(value, ModuleType) or isinstance(value, (FunctionType, type)) and not _in_notebook(value):
         found |= reached_modules(getattr(value, '__module__', None) or value.__name__)
     elif isinstance(value, (FunctionType, type)):
         _notebook_code(value, found)
     elif name != 'In':
+        from srlviz.studies.methods import Unknown, content_of  # seconds, for it loads torch
+
         try:
             found[name] = json.dumps(content_of(value, name), sort_keys=True)
         except Unknown as e:
