@@ -1,6 +1,6 @@
 """Sweeps: what a trial costs beyond its work, on loky and on Dask, and how four workers share two cores.
 
-python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic]    (all but profile by default)
+python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic]; all but profile by default
 
 `overhead`: 200 tiny trials against a plain joblib loop over the same function, interleaved; medians.
 `arithmetic`: rates behind the numbers of nbs/09_studies/15_cluster: a GRU trained by PPO at the sizes of the POPGym
@@ -61,12 +61,14 @@ def looped(trial, n, workers):
 def overhead():
     for workers in 1, 2:
         swept(tiny, 4, workers), looped(tiny, 4, workers)  # processes are started, modules loaded
-        pairs = [(swept(tiny, TRIALS, workers), looped(tiny, TRIALS, workers)) for _ in range(ROUNDS)]
+        pairs, cpu = [], -time.process_time()
+        for _ in range(ROUNDS):
+            pairs.append((swept(tiny, TRIALS, workers), looped(tiny, TRIALS, workers)))
+        cpu = 1e3 * (cpu + time.process_time()) / ROUNDS / TRIALS
         ours, loop = map(statistics.median, zip(*pairs))
         beyond = statistics.median(1e3 * (a - b) / TRIALS for a, b in pairs)
-        print(
-            f"{TRIALS} tiny trials, {workers} workers: sweep {ours:.2f} s, joblib {loop:.2f} s: {beyond:.1f} ms a trial"
-        )
+        took = f'sweep {ours:.2f} s, joblib {loop:.2f} s: {beyond:.1f} ms a trial'
+        print(f"{TRIALS} tiny trials, {workers} workers: {took}; CPU of this process {cpu:.1f} ms", flush=True)
 
 
 def profile():

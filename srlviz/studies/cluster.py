@@ -6,7 +6,7 @@
 __all__ = ['ByValue', 'executor', 'cluster_hours']
 
 # %% ../../nbs/09_studies/15_cluster.ipynb #b27a863c
-import asyncio, importlib.machinery, math, os, re, socket, sys, time, warnings
+import asyncio, importlib.machinery, math, os, re, sys, time, warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -102,9 +102,10 @@ def _check_scheduler(address: str, seconds: float) -> None:
             about = thread.submit(asyncio.run, _identity(address, seconds)).result()
             kind = about.get('type') if isinstance(about, dict) else type(about).__name__
         except Exception as e:  # also what Dask makes of the bytes of a stranger
+            said = f'{type(e).__name__}: {str(e).strip():.150}'
             raise ValueError(
-                f"no Dask scheduler answers at {address!r} ({type(e).__name__}: {str(e).strip():.150}): does it run, is "
-                "the port that of the scheduler (8786 by default), and can this machine reach it?"
+                f"no Dask scheduler answers at {address!r} ({said}): does it run, is the port that of the scheduler "
+                "(8786 by default), and can this machine reach it?"
             ) from e
     if kind != 'Scheduler':
         raise ValueError(
