@@ -229,7 +229,7 @@ def main(argv: list[str] | None = None) -> int:
         else:
             _run(args)
         return 0
-    except (ValueError, OSError) as e:
+    except (ValueError, OSError, ImportError) as e:
         _complain(e)
         return 2
     except StudyError as e:

@@ -10,6 +10,7 @@ __all__ = ['BEAT', 'open_store', 'check_store', 'ask', 'is_void', 'claimed', 'pe
 import hashlib, json, os, socket, threading, time, traceback, uuid, warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -147,6 +148,7 @@ def peak_memory() -> int:
     return 0
 
 
+@cache
 def _packages() -> dict[str, str]:
     found = {}
     for p in _PACKAGES:
@@ -161,7 +163,7 @@ def _scores(found) -> tuple[dict, dict]:
         raise ValueError(f"a trial gives a score table, or a list of rows; got {type(found).__name__} {found!r:.80}")
     table = found if isinstance(found, pd.DataFrame) else pd.DataFrame(found, columns=list(SCORE_COLUMNS))
     about = json.loads(json.dumps(dict(table.attrs)))
-    return {c: check_scores(table)[c].tolist() for c in SCORE_COLUMNS}, about
+    return check_scores(table).to_dict('list'), about
 
 
 def _ended(trial: Callable, parameters: Mapping) -> dict:
@@ -199,7 +201,14 @@ def run_trial(
     Returns
     -------
     'ran', 'found' or 'elsewhere'
+
+    Raises
+    ------
+    FileNotFoundError : if this machine does not see the folder
     """
+    if not (Path(folder) / 'sweep.json').exists():
+        where = f"{socket.gethostname()} does not see the folder of the sweep {str(folder)!r}"
+        raise FileNotFoundError(f"{where}: all machines have to see it under the same path")
     place = make_folder(Path(folder) / 'trials' / key)
     if is_finished(place, before):
         return 'found'

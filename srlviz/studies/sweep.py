@@ -18,6 +18,8 @@ import pandas as pd
 
 from ..core.progress import Bar
 from ..core.workers import pool
+from .cluster import ByValue, executor
+from .run import StudyError
 from .store import Tables, ask, is_finished, lose_trial, open_store, run_trial
 from .trials import Study, code_hash, find_study, grid_trials, parameters_hash, trial_key
 
@@ -43,8 +45,6 @@ def shard_of(shard: str | tuple[int, int] | None) -> tuple[int, int]:
 def _workers(workers: int, address: str | None) -> Iterator[tuple]:
     "What takes work, and how many pieces of it at the same time"
     if address is not None:
-        from srlviz.studies.cluster import executor
-
         with executor(address) as (submit, slots):
             yield submit, slots
         return
@@ -56,9 +56,9 @@ def _workers(workers: int, address: str | None) -> Iterator[tuple]:
 class _Run:
     "Trials on their way through workers: `todo` is key -> parameters"
 
-    def __init__(self, folder, study, todo, bar, tables, before):
-        self.folder, self.study, self.todo, self.before = folder, study, todo, before
-        self.bar, self.tables, self.sweep = bar, tables, uuid.uuid4().hex[:12]
+    def __init__(self, folder, study, trial, todo, bar, tables, before):
+        self.folder, self.places, self.todo, self.before = folder, study.places(), todo, before
+        self.trial, self.bar, self.tables, self.sweep = trial, bar, tables, uuid.uuid4().hex[:12]
         self.waiting, self.alone, self.elsewhere, self.running = deque(todo), deque(), [], {}
 
     def go(self, submit, slots):
@@ -79,8 +79,7 @@ class _Run:
             self._submit(submit, self.alone.popleft(), True)
 
     def _submit(self, submit, key, alone):
-        parameters, places = self.todo[key], self.study.places()
-        work = run_trial, str(self.folder), key, parameters, self.study.trial, places, self.sweep, self.before
+        work = run_trial, str(self.folder), key, self.todo[key], self.trial, self.places, self.sweep, self.before
         self.running[submit(*work)] = key, alone
 
     def _end(self, future):
@@ -88,16 +87,16 @@ class _Run:
         try:
             outcome = future.result()
         except Exception as e:
-            if not (gave_up := type(e).__name__ == 'KilledWorker') and not isinstance(e, BrokenExecutor):
+            if type(e).__name__ != 'KilledWorker' and not isinstance(e, BrokenExecutor):  # of Dask; of this machine
                 raise
-            return self._lost(key, alone or gave_up)
+            return self._lost(key, alone)
         if outcome == 'elsewhere':
             self.elsewhere.append(key)
         else:
             self.bar.update()
 
-    def _lost(self, key, surely):
-        if not surely:
+    def _lost(self, key, alone):
+        if not alone:
             self.alone.append(key)
             return
         why = "the worker that ran it was killed, also when it ran alone (out of memory?)"
@@ -164,7 +163,7 @@ def sweep(
     Raises
     ------
     ValueError : for a grid, a folder, an address or a number that is not right, before anything runs
-    RuntimeError : if trials failed and none is done
+    StudyError : if trials failed and none is done, or the cluster is gone
     """
     study, (part, parts) = find_study(study), shard_of(shard)
     if not isinstance(workers, int) or workers < 1:
@@ -181,7 +180,7 @@ def sweep(
     found = Swept(folder, tables.scores(mine), runs)
     if len(found.failed) and not (runs['status'] == 'done').any():
         first = found.failed.iloc[0]
-        raise RuntimeError(f"all trials failed; the first: {first['error']}")
+        raise StudyError(f"all trials failed; the first: {first['error']}")
     if progress:
         _say_failed(found)
     return found
@@ -193,11 +192,12 @@ def _compute(folder, study, trials, tables, workers, address, retry, progress):
     todo = {k: p for k, p in keyed.items() if not is_finished(folder / 'trials' / k, before)}
     if not todo:
         return
+    trial = ByValue(study.trial) if workers > 1 or address is not None else study.trial
     with Bar(
         total=len(keyed), initial=len(keyed) - len(todo), desc=study.name, unit='trial', disable=not progress
     ) as bar:
         try:
             with _workers(min(workers, len(todo)), address) as (submit, slots):
-                _Run(folder, study, todo, bar, tables, before).go(submit, slots)
+                _Run(folder, study, trial, todo, bar, tables, before).go(submit, slots)
         finally:
             tables.write()

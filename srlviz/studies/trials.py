@@ -166,7 +166,8 @@ def _file_of(module: str) -> Path | None:
         return None
     path, top = Path(origin).resolve(), module.partition('.')[0]
     installed = [Path(sysconfig.get_path(p)).resolve() for p in ('purelib', 'platlib', 'stdlib')]
-    return path if top == 'srlviz' or not any(p in path.parents for p in installed) else None
+    others = {'site-packages', 'dist-packages'} & {*path.parts}  # of a user, of the system below a virtual environment
+    return path if top == 'srlviz' or not (others or any(p in path.parents for p in installed)) else None
 
 
 def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
@@ -240,13 +241,13 @@ def _notebook_code(thing, found: dict) -> dict:
 
 def _count(name: str, value, found: dict) -> None:
     "Add what a name of a notebook stands for"
-    from srlviz.studies.methods import Unknown, content_of
-
     if isinstance(value, ModuleType) or isinstance(value, (FunctionType, type)) and not _in_notebook(value):
         found |= reached_modules(getattr(value, '__module__', None) or value.__name__)
     elif isinstance(value, (FunctionType, type)):
         _notebook_code(value, found)
     elif name != 'In':
+        from srlviz.studies.methods import Unknown, content_of  # seconds, for it loads torch
+
         try:
             found[name] = json.dumps(content_of(value, name), sort_keys=True)
         except Unknown as e:

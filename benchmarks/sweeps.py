@@ -1,0 +1,222 @@
+"""Sweeps: what a trial costs beyond its work, on loky and on Dask, and how four workers share two cores.
+
+python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic]; all but profile by default
+
+`overhead`: 200 tiny trials against a plain joblib loop over the same function, interleaved; medians.
+`arithmetic`: rates behind the numbers of nbs/09_studies/15_cluster: a GRU trained by PPO at the sizes of the POPGym
+paper, and an LSTM autoencoder over 1,089 sensors at those of the landing paper; no trainer, only its inner loops.
+"""
+
+import contextlib
+import cProfile
+import os
+import pstats
+import statistics
+import sys
+import tempfile
+import time
+
+import joblib
+
+from srlviz.core.runs import RunFolder
+from srlviz.core.scores import score_row
+from srlviz.studies.commands import status_text
+from srlviz.studies.report import plan
+from srlviz.studies.sweep import sweep
+
+TRIALS, ROUNDS = 200, 3
+
+
+def row(x, value):
+    return [score_row(study='tiny', task=f'x{x}', method='exact', metric='square', value=value)]
+
+
+def tiny(x: int):
+    return row(x, float(x * x))
+
+
+def burns(x: int, n: int = 200):
+    import torch
+
+    a, w = torch.ones(256, 256), torch.full((256, 256), 1 / 256)
+    for _ in range(n):
+        a = a @ w
+    return row(x, a.mean().item())
+
+
+def swept(trial, n, workers=1, address=None):
+    "Wall seconds of a sweep in a new folder"
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        sweep(trial, {'x': [*range(n)]}, folder, workers=workers, address=address, progress=False)
+        return time.perf_counter() - begin
+
+
+def looped(trial, n, workers):
+    begin = time.perf_counter()
+    joblib.Parallel(workers)(joblib.delayed(trial)(x) for x in range(n))
+    return time.perf_counter() - begin
+
+
+def overhead():
+    for workers in 1, 2:
+        swept(tiny, 4, workers), looped(tiny, 4, workers)  # processes are started, modules loaded
+        pairs, cpu = [], -time.process_time()
+        for _ in range(ROUNDS):
+            pairs.append((swept(tiny, TRIALS, workers), looped(tiny, TRIALS, workers)))
+        cpu = 1e3 * (cpu + time.process_time()) / ROUNDS / TRIALS
+        ours, loop = map(statistics.median, zip(*pairs))
+        beyond = statistics.median(1e3 * (a - b) / TRIALS for a, b in pairs)
+        took = f'sweep {ours:.2f} s, joblib {loop:.2f} s: {beyond:.1f} ms a trial'
+        print(f"{TRIALS} tiny trials, {workers} workers: {took}; CPU of this process {cpu:.1f} ms", flush=True)
+
+
+def profile():
+    swept(tiny, 4)
+    with cProfile.Profile() as p:
+        swept(tiny, TRIALS)
+    pstats.Stats(p).sort_stats('cumulative').print_stats(r'srlviz|posix|io\.', 45)
+
+
+@contextlib.contextmanager
+def local_cluster(workers):
+    from distributed import LocalCluster
+
+    how = dict(threads_per_worker=1, dashboard_address=None, host='127.0.0.1', silence_logs=50, memory_limit=0)
+    with LocalCluster(workers, **how) as cluster:
+        yield cluster.scheduler_address
+
+
+def dask():
+    with local_cluster(2) as address:
+        swept(tiny, 4, address=address), swept(tiny, 4, 2)
+        for name, trial, n in ('tiny', tiny, TRIALS), ('CPU-bound', burns, 40):
+            pairs = [(swept(trial, n, 2), swept(trial, n, address=address)) for _ in range(ROUNDS)]
+            loky, cluster = map(statistics.median, zip(*pairs))
+            print(f"{n} {name} trials, two processes: loky {loky:.2f} s, Dask {cluster:.2f} s")
+
+
+def shares():
+    "Four workers on the cores against as many workers as cores"
+    cores = os.cpu_count()
+    for workers in cores, 2 * cores:
+        swept(burns, 2 * workers, workers)
+    pairs = [(swept(burns, 40, cores), swept(burns, 40, 2 * cores)) for _ in range(ROUNDS)]
+    few, many = map(statistics.median, zip(*pairs))
+    ratio = statistics.median(b / a for a, b in pairs)
+    print(f"40 CPU-bound trials: {cores} workers {few:.2f} s, {2 * cores} workers {many:.2f} s: {ratio:.2f} times")
+
+
+def timed(f):
+    begin = time.perf_counter()
+    f()
+    return 1e3 * (time.perf_counter() - begin)
+
+
+def thousand(n=1000):
+    with tempfile.TemporaryDirectory() as folder:
+        grid = {'x': [*range(n)]}
+        took = timed(lambda: sweep(tiny, grid, folder, progress=False))
+        print(f"{n} trials in one process: {took / n:.1f} ms each; then")
+        runs = RunFolder(folder)
+        forms = {
+            'RunFolder, first look': lambda: RunFolder(folder).refresh(),
+            'RunFolder, another look': runs.refresh,
+            'srlviz status': lambda: status_text(folder),
+            'srlviz sweep --dry-run, all done': lambda: plan(tiny, grid, folder),
+            'srlviz sweep --dry-run, one left': lambda: plan(tiny, {'x': [*range(n + 1)]}, folder),
+            'sweep, all done': lambda: sweep(tiny, grid, folder, progress=False),
+        }
+        runs.refresh()
+        for name, f in forms.items():
+            print(f"  {name:34} {statistics.median(timed(f) for _ in range(3)):7.0f} ms")
+
+
+def best(f, runs=5):
+    "CPU seconds of a call on one thread, the least of a few: others use this machine, too"
+    f()
+    took = []
+    for _ in range(runs):
+        begin = time.process_time()
+        f()
+        took.append(time.process_time() - begin)
+    return min(took)
+
+
+def ppo_rate(n_in=128, hidden=256, epochs=30, piece=1024, minibatch=8192, envs=64):
+    "CPU microseconds of PPO over a GRU for each step of an environment: rollout, and `epochs` of training"
+    import torch
+
+    from srlviz.memories.recurrent import GRU
+
+    memory, head = GRU(n_in, hidden), torch.nn.Linear(hidden, 5)
+    adam = torch.optim.Adam([*memory.parameters(), *head.parameters()], 5e-5)
+    x, one = torch.randn(minibatch // piece, piece, n_in), torch.randn(envs, 1, n_in)
+    state = memory.initial_state(envs)
+
+    def train():
+        adam.zero_grad()
+        head(memory(x)[0]).square().mean().backward()
+        adam.step()
+
+    def roll():
+        with torch.no_grad():
+            for _ in range(20):
+                head(memory(one, state)[0])
+
+    return 1e6 * best(roll) / 20 / envs, 1e6 * epochs * best(train, 3) / minibatch
+
+
+def autoencoder_seconds(width, sensors=1089, window=75, batch=32, layers=1, both=False):
+    "CPU seconds of a batch of the LSTM autoencoder: (a step of training, encoding)"
+    import torch
+    from torch import nn
+
+    how = dict(num_layers=layers, bidirectional=both, batch_first=True)
+    ends = width * (2 if both else 1)
+    encoder, decoder = nn.LSTM(sensors, width, **how), nn.LSTM(width, width, **how)
+    embed, read = nn.Linear(2 * layers * ends, width), nn.Linear(ends, sensors)
+    parts = nn.ModuleList([encoder, decoder, embed, read])
+    adam, x = torch.optim.Adam(parts.parameters(), 1e-3), torch.randn(batch, window, sensors)
+
+    def encode():
+        h, c = encoder(x)[1]
+        return embed(torch.cat([h, c]).transpose(0, 1).reshape(batch, -1))
+
+    def train():
+        adam.zero_grad()
+        again = read(decoder(encode()[:, None].expand(-1, window, -1))[0])
+        (again - x).square().mean().backward()
+        adam.step()
+
+    with torch.no_grad():
+        encoding = best(encode)
+    return best(train), encoding
+
+
+def arithmetic(flights=8011, epochs=15, batch=32):
+    import torch
+
+    torch.set_num_threads(1)
+    print(f"one thread of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    for say, how in {'paper': {}, 'fast': dict(hidden=64, epochs=4)}.items():
+        roll, train = ppo_rate(**how)
+        hours = 15e6 * (roll + train) / 3.6e9
+        print(
+            f"PPO over a GRU, {say} sizes: rollout {roll:.1f} us, training {train:.0f} us a step: 15M in {hours:.1f} h"
+        )
+    for layers, both in (1, False), (2, True):
+        for width in 16, 32, 64, 128:
+            step, encoding = autoencoder_seconds(width, layers=layers, both=both)
+            total = flights / batch * (epochs * step + encoding)
+            say = f"{layers} layers{', both ways' if both else ''}, {width} codes"
+            print(
+                f"LSTM autoencoder, {say}: {1e3 * step:.0f} ms a batch, {1e3 * encoding:.0f} to encode: {total:.0f} s"
+            )
+
+
+PARTS = dict(overhead=overhead, profile=profile, dask=dask, threads=shares, thousand=thousand, arithmetic=arithmetic)
+
+if __name__ == '__main__':
+    for part in sys.argv[1:] or [p for p in PARTS if p != 'profile']:
+        PARTS[part]()
