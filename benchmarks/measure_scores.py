@@ -16,7 +16,8 @@ import pandas as pd
 from srlviz.core.scores import load_scores, merge_scores, save_scores
 from srlviz.core.files import write_json
 from srlviz.envs.atari import GAMES
-from srlviz.studies.probing import probe_games, with_game_means
+from srlviz.studies.atari import probe_games
+from srlviz.studies.tables import with_game_means
 
 BUDGET = dict(
     encoder_frames=8000,
@@ -50,12 +51,10 @@ def main(out: Path, n_jobs: int, parts: list[str]):
 
 def collect(out: Path) -> tuple[pd.DataFrame, dict]:
     "All scores in a folder, whatever code made them; and what is noted of them: seed -> game -> about"
-    notes, tables = {}, []
-    for path in sorted(out.glob('seed*/*/scores.csv')):
-        about = json.loads(path.with_name('about.json').read_text(encoding='utf-8'))
-        notes.setdefault(str(about['asked']['seed']), {})[about['asked']['game']] = about
-        tables.append(load_scores(path))
-    return merge_scores(*tables), notes
+    every = sorted({m for _, _, methods in PARTS.values() for m in methods})
+    seeds = sorted({seed for seed, _, _ in PARTS.values() if (out / f'seed{seed}').exists()})
+    found = {str(s): probe_games(GAMES, every, out=out / f'seed{s}', seed=s, compute=False) for s in seeds}
+    return merge_scores(*(f.scores for f in found.values())), {seed: f.about for seed, f in found.items()}
 
 
 def write(scores: pd.DataFrame, notes: dict):

@@ -23,7 +23,7 @@ from srlviz.envs.atari import annotations
 from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe
 from srlviz.memories.recurrent import GRU
-from srlviz.studies import probing
+from srlviz.studies import atari, probing
 from srlviz.studies.agents import load_agent
 
 ROOT = Path(__file__).parents[1]
@@ -656,12 +656,6 @@ def test_names_and_protocols_of_strangers_are_named():
         game_returns(type(rec)([episode]))
 
 
-@pytest.fixture
-def call(tmp_path):
-    (tmp_path / 'out').mkdir()
-    return probing._Call(tmp_path / 'out', (8, 8), ('none',), {}, {}, False, {}, None, 'fixed', 0.6, 'fixed', 0)
-
-
 def test_a_file_of_labels_does_not_lead_a_recording_out_of_its_folder(tmp_path, monkeypatch):
     "The version is a path; it does not become one in the folder of recordings"
     (tmp_path / 'x').mkdir()
@@ -677,34 +671,35 @@ def test_a_file_of_labels_does_not_lead_a_recording_out_of_its_folder(tmp_path, 
     for version in 'x/../labels.csv', str(tmp_path / 'labels.csv'), 'x/../../' + tmp_path.name + '/labels.csv':
         with pytest.raises(InterruptedError):
             probing.record_game('pong', 8, 8, out=tmp_path / 'out', version=version)
-    assert len({*seen}) == 1 and seen[0].resolve().parent == (tmp_path / 'out/recordings').resolve()
+    assert {p.resolve().parent for p in seen} == {(tmp_path / 'out/recordings').resolve()} and len(seen) == 3
+    assert len({p.name.rpartition('.')[0] for p in seen}) == 1  # under a temporary name each
 
 
-def test_notes_of_a_study_lead_to_no_file_elsewhere(call, result, monkeypatch):
-    monkeypatch.setattr(probing._Call, 'record', lambda self, game: (None, None))
-    (call.out / 'pong').mkdir()
-    for path in f'../../{result.name}', str(result):
-        about = {'pong': {'methods': {'majority': {'results': {'majority': path}}}}}
+def opened(out, results):
+    "Open what a trial has left, of which somebody else wrote the notes"
+    found = dict(results=results, key='a-b', asked={})
+    return atari.ProbedGames(scores(), {'pong': {'methods': {'majority': found}}}, pd.DataFrame(), None, out).open(
+        'pong'
+    )
+
+
+def test_notes_of_a_study_lead_to_no_file_elsewhere(tmp_path, result):
+    (tmp_path / 'out/trials/a-b').mkdir(parents=True)
+    for path in f'../../../{result.name}', str(result):
         with pytest.raises(ValueError, match='each part of the file name'):
-            probing.ProbedGames(scores(), about, pd.DataFrame(), call).open('pong')
-    (call.out / 'pong/results').symlink_to(result.parent, target_is_directory=True)
-    about = {'pong': {'methods': {'majority': {'results': {'majority': f'results/{result.name}'}}}}}
+            opened(tmp_path / 'out', {'majority': path})
+    (tmp_path / 'out/trials/a-b/results').symlink_to(result.parent, target_is_directory=True)
     with pytest.raises(ValueError, match='is a symbolic link'):
-        probing.ProbedGames(scores(), about, pd.DataFrame(), call).open('pong')
+        opened(tmp_path / 'out', {'majority': f'results/{result.name}'})
 
 
-def test_unpacked_frames_are_not_removed_through_a_link(call, tmp_path):
-    "A recording that is a link, and a cache that is one"
-    for name in 'one', 'two':
-        (tmp_path / name / 'cache').mkdir(parents=True)
-        (tmp_path / name / 'cache/data').write_text('all')
-    (call.out / 'recordings/pong-2').mkdir(parents=True)
-    (call.out / 'recordings/pong-1').symlink_to(tmp_path / 'one', target_is_directory=True)
-    (call.out / 'recordings/pong-2/cache').symlink_to(tmp_path / 'two/cache', target_is_directory=True)
-    (call.out / 'recordings/pong-3/cache').mkdir(parents=True)
-    probing._drop_frames(call, 'pong')
-    assert (tmp_path / 'one/cache/data').exists() and (tmp_path / 'two/cache/data').exists()
-    assert not (call.out / 'recordings/pong-3/cache').exists() and (call.out / 'recordings/pong-2/cache').is_symlink()
+def test_frames_are_not_unpacked_through_a_link(tmp_path):
+    for name in 'out', 'precious':
+        (tmp_path / name).mkdir()
+    (tmp_path / 'out/cache').symlink_to(tmp_path / 'precious', target_is_directory=True)
+    asked = dict(game='pong', encoder_frames=8, probe_frames=8, version='fixed', agents='')
+    refused('is a symbolic link', tmp_path / 'out/cache', probing.ProbeTrial().recordings, asked, tmp_path / 'out')
+    assert not list((tmp_path / 'precious').iterdir())
 
 
 @pytest.mark.parametrize('place', ['results', 'encoders'])
@@ -730,37 +725,29 @@ def test_probes_are_not_written_through_a_link(place, tmp_path):
     assert not list((tmp_path / 'precious').iterdir())
 
 
-GOOD_NOTES = dict(asked={}, kept=[], entropy={}, pruned={}, duplicates=0, methods={}, returns=dict(mean=None, games=0))
-FORGED_STUDIES = {
+KEPT = dict(kept=[], entropy={}, pruned={}, duplicates=0, packages={})
+NOTES = dict(game=KEPT, method='majority', results={}, unconverged={}, caveats=dict(constant=0, unseen=0))
+FORGED_TRIALS = {
     'a list': ([], 'expected an object'),
-    'words for numbers': (GOOD_NOTES | dict(entropy={'x': 'high'}), "'entropy' is .*expected names -> numbers"),
+    'words for numbers': (dict(about=NOTES | dict(game=KEPT | dict(entropy='high'))), "'entropy' is 'high'"),
     'a method without results': (
-        GOOD_NOTES | dict(methods={'majority': {'stamp': ''}}),
-        "method 'majority': the field 'results' is missing",
+        dict(about={k: v for k, v in NOTES.items() if k != 'results'}),
+        "the field 'results' is missing",
     ),
-    'no returns': ({k: v for k, v in GOOD_NOTES.items() if k != 'returns'}, "the field 'returns' is missing"),
+    'a game without entropy': (dict(about=NOTES | dict(game={})), "the field 'kept' is missing"),
+    'columns of two lengths': (dict(scores=dict(task=['pong'], value=[])), 'damaged, or not the result of a trial'),
+    'scores of another game': (dict(parameters=dict(game='boxing')), "has scores of 'pong'; expected those of boxing"),
 }
 
 
-def probe(call, game, notes):
-    "Go on with a study of which somebody else wrote the notes"
-    save_scores(scores(), call.out / game / 'scores.csv')
-    if isinstance(notes, dict) and 'asked' in notes:
-        notes = notes | dict(asked=call.asked(game))
-    (call.out / game / 'about.json').write_text(json.dumps(notes))
-    how = dict(encoder_frames=8, probe_frames=8, norms=['none'], probing=dict(epochs=1), progress=False)
-    return probing.probe_games([game], ['majority'], out=call.out, **how)
-
-
-@pytest.mark.parametrize('name', FORGED_STUDIES)
-def test_forged_notes_of_a_study_are_named(name, call):
-    notes, says = FORGED_STUDIES[name]
-    refused(says, call.out / 'pong/about.json', probe, call, 'pong', notes)
-
-
-def test_scores_of_another_game_are_not_taken_for_this_one(call):
-    table = call.out / 'boxing/scores.csv'
-    refused("has scores of 'pong'; expected those of boxing", table, probe, call, 'boxing', GOOD_NOTES)
+@pytest.mark.parametrize('name', FORGED_TRIALS)
+def test_forged_results_of_a_trial_are_named(name, tmp_path):
+    forged, says = FORGED_TRIALS[name]
+    (path := tmp_path / 'trials/a-b/result.json').parent.mkdir(parents=True)
+    good = dict(parameters=dict(game='pong'), about=NOTES, seconds=1.0, cpu_seconds=1.0, packages={})
+    good['scores'] = scores().to_dict('list')
+    path.write_text(json.dumps(good | forged if isinstance(forged, dict) else forged))
+    refused(says, path, atari._result, tmp_path, 'a-b')
 
 
 # ---- what is asked for

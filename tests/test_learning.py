@@ -7,7 +7,8 @@ from srlviz.core.scores import with_labels
 from srlviz.encoders.contrast import STDIM
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.reference import plain_codes, train_plainly
-from srlviz.studies.probing import probe_games, record_game
+from srlviz.studies.atari import probe_games
+from srlviz.studies.probing import record_game
 
 pytestmark = pytest.mark.slow
 

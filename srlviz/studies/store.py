@@ -266,6 +266,7 @@ class Tables:
         if not parts:
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
         table = pd.concat(parts.values(), keys=parts, names=['trial', None]).reset_index('trial')
+        table = table.drop_duplicates(list(SCORE_COLUMNS))  # in which two trials agree
         twice = table.duplicated([c for c in SCORE_COLUMNS if c != 'value'], keep='last')
         if twice.any():
             first = table[twice].iloc[0]

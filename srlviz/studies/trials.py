@@ -162,12 +162,15 @@ def _file_of(module: str) -> Path | None:
         spec = None
     loaded = getattr(sys.modules.get(module), '__file__', None)
     origin = spec.origin if spec and spec.has_location else loaded
-    if not origin or not origin.endswith('.py'):
-        return None
-    path, top = Path(origin).resolve(), module.partition('.')[0]
-    installed = [Path(sysconfig.get_path(p)).resolve() for p in ('purelib', 'platlib', 'stdlib')]
+    return _counted(origin, module.partition('.')[0]) if origin and origin.endswith('.py') else None
+
+
+@cache
+def _counted(origin: str, top: str) -> Path | None:
+    path, installed = Path(origin).resolve(), [sysconfig.get_path(p) for p in ('purelib', 'platlib', 'stdlib')]
     others = {'site-packages', 'dist-packages'} & {*path.parts}  # of a user, of the system below a virtual environment
-    return path if top == 'srlviz' or not (others or any(p in path.parents for p in installed)) else None
+    of_others = others or any(Path(p).resolve() in path.parents for p in installed)
+    return path if top == 'srlviz' or not of_others else None
 
 
 def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
@@ -265,7 +268,8 @@ def code_hash(*things) -> str:
 
     Parameters
     ----------
-    things : of a module, or of this notebook
+    things : of a module, or of this notebook; an object that can be called counts by its class and its attributes, but
+        those whose name begins with _: of them the study tells, in `data`
 
     Raises
     ------
@@ -273,8 +277,18 @@ def code_hash(*things) -> str:
     """
     found = {}
     for thing in things:
-        _count(getattr(thing, '__name__', type(thing).__name__), thing, found)
+        parts = {getattr(thing, '__name__', type(thing).__name__): thing}
+        if _is_object(thing):
+            parts = {type(thing).__name__: type(thing)} | {n: v for n, v in vars(thing).items() if n[0] != '_'}
+        for name, part in parts.items():
+            _count(name, part, found)
     return _hash(found)
+
+
+def _is_object(thing) -> bool:
+    "Whether it is an object of a class that somebody wrote, and none that Python or a package made"
+    plain, cls = (ModuleType, FunctionType, type), type(thing)
+    return not isinstance(thing, plain) and (_in_notebook(cls) or _file_of(cls.__module__) is not None)
 
 # %% ../../nbs/09_studies/09_trials.ipynb #c8dfa506
 def _path_content(value: str) -> str:
