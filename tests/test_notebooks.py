@@ -65,7 +65,7 @@ def test_notebook(path, shell, monkeypatch):
 
 # what takes nbdev-test more than about four seconds on an idle machine: learning, films, games
 LONG = {
-    '09_studies/15_atari',
+    '09_studies/16_atari',
     *('00_core/03_recordings', '00_core/06_training', '00_core/15_workers', '01_envs/00_atari', '01_envs/01_ram'),
     *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
     *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
