@@ -195,10 +195,10 @@ class _Curve:
 
 # %% ../../nbs/00_core/18_runs.ipynb #fe7d869f
 class _Grids:
-    "The trials that were asked for, in the order of asking: hash -> parameters"
+    "The trials that were asked for, in the order of asking: hash -> parameters; and the keys that were wanted last"
 
     def __init__(self, folder: Path):
-        self.folder, self.read, self.asked = folder, {}, {}
+        self.folder, self.read, self.asked, self.wanted = folder, {}, {}, {}
 
     def look(self) -> bool:
         "Read the grids that are new; whether there are any"
@@ -211,20 +211,23 @@ class _Grids:
         if found == {name: grid[0] for name, grid in self.read.items()}:
             return False
         known = {name: grid for name, grid in self.read.items() if found.get(name) == grid[0]}
-        self.read = {name: known.get(name) or (stamp, *self._grid(name)) for name, stamp in found.items()}
-        self.asked = {}
-        for _, _, trials in sorted(self.read.values(), key=lambda grid: grid[1]):
-            for params, parameters in trials:
+        self.read = {name: known.get(name) or (stamp, self._grid(name)) for name, stamp in found.items()}
+        self.asked, self.wanted = {}, {}
+        for _, grid in sorted(self.read.values(), key=lambda read: read[1]['asked']):
+            for params, parameters in grid['trials']:
                 self.asked.setdefault(params, parameters)
+        for _, grid in sorted(self.read.values(), key=lambda read: read[1].get('last', read[1]['asked'])):
+            self.wanted |= grid.get('keys', {})
         return True
 
-    def _grid(self, name: str) -> tuple[float, list]:
+    def _grid(self, name: str) -> dict:
         path = self.folder / name
         grid = check_fields(_json(path, 'a grid of trials'), {'asked': REAL, 'trials': LIST}, path)
         for x in grid['trials']:
             if not (isinstance(x, list) and len(x) == 2 and isinstance(x[0], str) and isinstance(x[1], dict)):
                 raise ValueError(f"{path}: a trial is {x!r:.80}; expected [hash, parameters]")
-        return grid['asked'], grid['trials']
+        check_fields({'keys': {}, 'last': 0.0} | grid, {'keys': TABLE, 'last': REAL}, path)
+        return grid
 
 # %% ../../nbs/00_core/18_runs.ipynb #bce06719
 class _Trials:
@@ -249,9 +252,9 @@ class _Trials:
         for key in found:
             self.of.setdefault(key[:10], []).append(key)
 
-    def state(self, params: str) -> tuple:
-        "status, key, and the stamp of the result: what decides over the row of a trial"
-        keys = self.of.get(params, ())
+    def state(self, params: str, wanted: str | None = None) -> tuple:
+        "status, key, and the stamp of the result: what decides over the row of a trial. Other code is another trial"
+        keys = [k for k in self.of.get(params, ()) if wanted is None or k == wanted]
         if running := [k for k in keys if self.places[k].runs(self.host)]:
             return 'running', max(running, key=lambda k: self.places[k].since()), None
         if not (ended := [k for k in keys if self.places[k].result]):
@@ -355,7 +358,8 @@ class RunFolder:
         self.about = check_sweep(self.path)
         asked_more = self._grids.look()
         self._trials.look(self._grids.asked)
-        states = {params: self._trials.state(params) for params in self._grids.asked}
+        wanted = self._grids.wanted.get
+        states = {params: self._trials.state(params, wanted(params)) for params in self._grids.asked}
         changed = asked_more or states != self._states
         if changed:
             self._states, self.runs = states, _runs_table(states, self._grids.asked, self._trials)
@@ -366,7 +370,7 @@ class RunFolder:
     @property
     def asked(self) -> dict[str, dict]:
         """Give the trials that were asked for: hash of the parameters -> parameters, in the order of `runs`."""
-        return dict(self._asked)
+        return dict(self._grids.asked)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -7,17 +7,18 @@ __all__ = ['BEAT', 'open_store', 'check_store', 'ask', 'is_void', 'claimed', 'pe
            'lose_trial', 'Tables']
 
 # %% ../../nbs/09_studies/10_store.ipynb #c2bd781f
-import hashlib, json, os, socket, threading, time, traceback, uuid, warnings
+import hashlib, itertools, json, os, socket, sys, threading, time, traceback, uuid, warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ..core.curves import curve_to
-from ..core.files import TABLE, atomic_path, check_fields, make_folder, read_json, write_json
+from ..core.files import LIST, TABLE, atomic_path, check_fields, make_folder, read_json, write_json
 from ..core.runs import FRESH, LAYOUT, RunFolder, check_sweep, process_lives, this_host
 from ..core.scores import SCORE_COLUMNS, check_scores, save_scores
 from .trials import Study
@@ -35,7 +36,7 @@ def open_store(folder: str | Path, study: Study) -> Path:
     function = f"{getattr(study.trial, '__module__', '')}:{getattr(study.trial, '__qualname__', study.name)}"
     about, path = dict(layout=LAYOUT, study=study.name, trial=function), folder / 'sweep.json'
     if path.exists():
-        check_store(folder, study.name)
+        check_store(folder, study.name, function)
         return folder
     if (folder / 'scores.csv').exists():
         raise ValueError(
@@ -47,21 +48,33 @@ def open_store(folder: str | Path, study: Study) -> Path:
     return folder
 
 
-def check_store(folder: str | Path, study: str) -> dict:
-    """Read whose trials a folder holds; a ValueError if it is not that of a sweep of this study."""
+def check_store(folder: str | Path, study: str, function: str | None = None) -> dict:
+    """Read whose trials a folder holds; a ValueError if they are not of this study, or not of this function."""
     about = check_sweep(folder)
-    if about['study'] != study:
-        whose = f"{str(folder)!r} holds trials of {about['study']!r:.80}, not of {study!r}"
-        raise ValueError(f"{whose}; give another folder")
+    whose = [about['study'], about['trial']]
+    if about['study'] != study or function is not None and not _same_function(about['trial'], function):
+        asked = study if about['study'] != study else function
+        raise ValueError(
+            f"{str(folder)!r} holds trials of {whose[about['study'] == study]!r:.80}, not of {asked!r}; "
+            "give another folder"
+        )
     return about
 
 
-def ask(folder: str | Path, grid, trials: Mapping[str, Mapping]) -> None:
-    """Note a grid that is asked for, and its trials: hash of the parameters -> parameters."""
-    name = hashlib.sha256(json.dumps([grid, [*trials]], sort_keys=True, default=str).encode()).hexdigest()[:10]
-    path = make_folder(Path(folder) / 'grids') / f'{name}.json'
-    if not path.exists():
-        write_json(path, dict(grid=grid, asked=time.time(), trials=[[k, dict(p)] for k, p in trials.items()]))
+def _same_function(one: str, other: str) -> bool:
+    "Of 'module:name'; a script or a notebook is called __main__ in its own process only"
+    (a, name_a), (b, name_b) = one.split(':', 1), other.split(':', 1)
+    return name_a == name_b and (a == b or '__main__' in (a, b))
+
+
+def ask(folder: str | Path, trials: Mapping[str, Mapping]) -> None:
+    """Note the trials of a grid that is asked for: key -> parameters. Of other code or data they are wanted no more."""
+    params = [k[:10] for k in trials]
+    name = hashlib.sha256(json.dumps(params).encode()).hexdigest()[:10]
+    path, now = make_folder(Path(folder) / 'grids') / f'{name}.json', time.time()
+    first = read_json(path, 'a grid of trials')['asked'] if path.exists() else now
+    asked = [[k, dict(p)] for k, p in zip(params, trials.values())]
+    write_json(path, dict(asked=first, last=now, trials=asked, keys=dict(zip(params, trials))))
 
 # %% ../../nbs/09_studies/10_store.ipynb #cc8603f7
 BEAT = 10.0  # seconds
@@ -108,7 +121,10 @@ def claimed(place: Path, sweep: str) -> Iterator[bool]:
     if path.exists() and is_void(path, sweep):
         with suppress(FileNotFoundError):
             os.rename(path, gone := place / f'.claim.{uuid.uuid4().hex[:8]}.json')
-            gone.unlink()
+            if is_void(gone, sweep):
+                gone.unlink()
+            else:  # another has claimed it meanwhile
+                os.rename(gone, path)
     ours = json.dumps(dict(host=this_host(), pid=os.getpid(), sweep=sweep, started=time.time()))
     try:
         with path.open('x', encoding='utf-8') as f:
@@ -142,7 +158,7 @@ def peak_memory() -> int:
         lines = Path('/proc/self/status').read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith('VmHWM')).split()[1])
     with suppress(ImportError):
-        import resource, sys
+        import resource
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == 'darwin' else 1024)
     return 0
@@ -161,15 +177,19 @@ def _scores(found) -> tuple[dict, dict]:
     "Columns of what a trial gave, checked, and its notes"
     if not isinstance(found, (pd.DataFrame, list, tuple)):
         raise ValueError(f"a trial gives a score table, or a list of rows; got {type(found).__name__} {found!r:.80}")
-    table = found if isinstance(found, pd.DataFrame) else pd.DataFrame(found, columns=list(SCORE_COLUMNS))
-    about = json.loads(json.dumps(dict(table.attrs)))
+    table = found if isinstance(found, pd.DataFrame) else pd.DataFrame(found)
+    if odd := [c for c in table if c not in SCORE_COLUMNS]:
+        raise ValueError(f"a row of a trial says {odd[0]!r}, which no score has; they have {', '.join(SCORE_COLUMNS)}")
+    table = table if len(table) else pd.DataFrame(columns=list(SCORE_COLUMNS))
+    about = json.loads(json.dumps(dict(table.attrs), default=lambda x: x.tolist() if hasattr(x, 'tolist') else str(x)))
     return check_scores(table).to_dict('list'), about
 
 
-def _ended(trial: Callable, parameters: Mapping) -> dict:
+def _ended(trial: Callable, parameters: Mapping, curve: Path) -> dict:
     "Run a trial; what became of it"
     try:
-        scores, about = _scores(trial(**parameters))
+        with curve_to(curve):
+            scores, about = _scores(trial(**parameters))
         return dict(status='done', error='', traceback='', scores=scores, about=about)
     except (Exception, SystemExit) as e:
         said = f'{type(e).__name__}: {e}'.strip(': ')
@@ -177,14 +197,15 @@ def _ended(trial: Callable, parameters: Mapping) -> dict:
 
 
 def is_finished(place: Path, before: float = 0.0) -> bool:
-    """Tell whether a trial need not run: it is done, or has failed, and not earlier than `before` (a unix time)."""
-    path = place / 'result.json'
-    if not path.exists():
+    """Tell whether a trial need not run: it is done, or has failed, and not earlier than `before` (a unix time).
+
+    A result that cannot be read is none: a power cut may leave an empty file.
+    """
+    try:
+        result = read_json(place / 'result.json', 'the result of a trial')
+        return result['status'] == 'done' or result['ended'] >= before
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
-    if not before:
-        return True
-    result = read_json(path, 'the result of a trial', 'remove it, and the trial runs again')
-    return result['status'] == 'done' or result['ended'] >= before
 
 
 def run_trial(
@@ -219,8 +240,7 @@ def run_trial(
             return 'found'  # meanwhile
         where = dict(out=str(place), shared=str(make_folder(Path(folder) / 'shared')) if 'shared' in places else '')
         started, clock, cpu = time.time(), time.perf_counter(), time.process_time()
-        with curve_to(place / 'curve.csv'):
-            ended = _ended(trial, dict(parameters) | {p: where[p] for p in places})
+        ended = _ended(trial, dict(parameters) | {p: where[p] for p in places}, place / 'curve.csv')
         cost = dict(seconds=time.perf_counter() - clock, cpu_seconds=time.process_time() - cpu, memory=peak_memory())
         who = dict(host=socket.gethostname(), pid=os.getpid(), started=started, ended=time.time())
         about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), packages=_packages())
@@ -229,7 +249,10 @@ def run_trial(
 
 
 def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) -> None:
-    """Keep that a trial has ended its worker, which could not say so itself."""
+    """Keep that a trial has ended its worker, which could not say so itself; not if it is done all the same."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        if read_json(Path(folder) / 'trials' / key / 'result.json', 'the result of a trial')['status'] == 'done':
+            return
     now = time.time()
     about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), status='failed', error=error)
     who = dict(host=socket.gethostname(), pid=0, started=now, ended=now, seconds=0.0, cpu_seconds=0.0, memory=0)
@@ -238,6 +261,11 @@ def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) ->
     (place / 'claim.json').unlink(missing_ok=True)
 
 # %% ../../nbs/09_studies/10_store.ipynb #a55558ed
+def _shared(x):
+    "The one copy of a text that many rows say"
+    return sys.intern(x) if type(x) is str else x
+
+
 class Tables:
     """The tables of a sweep; each result is read once.
 
@@ -263,35 +291,38 @@ class Tables:
         runs = self.refresh()
         keys = runs.loc[runs['status'] == 'done', 'key']
         parts = {key: self._scores_of(key) for key in keys if of is None or key[:10] in of}
-        if not parts:
+        columns = {c: [*itertools.chain.from_iterable(p[c] for p in parts.values())] for c in SCORE_COLUMNS}
+        if not columns['value']:
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
-        table = pd.concat(parts.values(), keys=parts, names=['trial', None]).reset_index('trial')
-        table = table.drop_duplicates(list(SCORE_COLUMNS))  # in which two trials agree
+        table = pd.DataFrame(columns).drop_duplicates()  # two trials may agree
         twice = table.duplicated([c for c in SCORE_COLUMNS if c != 'value'], keep='last')
         if twice.any():
+            trials = np.repeat([*parts], [len(p['value']) for p in parts.values()])[table.index[twice]]
             first = table[twice].iloc[0]
             warnings.warn(
-                f"{twice.sum()} scores of {table[twice]['trial'].nunique()} trials, first of {first['trial']}, have "
-                f"the key of another trial's ({first['method']} on {first['task']}, {first['metric']}) and are left "
-                "out of the table: let the rows say what differs, for instance as `protocol` or `budget`",
+                f"{twice.sum()} scores of {len(set(trials))} trials, first of {trials[0]}, have the key of another "
+                f"trial's ({first['method']} on {first['task']}, {first['metric']}) and are left out of the table: "
+                "let the rows say what differs, for instance as `protocol` or `budget`",
                 stacklevel=2,
             )
-        return self.derive(check_scores(table.loc[~twice, list(SCORE_COLUMNS)].reset_index(drop=True)))
+        return self.derive(check_scores(table[~twice].reset_index(drop=True)))
 
-    def _scores_of(self, key: str) -> pd.DataFrame:
+    def _scores_of(self, key: str) -> dict[str, list]:
         path = self.folder / 'trials' / key / 'result.json'
         made = path.stat().st_mtime_ns
         if self._read.get(key, (0,))[0] != made:
             result = check_fields(read_json(path, 'the result of a trial'), {'scores': TABLE}, path)
-            self._read[key] = made, pd.DataFrame(result['scores'], columns=list(SCORE_COLUMNS))
+            check_fields(result['scores'], dict.fromkeys(SCORE_COLUMNS, LIST), path)
+            self._read[key] = made, {c: [*map(_shared, result['scores'][c])] for c in SCORE_COLUMNS}
         return self._read[key][1]
 
-    def write(self) -> None:
-        """Write both tables, until they hold all that has ended."""
-        while self._state() != self._written:
+    def write(self, times: int = 3) -> None:
+        """Write both tables; again, so many times at most, if a result has come meanwhile."""
+        for _ in range(times):
+            if self._state() == self._written:
+                return
             self._written = self._state()
-            scores = self.scores()
-            save_scores(scores, self.folder / 'scores.csv')
+            save_scores(self.scores(), self.folder / 'scores.csv')
             with atomic_path(self.folder / 'runs.csv') as path:
                 self.runs_of.runs.to_csv(path, index=False)
 
@@ -300,7 +331,7 @@ class Tables:
         now = time.monotonic()
         if now >= self._due:
             try:
-                self.write()
+                self.write(times=1)
             except Exception as e:
                 self._written = None
                 warnings.warn(f"{self.folder / 'scores.csv'} cannot be written yet: {e}", stacklevel=2)

@@ -20,7 +20,7 @@ from ..core.progress import Bar
 from ..core.workers import pool
 from .cluster import ByValue, executor
 from .run import StudyError
-from .store import Tables, ask, is_finished, lose_trial, open_store, run_trial
+from .store import Tables, ask, check_store, is_finished, lose_trial, open_store, run_trial
 from .trials import Study, code_hash, find_study, grid_trials, parameters_hash, trial_key
 
 # %% ../../nbs/09_studies/11_sweep.ipynb #152747d0
@@ -168,13 +168,17 @@ def sweep(
     study, (part, parts) = find_study(study), shard_of(shard)
     if not isinstance(workers, int) or workers < 1:
         raise ValueError(f"workers must be a whole number from 1 on; got {workers!r}")
-    trials = grid_trials(study, grid)[part - 1 :: parts]
-    folder = open_store(out, study).resolve()
-    ask(folder, grid, {parameters_hash(p): p for p in grid_trials(study, grid)})
-    tables = Tables(folder, study.derive)
+    every = grid_trials(study, grid)
+    trials = every[part - 1 :: parts]
     if compute:
-        _compute(folder, study, trials, tables, workers, address, retry, progress)
-    tables.write()
+        folder, keyed = open_store(out, study).resolve(), _keyed(study, every)
+        ask(folder, keyed)
+        tables, todo = Tables(folder, study.derive), dict([*keyed.items()][part - 1 :: parts])
+        _compute(folder, study, todo, tables, workers, address, retry, progress)
+        tables.write()
+    else:
+        check_store(out, study.name)
+        tables = Tables(folder := Path(out).resolve(), study.derive)
     runs, mine = tables.refresh(), {parameters_hash(p) for p in trials}
     runs = runs[runs['key'].str[:10].isin(mine)].reset_index(drop=True)
     found = Swept(folder, tables.scores(mine), runs)
@@ -186,9 +190,13 @@ def sweep(
     return found
 
 
-def _compute(folder, study, trials, tables, workers, address, retry, progress):
-    before, code = time.time() if retry else 0.0, code_hash(study.trial)
-    keyed = {trial_key(study, p, code): p for p in trials}
+def _keyed(study, trials):
+    code = code_hash(study.trial)
+    return {trial_key(study, p, code): p for p in trials}
+
+
+def _compute(folder, study, keyed, tables, workers, address, retry, progress):
+    before = time.time() if retry else 0.0
     todo = {k: p for k, p in keyed.items() if not is_finished(folder / 'trials' / k, before)}
     if not todo:
         return
