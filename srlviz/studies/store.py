@@ -74,7 +74,8 @@ def ask(folder: str | Path, trials: Mapping[str, Mapping]) -> None:
     path, now = make_folder(Path(folder) / 'grids') / f'{name}.json', time.time()
     first = read_json(path, 'a grid of trials')['asked'] if path.exists() else now
     asked = [[k, dict(p)] for k, p in zip(params, trials.values())]
-    write_json(path, dict(asked=first, last=now, trials=asked, keys=dict(zip(params, trials))))
+    with atomic_path(path) as p:
+        p.write_text(json.dumps(dict(asked=first, last=now, trials=asked, keys=dict(zip(params, trials)))))
 
 # %% ../../nbs/09_studies/10_store.ipynb #cc8603f7
 BEAT = 10.0  # seconds
