@@ -7,8 +7,8 @@ __all__ = ['PLACES', 'RUN_COLUMNS', 'Study', 'plain_grid', 'grid_trials', 'param
            'data_hash', 'trial_key', 'studies', 'find_study']
 
 # %% ../../nbs/09_studies/09_trials.ipynb #d33bc4e6
-import ast, dis, hashlib, importlib, importlib.machinery, importlib.util, inspect, itertools, json, linecache, logging, os
-import sys, sysconfig, textwrap
+import ast, dis, hashlib, importlib, importlib.machinery, importlib.util, inspect, itertools, json
+import linecache, logging, os, sys, sysconfig, textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
