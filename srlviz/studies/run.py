@@ -96,6 +96,14 @@ def annotated_type(annotation: str, item: type | None = None):
         list[plain.get(item.__name__, Any) if item else Any], BeforeValidator(_listed)
     ]
 
+    def either(nodes):
+        every = [read(n) for n in nodes]
+        kinds = sorted((k for k in every if k is not None), key=lambda k: k == plain['str'])  # text last
+        if len(kinds) < 2:  # pydantic takes no order of None and one type
+            return Optional[kinds[0]] if kinds else None
+        ordered = Annotated[Union[*kinds], Field(union_mode='left_to_right')]
+        return Optional[ordered] if None in every else ordered
+
     def read(node):
         match node:
             case ast.Constant(value=None):
@@ -105,12 +113,13 @@ def annotated_type(annotation: str, item: type | None = None):
             case ast.Name(id=name):
                 return plain.get(name, spelled)
             case ast.BinOp(op=ast.BitOr()):
-                either = sorted(map(read, _alternatives(node)), key=lambda kind: kind == plain['str'])  # text last
-                return Annotated[Union[*either], Field(union_mode='left_to_right')]
+                return either(_alternatives(node))
+            case ast.Subscript(value=ast.Name(id='Union'), slice=ast.Tuple(elts=elts)):
+                return either(elts)
             case ast.Subscript(value=ast.Name(id='Literal')):
                 return Literal[ast.literal_eval(node.slice)]
             case ast.Subscript(value=ast.Name(id='Optional')):
-                return Optional[read(node.slice)]
+                return either([node.slice, ast.Constant(None)])
             case ast.Subscript(value=ast.Name(id='list' | 'tuple')):
                 first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice  # tuple[int, ...]
                 return Annotated[list[read(first)], BeforeValidator(_listed)]
