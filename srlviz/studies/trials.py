@@ -127,7 +127,7 @@ def plain_grid(study: Study, grid) -> list[dict[str, list]]:
         checked.append({name: _plain_values(study, name, g[name]) for name in takes if name in g})
     return checked
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #8ad906d6
 class _Bare(ast.NodeTransformer):
     "Names without their modules: pathlib.Path is Path"
 
@@ -156,7 +156,7 @@ def _value(study: Study, name: str, value):
         said = str(e) if str(e).startswith('must') else f'cannot be told apart from others: {e}'
         raise ValueError(f"parameter {name} of {study.name} {said}") from None
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #d8932a40
 def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) -> list[dict]:
     """List the trials of a grid.
 
@@ -186,7 +186,7 @@ def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) 
         study.check(parameters)
     return list(found.values())
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #22db6239
 def _hash(*what) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -256,7 +256,7 @@ def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
             names |= {base} | {f'{base}.{a.name}' for a in node.names}
     return names
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #8161d4fd
 def _without_words(tree: ast.AST) -> str:
     "A source without comments, docstrings and layout, and without the number of its version"
     for node in ast.walk(tree):
@@ -281,7 +281,7 @@ def _read(path: Path, module: str, stamp: tuple) -> tuple[str, frozenset]:
     names = frozenset(_imported(tree, module, path.name == '__init__.py'))
     return hashlib.sha256(_without_words(tree).encode()).hexdigest(), names
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #c365713f
 _LOADED = {}  # module -> the hash of its file when it was first met, and its spec: a new one when it is loaded again
 
 
@@ -303,7 +303,7 @@ def _reloads_itself() -> bool:
     shell = getattr(sys.modules.get('IPython'), 'get_ipython', lambda: None)()
     return shell is not None and any('autoreload' in name for name in shell.extension_manager.loaded)
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #8fe9eeed
 def reached_modules(*modules: str) -> dict[str, str]:
     """Find the modules that some modules reach by imports, those that count.
 
@@ -634,7 +634,7 @@ def _from(where: str, name: str):
         raise unknown(f'name in {where}', name, [n for n, v in vars(module).items() if callable(v) and n[0] != '_'])
     return getattr(module, name)
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #05529b63
 def studies() -> dict[str, Study]:
     """Find the studies of srlviz that declare a trial, by name."""
     import pkgutil
@@ -645,7 +645,7 @@ def studies() -> dict[str, Study]:
         found |= {s.name: s for s in vars(module).values() if isinstance(s, Study)}
     return dict(sorted(found.items()))
 
-
+# %% ../../nbs/09_studies/09_trials.ipynb #01c00cd1
 def find_study(study: Study | Callable | str) -> Study:
     """Get a study from itself, its function, its name, 'module:name' or 'file.py:name'.
 
