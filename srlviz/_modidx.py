@@ -4918,6 +4918,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'srlviz.studies.sweep._keyed': ('09_studies/sweep.html#_keyed', 'srlviz/studies/sweep.py'),
                                       'srlviz.studies.sweep._say_failed': ('09_studies/sweep.html#_say_failed', 'srlviz/studies/sweep.py'),
                                       'srlviz.studies.sweep._workers': ('09_studies/sweep.html#_workers', 'srlviz/studies/sweep.py'),
+                                      'srlviz.studies.sweep.say_trial': ('09_studies/sweep.html#say_trial', 'srlviz/studies/sweep.py'),
                                       'srlviz.studies.sweep.shard_of': ('09_studies/sweep.html#shard_of', 'srlviz/studies/sweep.py'),
                                       'srlviz.studies.sweep.sweep': ('09_studies/sweep.html#sweep', 'srlviz/studies/sweep.py')},
             'srlviz.studies.tables': { 'srlviz.studies.tables.PaperTable': ( '09_studies/tables.html#papertable',

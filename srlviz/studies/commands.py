@@ -51,6 +51,7 @@ def status_text(folder: str | Path) -> str:
     """Say how far a sweep is: counts, time left, what runs, what failed, what it takes on the disk."""
     from srlviz.core.runs import RunFolder
     from srlviz.studies.report import duration, folder_size, size_text
+    from srlviz.studies.sweep import say_trial
 
     runs = RunFolder(folder)
     runs.refresh()
@@ -62,7 +63,8 @@ def status_text(folder: str | Path) -> str:
         how_far = f', step {r.step:,} of {r.total:,}' if r.total else ''
         lines.append(f'running {r.key}  for {duration(r.seconds)}{how_far}')
     failed = table[table['status'] == 'failed']
-    lines += [f'failed  {r.key}  {r.error:.160}' for r in failed.head(10).itertuples()]
+    lines += [f"failed  {say_trial(table, r)}: {r['error']:.160}" for _, r in failed.head(10).iterrows()]
+    lines += ['the traceback of each: trials/KEY/result.json, KEY as in runs.csv'] if len(failed) else []
     lines += [f'... and {len(failed) - 10} more: runs.csv has all of them'] if len(failed) > 10 else []
     parts = {p: folder_size(Path(folder) / p) for p in ('trials', 'shared')}
     lines += ['disk: ' + ', '.join(f'{p} {size_text(n)}' for p, n in parts.items() if n)] if any(parts.values()) else []

@@ -102,7 +102,8 @@ def plan(study, grid: Mapping[str, Sequence], out: str | Path, *, workers: int =
     folder, code = RunFolder(out), code_hash(study.trial)
     folder.refresh()
     failed = set(folder.runs.loc[folder.runs['status'] == 'failed', 'key'])
-    keyed = {trial_key(study, p, code): p for p in trials}
+    used = {}
+    keyed = {trial_key(study, p, code, used): p for p in trials}
     ended = [k for k in keyed if is_finished(out / 'trials' / k)]
     todo = [p for k, p in keyed.items() if k not in set(ended)]
     counts = Plan(len(trials), len(set(ended) - failed), len(set(ended) & failed), len(todo), workers)

@@ -323,7 +323,9 @@ class Tables:
             if self._state() == self._written:
                 return
             self._written = self._state()
-            save_scores(self.scores(), self.folder / 'scores.csv')
+            with warnings.catch_warnings(action='ignore'):  # who asks for the scores is told
+                scores = self.scores()
+            save_scores(scores, self.folder / 'scores.csv')
             with atomic_path(self.folder / 'runs.csv') as path:
                 self.runs_of.runs.to_csv(path, index=False)
 

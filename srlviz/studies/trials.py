@@ -594,17 +594,21 @@ def data_hash(study: Study, parameters: Mapping) -> str:
     return _hash(*said, *found) if said or found else ''
 
 
-def trial_key(study: Study, parameters: Mapping, code: str | None = None) -> str:
+def trial_key(study: Study, parameters: Mapping, code: str | None = None, used: dict | None = None) -> str:
     """Give the key of a trial, PARAMETERS-CODE, ten hexadecimal digits each.
 
     Parameters
     ----------
     study : whose trial it is;  parameters : one of `grid_trials`
     code : what `code_hash` says of the trial, if it was asked before
+    used : what it said of what trials use; it is filled, for the next trial
     """
     uses = list(study.uses(dict(parameters)))
     code = code_hash(study.trial) if code is None else code
-    deciding = [code, code_hash(*uses) if uses else '', data_hash(study, parameters)]
+    used, names = {} if used is None else used, tuple(map(id, uses))
+    if names and names not in used:
+        used[names] = code_hash(*uses), uses  # which live as long as their ids count
+    deciding = [code, used[names][0] if names else '', data_hash(study, parameters)]
     return f'{parameters_hash(parameters)}-{_hash(*deciding)}'
 
 # %% ../../nbs/09_studies/09_trials.ipynb #37c0bb8f
