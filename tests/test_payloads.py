@@ -680,6 +680,11 @@ FIGURES = dict(
     plot_film=lambda f: f(flights()[0], title=evil('t')),
     plot_flight=lambda f: f(flights()[0], [0, 1], SENSORS, events=EVENT),
     plot_fleet=lambda f: f(fleet(flights())),
+    plot_progress=lambda f: f(trials()),
+    plot_curves=lambda f: f(
+        pd.DataFrame(dict(key=['k0', 'k0'], step=[1, 2], name=evil('loss'), value=0.5)), trials(), evil('loss')
+    ),
+    plot_failures=lambda f: f(trials()),
     plot_recall=lambda f: f(recalls(), title=evil('t')),
     plot_recall_map=lambda f: f(recalls(), title=evil('t')),
     plot_cost=lambda f: f(costs(), title=evil('t')),
@@ -696,6 +701,15 @@ FIGURES = dict(
         title=evil('t'),
     ),
 )
+
+
+def trials() -> pd.DataFrame:
+    "Two trials that failed, of parameters that are evil"
+    return pd.DataFrame(
+        dict(key=['k0', 'k1'], status='failed', method=[evil('m'), evil('n')], started=1.0, error=evil('error'))
+    )
+
+
 EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('eventtext')]))
 
 
@@ -712,7 +726,7 @@ def test_every_figure_is_asked():
 def test_figure(name):
     "Displayed by itself, as plotly displays it"
     fig = FIGURES[name](plots()[name])
-    assert 'evil' in fig.to_json() or name in ('plot_ablations', 'plot_conditioning')
+    assert 'evil' in fig.to_json() or name in ('plot_ablations', 'plot_conditioning', 'plot_progress')
     assert wrong_figure(fig.to_dict()) == []
 
 

@@ -41,7 +41,7 @@ def _made_from(array: Path, stamp: Path, ours: bool) -> str | None:
         return None
     raise ValueError(f"{there[0]} is not that of a cache of srlviz; remove it, or give another folder")
 
-
+# %% ../../nbs/00_core/12_cache.ipynb #46e5541c
 def open_cache(folder, modality: str, where: str | Path | None = None) -> np.ndarray | None:
     """Map the cache of a modality, read-only; None if there is none that was made from this recording.
 

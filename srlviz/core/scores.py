@@ -446,6 +446,8 @@ def _cells(text: str, path) -> tuple[list[str], Sequence[int], dict[str, Sequenc
 
 
 _BLOCK = 2**14  # lines that are taken apart at once
+
+# %% ../../nbs/00_core/05_scores.ipynb #118eeff8
 _MOST_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
 
 

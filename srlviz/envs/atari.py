@@ -247,7 +247,7 @@ def _plain_name(game) -> str:
     except ValueError:
         return str(game)
 
-
+# %% ../../nbs/01_envs/00_atari.ipynb #8fb6d81d
 def _faults(row: dict) -> Iterator[tuple[str, str]]:
     "Say what is wrong with one label, and in which column"
     try:

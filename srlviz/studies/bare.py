@@ -290,7 +290,7 @@ def probe(
     table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
     return Probed(results, table, asked, left_out)
 
-
+# %% ../../nbs/09_studies/08_bare.ipynb #40adedb1
 def _named(net, how) -> dict:
     "name -> Method, networks with how they read frames"
     bare = lambda x: callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')

@@ -173,7 +173,7 @@ def _packages() -> dict[str, str]:
             found[p] = version(p)
     return found
 
-
+# %% ../../nbs/09_studies/10_store.ipynb #b2082da8
 def _scores(found) -> tuple[dict, dict]:
     "Columns of what a trial gave, checked, and its notes"
     if not isinstance(found, (pd.DataFrame, list, tuple)):
@@ -196,7 +196,7 @@ def _ended(trial: Callable, parameters: Mapping, curve: Path) -> dict:
         said = f'{type(e).__name__}: {e}'.strip(': ')
         return dict(status='failed', error=said, traceback=traceback.format_exc(), scores={}, about={})
 
-
+# %% ../../nbs/09_studies/10_store.ipynb #b88ecdf2
 def is_finished(place: Path, before: float = 0.0) -> bool:
     """Tell whether a trial need not run: it is done, or has failed, and not earlier than `before` (a unix time).
 
@@ -248,7 +248,7 @@ def run_trial(
         write_json(place / 'result.json', about | who | cost | ended)
     return 'ran'
 
-
+# %% ../../nbs/09_studies/10_store.ipynb #8202254b
 def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) -> None:
     """Keep that a trial has ended its worker, which could not say so itself; not if it is done all the same."""
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -266,7 +266,7 @@ def _shared(x):
     "The one copy of a text that many rows say"
     return sys.intern(x) if type(x) is str else x
 
-
+# %% ../../nbs/09_studies/10_store.ipynb #4e1113bf
 class Tables:
     """The tables of a sweep; each result is read once.
 
@@ -330,7 +330,7 @@ class Tables:
                 self.runs_of.runs.to_csv(path, index=False)
 
     def write_if_due(self) -> None:
-        """Write them, but let it take a tenth of the time at most; what cannot be written yet stops no trial."""
+        """Write them, in a tenth of the time at most; what cannot be written yet stops no trial."""
         now = time.monotonic()
         if now >= self._due:
             try:

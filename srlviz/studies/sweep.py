@@ -121,7 +121,7 @@ class Swept:
         counts = ', '.join(f'{n} {status}' for status, n in self.runs['status'].value_counts().items())
         return f"Swept: {len(self.runs)} trials ({counts or 'none'}), {len(self.scores)} scores, in {self.folder}"
 
-
+# %% ../../nbs/09_studies/11_sweep.ipynb #2a0dd8ec
 def say_trial(runs: pd.DataFrame, row: pd.Series) -> str:
     """Name a trial by the parameters in which the trials of a table differ; by its key if they differ in none."""
     names = [*runs.columns[2 : runs.columns.get_loc('started')]]
@@ -135,7 +135,7 @@ def _say_failed(found: Swept) -> None:
     if len(found.failed) > 10:
         print(f"... and {len(found.failed) - 10} more; runs.csv has all of them")
 
-
+# %% ../../nbs/09_studies/11_sweep.ipynb #ab8fd9a6
 def sweep(
     study: Study | Callable | str,
     grid: Mapping[str, Sequence] | Sequence[Mapping],
@@ -158,7 +158,7 @@ def sweep(
     workers : processes; 1 runs all in this one, with all its threads
     shard : 'i/n', the i-th of n parts
     retry : run trials that have failed before once more
-    compute : False runs nothing and gives what is there
+    compute : False runs and writes nothing, and gives what is there
     address : of the scheduler of a Dask cluster, such as 'tcp://10.0.0.1:8786', instead of workers; its machines see
         the folder under the same path
     progress : show a bar
@@ -180,7 +180,8 @@ def sweep(
     every = grid_trials(study, grid)
     trials = every[part - 1 :: parts]
     if compute:
-        folder, keyed = open_store(out, study).resolve(), _keyed(study, every)
+        keyed = _keyed(study, every)  # may refuse code that cannot be told
+        folder = open_store(out, study).resolve()
         ask(folder, keyed)
         tables, todo = Tables(folder, study.derive), dict([*keyed.items()][part - 1 :: parts])
         _compute(folder, study, todo, tables, workers, address, retry, progress)

@@ -215,7 +215,7 @@ def _suits(type: pa.DataType, feature: dict) -> bool:
         return pa.types.is_binary(type) or pa.types.is_large_binary(type)
     return type == pa.from_numpy_dtype(dtype)
 
-
+# %% ../../../nbs/00_core/storage/03_rows.ipynb #c4c36de4
 class StepFile:
     """A Parquet file of columns (T, ...) of episodes.
 

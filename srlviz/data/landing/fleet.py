@@ -413,7 +413,7 @@ def generate_flights(
         _make_set(out, world, request, int(workers), progress)
     return _open(out, world, request, int(workers), progress)
 
-
+# %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
 def _as_before(out: Path, given: Mapping, fixed: Mapping) -> dict:
     "What is given; else what the set in the folder was begun with; else what a new one is"
     before, kinds = {}, dict(seed=is_whole, camera=lambda x: isinstance(x, bool), size=is_whole, field_of_view=is_real)

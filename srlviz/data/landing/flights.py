@@ -202,7 +202,7 @@ class FlightFolder:
         size = self.info['video']['size']
         return FilmFile(inside(self.path, self.flights['video'].iloc[i]), (int(self.lengths[i]), size, size, 3))
 
-
+# %% ../../../nbs/02_data/landing/03_flights.ipynb #fbbaea9e
 def _sound_flights(root: Path, info: dict) -> pd.DataFrame:
     "The table of flights, if nothing is wrong with it"
     file = root / FLIGHT_TABLE
