@@ -253,6 +253,12 @@ class RecurrentPPO:
         self.episodes_ = pd.DataFrame(self.games.finished, columns=['step', 'return', 'length'])
         return self
 
+    def policy(self, greedy: bool = False):
+        """Give a copy of what was learned, as a [policy that remembers](07_player.ipynb)."""
+        from srlviz.agents.player import agent_of
+
+        return agent_of(self, greedy)
+
     def _round(self, now: Now, update: int, before: dict | None) -> tuple[Now, dict]:
         "Play, learn from it, and say how it went"
         c, began = self.config, time.perf_counter()
