@@ -14,6 +14,8 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
+from ..core.policies import drawn
+
 # %% ../../nbs/05_agents/01_actions.ipynb #a3614c3d
 class Categorical:
     """One of several values in each column, by scores (B, sum of sizes).
@@ -113,6 +115,17 @@ class Acting:
         else:
             known = 'Discrete, MultiDiscrete with one axis, or a bounded Box with one axis'
             raise ValueError(f"PPO acts in spaces {known}; the environments have {space}")
+
+    def chosen(self, params: Tensor, rngs: Sequence[np.random.Generator], greedy: bool = False) -> np.ndarray:
+        """Draw what environments take, by params (B, n_params) and a generator for each row; greedy takes the best."""
+        if greedy:
+            return self.played(self.kind.best(params).numpy())
+        if isinstance(self.kind, Categorical):
+            parts = [part.double().numpy() for part in params.split(self.kind.sizes, -1)]
+            return self.played(np.array([[drawn(part[i], False, rng) for part in parts] for i, rng in enumerate(rngs)]))
+        mean, log_std = (x.double().numpy() for x in params.chunk(2, -1))
+        noise = np.stack([rng.standard_normal(self.kind.n_columns) for rng in rngs])
+        return self.played(mean + np.exp(log_std.clip(-20, 2)) * noise)
 
     def played(self, actions: np.ndarray) -> np.ndarray:
         """Give what environments take for actions (B, n_columns): (B,) of a Discrete space, (B, n) of others."""
