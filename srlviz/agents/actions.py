@@ -34,13 +34,19 @@ class Categorical:
     def _log_probs(self, params: Tensor) -> list[Tensor]:
         return [part.log_softmax(-1) for part in params.split(self.sizes, -1)]
 
-    def draw(self, params: Tensor, rng: torch.Generator) -> Tensor:
-        """Draw actions (B, n_columns) int64."""
-        drawn = [torch.multinomial(p.exp(), 1, generator=rng) for p in self._log_probs(params)]
-        return drawn[0] if len(drawn) == 1 else torch.cat(drawn, 1)
+    def noise(self, shape: Sequence[int], rng: torch.Generator) -> Tensor:
+        """Draw what chance adds to scores, (*shape, n_params), for `draw`."""
+        waits = torch.empty(*shape, self.n_params, device=rng.device).exponential_(generator=rng)
+        return -waits.log()  # Gumbel's distribution
+
+    def draw(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Draw actions (B, n_columns) int64: the largest sum of score and noise has the probability of its score."""
+        return self.best(params + noise)
 
     def best(self, params: Tensor) -> Tensor:
         """Give the most likely actions, (B, n_columns)."""
+        if self.n_columns == 1:
+            return params.argmax(-1, keepdim=True)
         return torch.stack([part.argmax(-1) for part in params.split(self.sizes, -1)], -1)
 
     def judge(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,10 +80,13 @@ class Gaussian:
         mean, log_std = params.chunk(2, -1)
         return Normal(mean, log_std.clamp(-20, 2).exp(), validate_args=False)
 
-    def draw(self, params: Tensor, rng: torch.Generator) -> Tensor:
+    def noise(self, shape: Sequence[int], rng: torch.Generator) -> Tensor:
+        """Draw what chance adds, in deviations, (*shape, n_columns), for `draw`."""
+        return torch.randn(*shape, self.n_columns, generator=rng, device=rng.device)
+
+    def draw(self, params: Tensor, noise: Tensor) -> Tensor:
         """Draw actions (B, n_columns)."""
         normal = self._normal(params)
-        noise = torch.randn(normal.mean.shape, generator=rng, device=params.device)
         return normal.mean + normal.stddev * noise
 
     def best(self, params: Tensor) -> Tensor:

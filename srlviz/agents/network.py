@@ -77,8 +77,12 @@ class MemoryActorCritic(nn.Module):
         -------
         params (B, T, n_params), values (B, T), and the state after the last step
         """
-        y, state = self.memory(self.inward(obs), state, starts)
+        y, state = self.remember(obs, state, starts)
         return self.policy(y), self.value(y).squeeze(-1), state
+
+    def remember(self, obs: Tensor, state=None, starts: Tensor | None = None) -> tuple[Tensor, object]:
+        """Give what policy and value read, (B, T, n_out), and the state after the last step."""
+        return self.memory(self.inward(obs), state, starts)
 
 # %% ../../nbs/05_agents/05_network.ipynb #fd54b958
 def as_memory(memory: str | Callable | nn.Module, width: int, n_hidden: int, seed: int = 0) -> nn.Module:

@@ -174,7 +174,7 @@ def collect(network: nn.Module, games: Games, obs: np.ndarray, seed: int, device
         with torch.no_grad():
             logits, values = network(seen[-1])
         scores, kind = logits.float().cpu(), Categorical([logits.shape[-1]])
-        actions = kind.draw(scores, rng)  # (N, 1)
+        actions = torch.multinomial(scores.log_softmax(-1).exp(), 1, generator=rng)  # (N, 1)
         chosen = dict(
             actions=actions[:, 0].numpy(),
             log_probs=kind.judge(scores, actions)[0].numpy(),

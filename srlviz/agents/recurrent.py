@@ -78,17 +78,19 @@ def play(
     rng = torch.Generator(device).manual_seed(seed)
     zeros = lambda *shape, dtype=torch.float32: torch.zeros(N, T, *shape, dtype=dtype, device=device)
     obs, starts, actions = zeros(network.n_in), zeros(dtype=torch.bool), zeros(kind.n_columns, dtype=kind.dtype)
-    params, values, noted, last = zeros(network.n_params), zeros(), [], {}
+    params, noise, noted, read, last = zeros(network.n_params), kind.noise((T, N), rng), [], [], {}
     seen, state = now
     for t in range(T):
         obs[:, t], starts[:, t] = rows_of(seen, device), torch.from_numpy(games.starts).to(device)
-        said, value, state = network(obs[:, t : t + 1], state, starts[:, t : t + 1])
-        params[:, t], values[:, t] = said[:, 0], value[:, 0]
-        actions[:, t] = kind.draw(said[:, 0], rng)
+        y, state = network.remember(obs[:, t : t + 1], state, starts[:, t : t + 1])
+        params[:, t] = said = network.policy(y[:, 0])
+        actions[:, t] = kind.draw(said, noise[t])
+        read.append(y)
         seen, told = games.step(acting.played(actions[:, t].cpu().numpy()))
         noted.append(told)
         if told['last']:
             last[t] = _last_values(network, state, told['last'])
+    values = network.value(torch.cat(read, 1)).squeeze(-1)  # of all steps at once
     judged, _ = kind.judge(params.flatten(0, 1), actions.flatten(0, 1))
     begun = torch.from_numpy(games.starts).to(device)[:, None]
     after = network(rows_of(seen, device)[:, None], state, begun)[1]  # (N, 1)

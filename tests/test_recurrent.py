@@ -1,0 +1,161 @@
+"""Agents that remember, across rooms: killed runs, real learning, probes of what they hold, players everywhere."""
+
+import random, signal, subprocess, sys, time
+
+import gymnasium
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import srlviz
+import srlviz.envs  # registers the tasks
+from srlviz.agents.player import load_policy
+from srlviz.agents.recurrent import PRESETS, recurrent_ppo
+from srlviz.core.checks.policy import check_policy
+from srlviz.core.names import catalog
+from srlviz.data.popgym import record_pomdp
+from srlviz.envs.pomdp.base import task_table
+
+SHORT = dict(total_steps=12 * 16 * 32, num_envs=16, num_steps=32, segment=1, device='cpu')
+RUN = """
+import sys, torch
+from srlviz.agents.recurrent import recurrent_ppo
+learner = recurrent_ppo({task!r}, {memory!r}, checkpoint={file!r}, **{how!r}).learn(progress=False)
+torch.save(learner.network.state_dict(), {out!r})
+learner.episodes_.to_csv({out!r} + '.csv', index=False)
+learner.history_.drop(columns='seconds').to_csv({out!r} + '.history.csv', index=False)
+"""
+
+
+def run(task, memory, file, out, how=SHORT):
+    code = RUN.format(task=task, memory=memory, file=str(file), out=str(out), how=how)
+    return subprocess.Popen([sys.executable, '-c', code])
+
+
+def left_behind(out):
+    weights = torch.cat([x.flatten() for x in torch.load(out, weights_only=True).values()])
+    return weights, *(pd.read_csv(f'{out}{end}') for end in ('.csv', '.history.csv'))
+
+
+def same(a, b):
+    return torch.equal(a[0], b[0]) and all(x.equals(y) for x, y in zip(a[1:], b[1:]))
+
+
+def test_a_killed_run_goes_on_in_the_middle_of_its_mazes(tmp_path):
+    "SIGKILL right behind a checkpoint; episodes of a maze are longer than three rollouts"
+    whole = run('LabyrinthExplore-easy', 'GRU', tmp_path / 'none.pt', tmp_path / 'whole')
+    file = tmp_path / 'run.pt'
+    killed = run('LabyrinthExplore-easy', 'GRU', file, tmp_path / 'killed')
+    while not file.exists():
+        time.sleep(0.01)
+        assert killed.poll() is None
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (tmp_path / 'killed').exists()
+    assert run('LabyrinthExplore-easy', 'GRU', file, tmp_path / 'killed').wait() == whole.wait() == 0
+    assert same(left_behind(tmp_path / 'whole'), left_behind(tmp_path / 'killed'))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('task', ['RepeatPrevious-easy', 'LabyrinthExplore-easy'])
+def test_ten_kills_change_nothing(task, tmp_path):
+    how, chance = SHORT | dict(total_steps=100 * 16 * 32), random.Random(0)
+    began = time.monotonic()
+    assert run(task, 'GRU', tmp_path / 'none.pt', tmp_path / 'whole', how).wait() == 0
+    most = time.monotonic() - began
+    for _ in range(10):
+        process = run(task, 'GRU', tmp_path / 'run.pt', tmp_path / 'killed', how)
+        time.sleep(chance.uniform(0.3, 1) * most)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert run(task, 'GRU', tmp_path / 'run.pt', tmp_path / 'killed', how).wait() == 0
+    assert same(left_behind(tmp_path / 'whole'), left_behind(tmp_path / 'killed'))
+
+
+def test_a_disk_that_is_full_loses_nothing(tmp_path, monkeypatch):
+    learner = recurrent_ppo('RepeatFirst-easy', 'Elman', checkpoint=tmp_path / 'run.pt', **SHORT)
+    learner.learn(progress=False, until=lambda row: row['update'] == 3)
+    before = (tmp_path / 'run.pt').read_bytes()
+    save = torch.save
+
+    def full(thing, path):
+        save(thing, path)
+        with open(path, 'r+b') as f:
+            f.truncate(100)
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(torch, 'save', full)
+    with pytest.raises(OSError, match='No space left'):
+        recurrent_ppo('RepeatFirst-easy', 'Elman', checkpoint=tmp_path / 'run.pt', **SHORT).learn(progress=False)
+    assert (tmp_path / 'run.pt').read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+    monkeypatch.undo()
+    again = recurrent_ppo('RepeatFirst-easy', 'Elman', checkpoint=tmp_path / 'run.pt', **SHORT).learn(progress=False)
+    whole = recurrent_ppo('RepeatFirst-easy', 'Elman', **SHORT).learn(progress=False)
+    assert again.episodes_.equals(whole.episodes_)
+
+
+@pytest.mark.parametrize('memory', sorted(catalog('memories')))
+def test_every_memory_learns_plays_and_is_saved(memory, tmp_path):
+    how = dict(total_steps=2 * 4 * 16, num_envs=4, num_steps=16, width=8, n_hidden=8, device='cpu')
+    learner = recurrent_ppo('RepeatFirst-easy', memory, **how)
+    before = {k: v.clone() for k, v in learner.network.state_dict().items()}
+    learner.learn(progress=False)
+    trained = [k for k, p in learner.network.named_parameters() if not torch.equal(before[k], p)]
+    assert len(trained) == len(list(learner.network.parameters()))
+    agent = learner.policy()
+    agent.save(tmp_path / 'agent.safetensors')
+    again = load_policy(tmp_path / 'agent.safetensors')
+    seen = record_pomdp('RepeatFirst-easy', 2, again, progress=False)
+    assert all(np.array_equal(a, b) for a, b in zip(agent.encode(seen), again.encode(seen)))
+    check_policy(lambda env: again, lambda: gymnasium.make('srlviz/RepeatFirst-easy-v0'), steps=6)
+
+
+@pytest.mark.parametrize('task', sorted(task_table()['task']))
+def test_an_agent_learns_on_every_task(task):
+    how = dict(total_steps=2 * 2 * 8, num_envs=2, num_steps=8, num_minibatches=1, width=8, n_hidden=8, device='cpu')
+    learner = recurrent_ppo(task, 'Elman', **how).learn(progress=False)
+    assert np.isfinite(learner.history_['loss']).all()
+    seen = record_pomdp(task, 1, learner.policy(), max_steps=5, progress=False)
+    assert learner.policy().encode(seen)[0].shape == (len(seen[0]), 8)
+
+
+def test_what_an_agent_holds_can_be_probed():
+    "A linear probe reads the card that is seen from the memory's state, as from the codes of any encoder"
+    seen = record_pomdp('RepeatPrevious-easy', 60, seed=0, progress=False).with_split(0, probe=0.6, valid=0.2, test=0.2)
+    agent = recurrent_ppo('RepeatPrevious-easy', 'GRU', device='cpu').policy()
+    found = srlviz.probe({'GRU': agent}, seen, norms=['standardize'], probing=dict(epochs=40), progress=False)
+    f1 = found.scores.query("metric == 'f1' and target != 'mean'").pivot_table('value', 'target', 'method')
+    assert f1.loc['ago_0', 'GRU'] > 0.9 > f1.loc['ago_0', 'majority']
+
+
+def test_presets_are_those_of_the_paper():
+    config, sizes = PRESETS['paper']
+    assert config.num_envs * config.num_steps == 65_536 == 8 * 8192 and config.num_minibatches == 8
+    assert (config.update_epochs, config.learning_rate, config.gae_lambda, config.gamma) == (30, 5e-5, 1, 0.99)
+    assert (config.clip_coef, config.kl_coef, config.kl_target, config.vf_clip) == (0.3, 0.2, 0.01, 10)
+    assert sizes == dict(width=128, n_hidden=256, head_layers=2) and config.total_steps == 15_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'task, memory, steps, bar',
+    [
+        ('RepeatFirst-easy', 'GRU', 500_000, 0.9),
+        ('RepeatPrevious-easy', 'GRU', 700_000, 0.9),
+        ('PositionOnlyCartPole-easy', 'GRU', 500_000, 0.9),
+        ('RepeatPrevious-easy', 'LSTM', 700_000, 0.9),
+        ('LabyrinthExplore-easy', 'MLP', 1_500_000, 0.9),
+    ],
+)
+def test_it_learns(task, memory, steps, bar):
+    reached = lambda row: row['games'] >= 100 and row['mean_return'] > bar
+    learner = recurrent_ppo(task, memory, total_steps=steps, device='cpu').learn(progress=False, until=reached)
+    assert reached(learner.history_.iloc[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('task, bar', [('RepeatFirst-easy', 0), ('RepeatPrevious-easy', 0)])
+def test_without_a_memory_it_does_not(task, bar):
+    learner = recurrent_ppo(task, 'MLP', total_steps=1_000_000, device='cpu').learn(progress=False)
+    assert learner.history_['mean_return'].iloc[1:].max() < bar
