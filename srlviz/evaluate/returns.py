@@ -694,9 +694,9 @@ def normalised_returns(
     Parameters
     ----------
     scores : score table; or method -> (n_runs, n_tasks), or one such array
-    lower, upper : what is 0 and 1: task -> number (of an array: (n_tasks,) or a number); of a table also the name of a
-        method in it, such as 'random' and 'oracle', of which the metric `return` is taken if there is one. None takes the
-        worst and the best of all runs of all methods
+    lower, upper : what is 0 and 1: task -> number (of arrays: (n_tasks,) or a number); of a table also the name of a
+        method in it, such as 'random' and 'oracle', of which the metric `return` is taken if there is one. None takes
+        the worst and the best of all runs of all methods
     metric : of a score table; rows of others are left out
     within : key columns of a score table of which each value has a worst and a best of its own: a paper's trials are
         not the measure of ours
