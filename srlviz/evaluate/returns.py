@@ -327,7 +327,7 @@ def return_rows(
     """
     df, at = check_episodes(episodes), (epoch_steps, least, budget)
     table = epoch_returns(df, *at)
-    whole = int(df['step'].iloc[-1]) if budget is None else budget
+    whole = int(df['step'].iloc[-1] if budget is None else budget)
     said = dict(study=study, task=task, method=method, data=data, inputs=inputs, n_codes=n_codes, protocol=protocol)
     said |= dict(seed=seed, target='return', group='all')
     numbers = dict(mmer=mmer(table), mmer_split=mmer_split(df, *at), final_return=final_return(df, least))
