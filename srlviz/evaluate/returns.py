@@ -17,16 +17,8 @@ import pandas as pd
 
 from ..core.files import is_whole, real_number, table_rows, table_text, whole_number
 from ..core.names import unknown
-from srlviz.core.scores import (
-    SCORE_COLUMNS,
-    bootstrap_interval,
-    check_scores,
-    interquartile_mean,
-    our_name,
-    paper_scores,
-    score_row,
-    with_labels,
-)
+from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, our_name
+from ..core.scores import paper_scores, score_row, with_labels
 
 # %% ../../nbs/06_evaluate/06_returns.ipynb #f7d8aaef
 EPOCH_STEPS, LEAST = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
