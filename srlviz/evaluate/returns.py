@@ -17,19 +17,19 @@ import pandas as pd
 
 from ..core.files import is_whole, real_number, table_rows, table_text, whole_number
 from ..core.names import unknown
-from srlviz.core.scores import (
-    SCORE_COLUMNS,
-    bootstrap_interval,
-    check_scores,
-    interquartile_mean,
-    our_name,
-    paper_scores,
-    score_row,
-    with_labels,
-)
+from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, our_name
+from ..core.scores import paper_scores, score_row, with_labels
 
 # %% ../../nbs/06_evaluate/06_returns.ipynb #f7d8aaef
 EPOCH_STEPS, LEAST = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
+
+
+def _whole(name: str, value, low: int, why: str = '') -> int:
+    "A whole number of at least `low`; NumPy's are as good"
+    value = value.item() if isinstance(value, np.integer) else value
+    if not is_whole(value, low):
+        raise ValueError(f"{name} must be a whole number, {low}{why} or more, got {value!r}")
+    return value
 
 
 def check_episodes(episodes: pd.DataFrame) -> pd.DataFrame:
@@ -75,6 +75,8 @@ def check_episodes(episodes: pd.DataFrame) -> pd.DataFrame:
 def _monitor_files(source) -> list[Path]:
     "The files that are meant by a file, a folder, or several files"
     one = isinstance(source, (str, Path))
+    if not one and not isinstance(source, Iterable):
+        raise ValueError(f"expected files of a Monitor, their folder, or an environment; got {source!r:.60}")
     paths = [Path(p) for p in ([source] if one else source)]
     if one and paths[0].is_dir():
         paths = sorted(paths[0].glob('*monitor.csv'))
@@ -135,9 +137,8 @@ def episodes_of(source, environments: int | None = None) -> pd.DataFrame:
     if hasattr(source, 'reset'):
         return check_episodes(_from_wrapper(source))
     paths = _monitor_files(source)
-    n = len(paths) if environments is None else environments
-    if not is_whole(n, len(paths)):
-        raise ValueError(f"environments must be a whole number, {len(paths)} (one a file) or more, got {n!r}")
+    n = len(paths)
+    n = n if environments is None else _whole('environments', environments, n, ' (one a file)')
     each = [_table(*_monitor(p), n) for p in paths]
     df = pd.concat(each, ignore_index=True).sort_values('step', kind='stable')
     return check_episodes(df)
@@ -160,11 +161,8 @@ MOST_EPOCHS = 10**6
 
 def _windows(step: np.ndarray, epoch_steps: int, least: int, budget: int | None):
     "Of each whole epoch: its last step, the first episode that counts (< 0: too few), the one after the last, finished"
-    budget = int(step[-1]) if budget is None else budget
-    for name, value, low in (('epoch_steps', epoch_steps, 1), ('least', least, 1), ('budget', budget, int(step[-1]))):
-        if not is_whole(value, low):
-            last = ', the step of the last episode,' if name == 'budget' else ''
-            raise ValueError(f"{name} must be a whole number, {low}{last} or more, got {value!r}")
+    epoch_steps, least, last = _whole('epoch_steps', epoch_steps, 1), _whole('least', least, 1), int(step[-1])
+    budget = last if budget is None else _whole('budget', budget, last, ', the step of the last episode,')
     if budget // epoch_steps > MOST_EPOCHS:
         raise ValueError(f"{budget:,} steps in epochs of {epoch_steps} are more than {MOST_EPOCHS:,} epochs")
     ends = epoch_steps * np.arange(1, budget // epoch_steps + 1, dtype=np.int64)
@@ -259,9 +257,7 @@ def mmer_split(
     """
     if isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes and 'return' not in episodes:
         raise ValueError("mmer_split needs the finished episodes (step, return), not their means by epoch")
-    if not is_whole(least, 2):
-        raise ValueError(f"least must be a whole number, 2 or more, for two halves; got {least!r}")
-    df = check_episodes(episodes)
+    least, df = _whole('least', least, 2, ', one for each half,'), check_episodes(episodes)
     value = df['return'].to_numpy()
     _, first, stop, _ = _windows(df['step'].to_numpy(), epoch_steps, least, budget)
     means = np.array([[value[a + (a + k) % 2 : b : 2].mean() for k in (0, 1)] for a, b in zip(first, stop) if a >= 0])
@@ -283,9 +279,7 @@ def final_return(episodes: pd.DataFrame, last: int = LEAST) -> float:
     ------
     ValueError : what `check_episodes` refuses; a number below 1
     """
-    if not is_whole(last, 1):
-        raise ValueError(f"last must be a whole number, 1 or more, got {last!r}")
-    value = check_episodes(episodes)['return'].to_numpy()
+    last, value = _whole('last', last, 1), check_episodes(episodes)['return'].to_numpy()
     return float(value[-last:].mean()) if len(value) >= last else np.nan
 
 # %% ../../nbs/06_evaluate/06_returns.ipynb #c344d6d3
@@ -325,7 +319,7 @@ def return_rows(
     """
     df, at = check_episodes(episodes), (epoch_steps, least, budget)
     table = epoch_returns(df, *at)
-    whole = int(df['step'].iloc[-1]) if budget is None else budget
+    whole = int(df['step'].iloc[-1] if budget is None else budget)
     said = dict(study=study, task=task, method=method, data=data, inputs=inputs, n_codes=n_codes, protocol=protocol)
     said |= dict(seed=seed, target='return', group='all')
     numbers = dict(mmer=mmer(table), mmer_split=mmer_split(df, *at), final_return=final_return(df, least))
@@ -376,6 +370,18 @@ def runs_of(scores: pd.DataFrame, metric: str = 'mmer') -> dict[str, dict[str, n
     }
 
 # %% ../../nbs/06_evaluate/06_returns.ipynb #2f7725cb
+def _array(scores, what: str = 'scores') -> np.ndarray:
+    "Scores (n_runs,) or (n_runs, n_tasks) as numbers"
+    words = f"{what} must be numbers, (n_runs,) or (n_runs, n_tasks); unequal numbers of runs stand in task -> runs"
+    try:
+        array = np.asarray(scores, float)
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"{words}; got {scores!r:.60}") from e
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{words}; got shape {array.shape}")
+    return array
+
+
 def _by_task(scores, metric: str = 'mmer', what: str = 'scores') -> dict[str, np.ndarray]:
     "The scores of one method: task -> (n_runs,)"
     if isinstance(scores, pd.DataFrame) and set(SCORE_COLUMNS) & set(scores.columns):
@@ -384,11 +390,8 @@ def _by_task(scores, metric: str = 'mmer', what: str = 'scores') -> dict[str, np
             raise ValueError(f"{what} must be of one method, got {', '.join(found)}; take one from runs_of(scores)")
         scores = next(iter(found.values()))
     if not isinstance(scores, (Mapping, pd.DataFrame)):
-        array = np.asarray(scores, float)
-        if array.ndim not in (1, 2):
-            raise ValueError(f"{what} must be (n_runs,), (n_runs, n_tasks) or task -> runs, got shape {array.shape}")
-        scores = {str(i): runs for i, runs in enumerate(np.atleast_2d(array.T))}
-    tasks = {str(task): np.asarray(runs, float) for task, runs in scores.items()}
+        scores = {str(i): runs for i, runs in enumerate(np.atleast_2d(_array(scores, what).T))}
+    tasks = {str(task): _array(runs, f'{what} in task {task!r}') for task, runs in scores.items()}
     bad = next((t for t, r in tasks.items() if r.ndim != 1 or not r.size or not np.isfinite(r).all()), None)
     if bad is not None or not tasks:
         where = f"in task {bad!r}" if tasks else "there is no task"
@@ -415,8 +418,7 @@ def _check_interval(over: str, level: float, n_resamples: int) -> None:
         raise unknown('over', over, OVER)
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}")
-    if not is_whole(n_resamples, 1):
-        raise ValueError(f"n_resamples must be a whole number, 1 or more, got {n_resamples!r}")
+    _whole('n_resamples', n_resamples, 1)
 
 
 def _redrawn(tasks: Sequence[Callable], over: str, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
@@ -694,9 +696,9 @@ def normalised_returns(
     Parameters
     ----------
     scores : score table; or method -> (n_runs, n_tasks), or one such array
-    lower, upper : what is 0 and 1: task -> number (of an array: (n_tasks,) or a number); of a table also the name of a
-        method in it, such as 'random' and 'oracle', of which the metric `return` is taken if there is one. None takes the
-        worst and the best of all runs of all methods
+    lower, upper : what is 0 and 1: task -> number (of arrays: (n_tasks,) or a number); of a table also the name of a
+        method in it, such as 'random' and 'oracle', of which the metric `return` is taken if there is one. None takes
+        the worst and the best of all runs of all methods
     metric : of a score table; rows of others are left out
     within : key columns of a score table of which each value has a worst and a best of its own: a paper's trials are
         not the measure of ours
@@ -729,16 +731,23 @@ def normalised_returns(
 def _normalised_arrays(scores, lower, upper):
     "As `normalised_returns`, of arrays"
     several = scores if isinstance(scores, Mapping) else {'': scores}
-    arrays = {m: np.atleast_2d(np.asarray(x, float)) for m, x in several.items()}  # each (n_runs, n_tasks)
+    arrays = {m: np.atleast_2d(_array(x, 'scores').T).T for m, x in several.items()}  # each (n_runs, n_tasks)
     widths = {x.shape[1] for x in arrays.values()}
-    if len(widths) != 1 or any(x.ndim != 2 or not x.size or not np.isfinite(x).all() for x in arrays.values()):
+    if len(widths) != 1 or not all(x.size and np.isfinite(x).all() for x in arrays.values()):
         shapes = {m: x.shape for m, x in arrays.items()}
         raise ValueError(f"scores must be finite, (n_runs, n_tasks) of the same tasks in each method; got {shapes}")
     pool, n = np.concatenate(list(arrays.values())), widths.pop()
-    low = pool.min(0) if lower is None else np.broadcast_to(np.asarray(lower, float), n)
-    high = pool.max(0) if upper is None else np.broadcast_to(np.asarray(upper, float), n)
+    low = pool.min(0) if lower is None else _line_of_array(lower, n, 'lower')
+    high = pool.max(0) if upper is None else _line_of_array(upper, n, 'upper')
     found = {m: _scaled(x, low, high, range(n)) for m, x in arrays.items()}
-    return found if isinstance(scores, Mapping) else found['']
+    return found if isinstance(scores, Mapping) else found[''].reshape(np.shape(scores))
+
+
+def _line_of_array(line, n: int, name: str) -> np.ndarray:
+    line = _array(np.atleast_1d(line), name)
+    if line.shape not in ((1,), (n,)) or not np.isfinite(line).all():
+        raise ValueError(f"{name} must be one finite number, or one for each of {n} tasks; got {line!r:.60}")
+    return np.broadcast_to(line, n)
 
 # %% ../../nbs/06_evaluate/06_returns.ipynb #49f0b450
 def _quadratic(w: np.ndarray, m: np.ndarray) -> np.ndarray:
