@@ -1,8 +1,8 @@
 """PPO over a memory: how soon it learns, and how many steps a second, beside sb3-contrib and RLlib.
 
     python benchmarks/ppo.py learn      CPU seconds until the last 100 episodes return more than .9, three seeds
-    python benchmarks/ppo.py speed      environment steps per CPU second of training, in turns; with sb3-contrib where it
-                                        is installed, and RLlib by --rllib PYTHON, a Python that has it (`make rllib`)
+    python benchmarks/ppo.py speed      environment steps per CPU second of training, in turns; with sb3-contrib
+                                        where it is installed, and RLlib by --rllib PYTHON, which has it
     python benchmarks/ppo.py peers      the same race to .9 on RepeatPrevious-easy for sb3-contrib and RLlib
 
 One thread, CPU seconds of the process, start-up and compilation left out. Peers get our environments, the same width,

@@ -8,7 +8,6 @@ __all__ = ['MemoryActorCritic', 'as_memory', 'memory_network']
 # %% ../../nbs/05_agents/05_network.ipynb #de0c1993
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 
 from .actions import Categorical, Gaussian

@@ -22,7 +22,7 @@ from ..core.names import catalog
 from ..core.policies import chance, nth, weights_hash
 from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
-from ..core.states import flat_state, map_state, stepped_states
+from ..core.states import flat_state, stepped_states
 from ..core.training import seeded, threads
 
 # %% ../../nbs/05_agents/07_player.ipynb #ab224e4a
@@ -114,8 +114,8 @@ class Reader:
         acts, plain = self.acts, spaces.Box(-np.inf, np.inf, seen.shape[1:])
         if (width := seen.shape[1] + spaces.flatdim(acts) + 2) != self.n_in:
             raise ValueError(
-                f"this agent reads {self.n_in} numbers at each step; the recording has {seen.shape[1]}, with the action "
-                f"before and the mark of the first step {width}"
+                f"this agent reads {self.n_in} numbers at each step; the recording has {seen.shape[1]}, "
+                f"with the action before and the mark of the first step {width}"
             )
         before = [None, *np.asarray(episode.actions)[:-1]]
         told = [flat_row(plain, row, acts, a, t == 0) for t, (row, a) in enumerate(zip(seen, before))]
@@ -135,8 +135,8 @@ class MemoryAgent:
     task : what it learned
     greedy : take the most likely action
 
-    Its network is `network_`: `agent_of` takes one that has learned, `load_policy` reads a file, `fit` makes one that has
-    learned nothing.
+    Its network is `network_`: `agent_of` takes one that has learned, `load_policy` reads a file, `fit` makes one that
+    has learned nothing.
     """
 
     level = 'step'  # of its codes
@@ -153,14 +153,8 @@ class MemoryAgent:
         task: str = '',
         greedy: bool = False,
     ):
-        self.memory, self.arguments, self.n_in, self.width, self.head_layers = (
-            memory,
-            arguments,
-            n_in,
-            width,
-            head_layers,
-        )
-        self.acts, self.sees, self.task, self.greedy = acts, sees, task, greedy
+        self.memory, self.arguments, self.n_in, self.acts, self.sees = memory, arguments, n_in, acts, sees
+        self.width, self.head_layers, self.task, self.greedy = width, head_layers, task, greedy
         self.acting = Acting(space_of(acts or space_words(spaces.Discrete(4))))
         self.reader = Reader(n_in, self.acting.space, space_of(sees) if sees else None)
         self.reset()

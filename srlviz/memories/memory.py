@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..core.states import flat_state, leaves, stepped_states
+from ..core.states import leaves, stepped_states
 
 # %% ../../nbs/04_memories/00_memory.ipynb #c3cb009c
 def _what(x) -> str:

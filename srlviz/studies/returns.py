@@ -52,7 +52,6 @@ def mmer_trial(
     """
     if method in LINES:
         return _line_rows(task, method, seed)
-    import torch
     from srlviz.agents.recurrent import PRESETS, recurrent_ppo
     from srlviz.evaluate.returns import return_rows
 
@@ -66,9 +65,7 @@ def mmer_trial(
     file.unlink(missing_ok=True)
     width = PRESETS[preset][1]['n_hidden']
     said = dict(task=table_name(task), method=method, inputs=inputs, n_codes=width, protocol=preset, seed=seed)
-    rows = return_rows(
-        learner.episodes_, budget=learner.config.updates * learner.config.num_envs * learner.config.num_steps, **said
-    )
+    rows = return_rows(learner.episodes_, budget=int(learner.history_['steps'].iloc[-1]), **said)
     cost = dict(target='training', group='cost', metric='seconds', value=time.process_time() - began, budget=budget)
     return rows + [score_row(study='popgym', **said, **cost)]
 
@@ -147,6 +144,5 @@ def paper_tasks(tags: Sequence[str] = (), difficulties: Sequence[str] = ('easy',
         and table_name(row.task) in known
         and (not tags or set(tags) & set(row.tags.split()))
     ]
-    return sorted(
-        there, key=lambda task: (task.rpartition('-')[0], ('easy', 'medium', 'hard').index(task.rpartition('-')[2]))
-    )
+    order = ['easy', 'medium', 'hard']
+    return sorted(there, key=lambda task: (task.rpartition('-')[0], order.index(task.rpartition('-')[2])))
