@@ -349,6 +349,7 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
     from srlviz.widgets.probe import ProbeHeatmap
     from srlviz.widgets.ram import RAMExplorer
+    from srlviz.widgets.returns import MMERDashboard
     from srlviz.widgets.sensors import SensorBrowser
 
     how, recording = dict(interactive=interactive), film()
@@ -395,6 +396,9 @@ def widgets(interactive: bool) -> dict:
             n_hidden=3,
             steps=30,
             **how,
+        ),
+        MMERDashboard=MMERDashboard(
+            returns(), {(evil('task'), evil('memory')): fails}, task=evil('task'), method=evil('memory'), **how
         ),
         SensorBrowser=SensorBrowser(measured(), chosen=[0, 1, *FACTORS], **how),
         FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
@@ -484,6 +488,11 @@ def follow(w: dict):
         w['PlayWidget'].act(7)
     w['MemoryExplorer'].method = 'GRU'
     w['MemoryExplorer'].against = evil('model')
+    with pytest.raises(ValueError):
+        w['MMERDashboard'].playing = True  # a task that nobody can make
+    yield
+    w['MMERDashboard'].show, w['MMERDashboard'].view = 'difference', 'ranking'
+    w['MMERDashboard'].task = 'all'
     w['SensorBrowser'].against = 1
     w['SensorBrowser'].search = 'evil'
     w['FleetBrowser'].outcome = evil('outcome')

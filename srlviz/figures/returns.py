@@ -10,6 +10,7 @@ __all__ = ['SHOWN', 'LEVELS', 'NAVIGATION', 'MEMORY_ORDER', 'pick_returns', 'Ret
 
 # %% ../../nbs/07_figures/10_returns.ipynb #7c4d4aba
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -160,9 +161,10 @@ def number(value: float, digits: int = 2) -> str:
     return words.replace('-', '−').replace('0.', '.', 1) if abs(float(words)) < 1 else words.replace('-', '−')
 
 
-def _ink(share, scale):
+@lru_cache(512)
+def _ink(percent: int, scale: str) -> str:
     "Black or white, whichever is more legible on a colour of a scale"
-    rgb = [int(float(c)) for c in sample_colorscale(scale, [float(np.clip(share, 0, 1))])[0][4:-1].split(',')]
+    rgb = [int(float(c)) for c in sample_colorscale(scale, [percent / 100])[0][4:-1].split(',')]
     return max('#000000', '#ffffff', key=lambda c: contrast(c, '#{:02x}{:02x}{:02x}'.format(*rgb)))
 
 
@@ -173,7 +175,8 @@ class _Scale(NamedTuple):
     words: str
 
     def ink(self, value):
-        return _ink((value - self.low) / (self.high - self.low), self.colours)
+        share = (value - self.low) / (self.high - self.low)
+        return _ink(int(np.clip(round(100 * share), 0, 100)), self.colours)
 
 
 def _scale(grid, show, metric):
