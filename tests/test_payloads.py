@@ -349,6 +349,7 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
     from srlviz.widgets.probe import ProbeHeatmap
     from srlviz.widgets.ram import RAMExplorer
+    from srlviz.widgets.returns import MMERDashboard
     from srlviz.widgets.sensors import SensorBrowser
 
     how, recording = dict(interactive=interactive), film()
@@ -395,6 +396,9 @@ def widgets(interactive: bool) -> dict:
             n_hidden=3,
             steps=30,
             **how,
+        ),
+        MMERDashboard=MMERDashboard(
+            returns(), {(evil('task'), evil('memory')): fails}, task=evil('task'), method=evil('memory'), **how
         ),
         SensorBrowser=SensorBrowser(measured(), chosen=[0, 1, *FACTORS], **how),
         FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
@@ -484,6 +488,11 @@ def follow(w: dict):
         w['PlayWidget'].act(7)
     w['MemoryExplorer'].method = 'GRU'
     w['MemoryExplorer'].against = evil('model')
+    with pytest.raises(ValueError):
+        w['MMERDashboard'].playing = True  # a task that nobody can make
+    yield
+    w['MMERDashboard'].show, w['MMERDashboard'].view = 'difference', 'ranking'
+    w['MMERDashboard'].task = 'all'
     w['SensorBrowser'].against = 1
     w['SensorBrowser'].search = 'evil'
     w['FleetBrowser'].outcome = evil('outcome')
@@ -612,6 +621,18 @@ def test_the_readers_see_an_attack():
     )
 
 
+def returns() -> pd.DataFrame:
+    "Returns of a stranger's memory on his task: ours, its curve, random play, and the paper's"
+    row = dict(study='popgym', task=evil('task'), method=evil('memory'), target='return', group='all')
+    rows = [row | dict(source='srlviz', seed=s, metric='mmer', value=0.5 + s / 9) for s in (0, 1)]
+    rows += [row | dict(source='srlviz', seed=0, metric='epoch_return', budget=b, value=0.1) for b in (10, 20)]
+    rows += [row | dict(source='paper', seed=-1, metric=m, value=0.3) for m in ('mmer', 'mmer_std')]
+    rows += [row | dict(source='srlviz', method=m, seed=0, metric='return', value=0.2) for m in ('random', 'oracle')]
+    rows += [r | dict(task=evil('other')) for r in rows]
+    whole = dict(data='', inputs='', n_codes=0, norm='', protocol='', budget=0)
+    return check_scores(pd.DataFrame([whole | r for r in rows]))
+
+
 FIGURES = dict(
     plot_loss_map=lambda f: f(
         np.ones((2, 2)),
@@ -685,6 +706,18 @@ FIGURES = dict(
         pd.DataFrame(dict(key=['k0', 'k0'], step=[1, 2], name=evil('loss'), value=0.5)), trials(), evil('loss')
     ),
     plot_failures=lambda f: f(trials()),
+    plot_returns_heatmap=lambda f: f(returns(), selected=(evil('task'), evil('memory'))),
+    plot_return_bars=lambda f: f(returns(), evil('task'), highlight=evil('memory')),
+    plot_return_curves=lambda f: f(returns()),
+    plot_return_boxes=lambda f: f(returns(), title=evil('t')),
+    plot_return_ranking=lambda f: f(returns(), highlight=evil('memory')),
+    plot_memory_returns=lambda f: f(returns(), evil('memory'), selected=evil('task')),
+    plot_paper_agreement=lambda f: f(returns(), selected=(evil('task'), evil('memory'))),
+    plot_return_profiles=lambda f: f(
+        pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0], low=0, high=1)),
+        axis=evil('axis'),
+        title=evil('t'),
+    ),
     plot_recall=lambda f: f(recalls(), title=evil('t')),
     plot_recall_map=lambda f: f(recalls(), title=evil('t')),
     plot_cost=lambda f: f(costs(), title=evil('t')),
