@@ -42,14 +42,14 @@ def measure(config, steps: int, until: float | None = None) -> dict:
     curve = []
     while said['num_env_steps_sampled_lifetime'] < steps:
         said = algo.train()['env_runners']
-        now = said['num_env_steps_sampled_lifetime']
+        now = int(said['num_env_steps_sampled_lifetime'])
         curve.append((now, round(float(said.get('episode_return_mean', 'nan')), 4)))
         if until is not None and curve[-1][1] > until:
             break
     wall, spent, n = time.perf_counter() - t, time.process_time() - cpu, said['num_env_steps_sampled_lifetime'] - begun
     algo.stop()
     per = dict(steps_per_cpu_second=round(n / spent, 1), steps_per_second=round(n / wall, 1)) if n else {}
-    return dict(steps=n, cpu_seconds=round(spent, 2), wall_seconds=round(wall, 2), **per, curve=curve)
+    return dict(steps=int(n), cpu_seconds=round(spent, 2), wall_seconds=round(wall, 2), **per, curve=curve)
 
 
 def rllib_speed(

@@ -71,15 +71,11 @@ def _built(memory, width: int, n_hidden: int, options: dict) -> nn.Module:
             raise unknown('memory', memory, known)
         memory = known[memory]
     made = memory(width, n_hidden, **options) if isinstance(memory, type) else deepcopy(memory)
-    lacks = [k for k in ('initial_state', 'forward', 'n_out') if not hasattr(made, k)]
-    if lacks:
-        raise ValueError(
-            f"a memory has initial_state, forward and n_out; {type(made).__name__} lacks {', '.join(lacks)}"
-        )
-    if getattr(made, 'n_in', width) != width:
-        raise ValueError(
-            f"this {type(made).__name__} reads n_in={made.n_in} numbers; say width={made.n_in}, got {width}"
-        )
+    if lacks := [k for k in ('initial_state', 'forward', 'n_out') if not hasattr(made, k)]:
+        wanted = "a memory has initial_state, forward and n_out"
+        raise ValueError(f"{wanted}; {type(made).__name__} lacks {', '.join(lacks)}")
+    if (n_in := getattr(made, 'n_in', width)) != width:
+        raise ValueError(f"this {type(made).__name__} reads n_in={n_in} numbers; say width={n_in}, got {width}")
     return made
 
 # %% ../../nbs/05_agents/09_rllib.ipynb #868af067
@@ -236,7 +232,8 @@ def memory_module(
         is copied; a module of anybody's with initial_state, forward(x, state, starts) and n_out
     width : of the layers around the memory, and of its input
     n_hidden : of the memory
-    max_seq_len : steps that gradients go back; best one more than an episode has, see below
+    max_seq_len : steps of a row, which gradients go back; with one more than an episode has, each is one row, for RLlib
+        adds a step
     algorithm : 'PPO', 'IMPALA' or 'DQN'
     options : more arguments of the memory's class
 
