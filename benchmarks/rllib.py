@@ -62,7 +62,7 @@ def rllib_speed(
     """
     if not Path(python).exists():
         return None
-    env = os.environ | dict(OMP_NUM_THREADS='1', RAY_raylet_start_wait_time_s='300', PYTHONPATH=str(ROOT))
+    env = os.environ | dict(OMP_NUM_THREADS='1', PYTHONPATH=str(ROOT))
     asked = ['--memory', memory, '--task', task, '--seeds', str(seed), '--steps', str(steps)]
     asked += ['--num-envs', str(num_envs), *(['--until', str(until)] if until is not None else []), '--here']
     told = subprocess.run([python, __file__, *asked], env=env, capture_output=True, text=True, timeout=3600)
@@ -96,11 +96,13 @@ def main(a):
                     flush=True,
                 )
                 continue
-            import ray, torch
+            import torch
+
+            from srlviz.agents.rllib import start_ray
 
             logging.disable(logging.WARNING)
             torch.set_num_threads(1)
-            ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+            start_ray(num_cpus=1)
             config = ppo_config(a.task, memory, num_envs=a.num_envs, seed=seed)
             said = dict(memory=memory, task=a.task, seed=seed, num_envs=a.num_envs)
             print(json.dumps(said | measure(config, a.steps, a.until)), flush=True)

@@ -79,6 +79,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'srlviz.agents.rllib._on_demand': ('05_agents/rllib.html#_on_demand', 'srlviz/agents/rllib.py'),
                                      'srlviz.agents.rllib.memory_module': ('05_agents/rllib.html#memory_module', 'srlviz/agents/rllib.py'),
                                      'srlviz.agents.rllib.pack_state': ('05_agents/rllib.html#pack_state', 'srlviz/agents/rllib.py'),
+                                     'srlviz.agents.rllib.start_ray': ('05_agents/rllib.html#start_ray', 'srlviz/agents/rllib.py'),
                                      'srlviz.agents.rllib.unpack_state': ('05_agents/rllib.html#unpack_state', 'srlviz/agents/rllib.py')},
             'srlviz.core.areas': {'srlviz.core.areas.area_means': ('00_core/areas.html#area_means', 'srlviz/core/areas.py')},
             'srlviz.core.cache': { 'srlviz.core.cache._build_cache': ('00_core/cache.html#_build_cache', 'srlviz/core/cache.py'),

@@ -24,15 +24,7 @@ BATCHES = dict(num_env_runners=0, gym_env_vectorize_mode=gym.VectorizeMode.VECTO
 def ray():
     import ray
 
-    for _ in range(3):  # a busy machine does not always start its servers in the 30 s that Ray allows
-        try:
-            ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
-            break
-        except Exception as e:
-            ray.shutdown()
-            said = e
-    else:
-        pytest.fail(f"Ray does not start: {said}")
+    rllib.start_ray(num_cpus=2)
     yield ray
     ray.shutdown()
 
