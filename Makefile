@@ -60,7 +60,7 @@ bench: setup ## the measured claims: speed of collector, probe, training, import
 recipes: setup ## the README's recipes, also those for stable-baselines3 and RLlib, in an environment of their own
 	@$(BIN)/python .ci/recipes.py
 
-rllib: setup ## every memory under RLlib, in that environment, too: it adds Ray (about 300 MB) and another Gymnasium
+rllib: setup ## every memory under RLlib, in that environment, too: with Ray (256 MB) and another Gymnasium
 	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook[05_agents/09_rllib.ipynb]'
 
 pictures: setup ## execute the tutorials and studies and keep what they show in them (needs Chromium); or NOTEBOOKS='02_atari'
