@@ -23,7 +23,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz recipes pictures readme lock setup
+.PHONY: help demo lab test check bench slow fuzz recipes rllib pictures readme lock setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: setup ## the measured claims: speed of collector, probe, training, import
 
 recipes: setup ## the README's recipes, also those for stable-baselines3 and RLlib, in an environment of their own
 	@$(BIN)/python .ci/recipes.py
+
+rllib: setup ## every memory under RLlib, in that environment, too: with Ray (256 MB) and another Gymnasium
+	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook[05_agents/09_rllib.ipynb]'
 
 pictures: setup ## execute the tutorials and studies and keep what they show in them (needs Chromium); or NOTEBOOKS='02_atari'
 	$(READY) --browser

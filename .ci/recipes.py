@@ -1,28 +1,35 @@
-"""Run the README's recipes, also those whose packages the lock does not have, in an environment of their own.
+"""Run tests in an environment of their own, which has what the lock does not: the README's recipes, or those of RLlib.
 
-python .ci/recipes.py        Environment: PIP_ARGS (more arguments for pip)
+python .ci/recipes.py [what pytest is to run; else tests/test_recipes.py]
+Environment: PIP_ARGS (more arguments for pip)
 
 It lies in .venv-recipes, sees the packages of the environment that runs this, and goes before them: RLlib asks for
 another Gymnasium.
 """
 
 import os, shlex, subprocess, sys, sysconfig, venv
+from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE, PACKAGES = ROOT / '.venv-recipes', ('stable-baselines3>=2.7', 'ray[rllib]>=2.50')
+PLACE = ROOT / '.venv-recipes'
 
 
-def main():
+def main(*asked):
     python = PLACE / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
     if not python.exists():
         venv.create(PLACE, with_pip=True)
     where = sysconfig.get_path('purelib', vars=dict(base=str(PLACE)))
     (Path(where) / 'srlviz-lock.pth').write_text(sysconfig.get_path('purelib') + '\n')
-    pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *PACKAGES]
+    ini = ConfigParser(delimiters=['='])
+    ini.read(ROOT / 'settings.ini', encoding='utf-8')
+    packages = ['stable-baselines3>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
+    pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *packages]
     subprocess.run(pip, check=True)
-    return subprocess.run([python, '-m', 'pytest', '-q', 'tests/test_recipes.py', *sys.argv[1:]], cwd=ROOT).returncode
+    env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, at many times the cost
+    asked = asked or ['tests/test_recipes.py']
+    return subprocess.run([python, '-m', 'pytest', '-q', *asked], cwd=ROOT, env=env).returncode
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

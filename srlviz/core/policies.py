@@ -197,11 +197,23 @@ def _single_action(model, obs, state, greedy, space, rng):
 
 
 def _rl_module(model, obs, state, greedy, space, rng):
-    "RLlib, by module"
-    said = (model.forward_inference if greedy else model.forward_exploration)({'obs': _row(model, obs)})
+    "RLlib, by module; a stateful one reads a sequence, here of one step, and is handed back its state"
+    batch = {'obs': _row(model, obs)}
+    if stateful := callable(getattr(model, 'is_stateful', None)) and model.is_stateful():
+        begun = _first_row(model.get_initial_state()) if state is None else state
+        batch = {'obs': batch['obs'][:, None], 'state_in': begun}
+    said = (model.forward_inference if greedy else model.forward_exploration)(batch)
+    state, now = (said['state_out'], lambda rows: rows[:, 0]) if stateful else (None, lambda rows: rows)
     if 'actions' in said:
-        return _alone(said['actions']), None
-    return _of_scores(model, said['action_dist_inputs'], greedy, space, rng), None
+        return _alone(now(said['actions'])), state
+    return _of_scores(model, now(said['action_dist_inputs']), greedy, space, rng), state
+
+
+def _first_row(state):
+    "A state without a batch, of nested dictionaries, as a batch of one"
+    import torch
+
+    return {k: _first_row(v) for k, v in state.items()} if isinstance(state, dict) else torch.as_tensor(state)[None]
 
 
 def _action_and_value(model, obs, state, greedy, space, rng):
