@@ -4,17 +4,16 @@
 
 # %% auto #0
 __all__ = ['BEAT', 'open_store', 'check_store', 'ask', 'is_void', 'claimed', 'peak_memory', 'is_finished', 'run_trial',
-           'lose_trial', 'Tables']
+           'lose_trial', 'tell_apart', 'Tables']
 
 # %% ../../nbs/09_studies/10_store.ipynb #c2bd781f
-import hashlib, itertools, json, os, socket, sys, threading, time, traceback, uuid, warnings
+import hashlib, itertools, json, os, re, socket, sys, threading, time, traceback, uuid, warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from ..core.curves import curve_to
@@ -261,6 +260,40 @@ def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) ->
     write_json(place / 'result.json', about | who | dict(packages=_packages(), traceback='', scores={}, about={}))
     (place / 'claim.json').unlink(missing_ok=True)
 
+# %% ../../nbs/09_studies/10_store.ipynb #7df98fc1
+_KEY = [c for c in SCORE_COLUMNS if c != 'value']
+
+
+def _said(value) -> str:
+    "A value as a text that tells it from any other: a word as it is, all else as JSON"
+    word = (
+        isinstance(value, str) and re.fullmatch(r'[^\W\d][\w./:-]*', value) and value not in ('true', 'false', 'null')
+    )
+    return value if word else json.dumps(value, sort_keys=True)
+
+
+def tell_apart(table: pd.DataFrame, parameters: Mapping[str, Mapping]) -> pd.DataFrame:
+    """Say in `protocol` the parameters that tell rows of the same key and different values apart.
+
+    Parameters
+    ----------
+    table : the columns of scores, and `trial`
+    parameters : of each trial, by what stands in `trial`
+
+    Returns
+    -------
+    The table, and if any two rows clash a new one whose `protocol` ends in NAME=VALUE ..., in all rows
+    """
+    clash = table[table.duplicated(_KEY, keep=False)]
+    clash = clash[clash.groupby(_KEY, sort=False, dropna=False)['value'].transform('nunique') > 1]
+    if not len(clash):
+        return table
+    said = pd.DataFrame([{n: _said(v) for n, v in p.items()} for p in parameters.values()], index=[*parameters])
+    of_rows = said.loc[clash['trial']].fillna('').set_index(clash.index)
+    varied = of_rows.groupby([clash[c] for c in _KEY], sort=False, dropna=False).nunique().gt(1).any()
+    told = said.loc[:, varied].apply(lambda r: ' '.join(f'{n}={v}' for n, v in r.dropna().items()), axis=1)
+    return table.assign(protocol=(table['protocol'] + ' ' + table['trial'].map(told)).str.strip())
+
 # %% ../../nbs/09_studies/10_store.ipynb #a55558ed
 def _shared(x):
     "The one copy of a text that many rows say"
@@ -287,26 +320,19 @@ class Tables:
     def scores(self, of: Collection[str] | None = None) -> pd.DataFrame:
         """Give the score table of the trials that are done: of all, or of those with these hashes of the parameters.
 
-        Where two trials give rows of the same key, those of the later one stay, and a warning names both.
+        Where two trials of the folder would give different scores of the same key, `protocol` says their parameters:
+        see `tell_apart`.
         """
-        runs = self.refresh()
-        keys = runs.loc[runs['status'] == 'done', 'key']
-        parts = {key: self._scores_of(key) for key in keys if of is None or key[:10] in of}
+        runs, asked = self.refresh(), self.runs_of.asked
+        parts = {key: self._scores_of(key) for key in runs.loc[runs['status'] == 'done', 'key']}
         columns = {c: [*itertools.chain.from_iterable(p[c] for p in parts.values())] for c in SCORE_COLUMNS}
-        if not columns['value']:
+        columns['trial'] = [key for key, p in parts.items() for _ in p['value']]
+        table = tell_apart(pd.DataFrame(columns), {key: asked[key[:10]] for key in parts})
+        if of is not None:
+            table = table[table['trial'].str[:10].isin(of)]
+        if not len(table):
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
-        table = pd.DataFrame(columns).drop_duplicates()  # two trials may agree
-        twice = table.duplicated([c for c in SCORE_COLUMNS if c != 'value'], keep='last')
-        if twice.any():
-            trials = np.repeat([*parts], [len(p['value']) for p in parts.values()])[table.index[twice]]
-            first = table[twice].iloc[0]
-            warnings.warn(
-                f"{twice.sum()} scores of {len(set(trials))} trials, first of {trials[0]}, have the key of another "
-                f"trial's ({first['method']} on {first['task']}, {first['metric']}) and are left out of the table: "
-                "let the rows say what differs, for instance as `protocol` or `budget`",
-                stacklevel=2,
-            )
-        return self.derive(check_scores(table[~twice].reset_index(drop=True)))
+        return self.derive(check_scores(table[list(SCORE_COLUMNS)].drop_duplicates()))  # two trials may agree
 
     def _scores_of(self, key: str) -> dict[str, list]:
         path = self.folder / 'trials' / key / 'result.json'
