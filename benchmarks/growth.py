@@ -10,9 +10,9 @@ above 1.15.
 What memory costs the first time it is touched is the kernel's, and grows by steps of its own: a small size finds what
 the first call has left in the process, a large one does not (0, 26 and 82 MB of steps() for 200,000, 400,000 and
 800,000 steps, and an exponent of 1.6 for code of 1.0); and NumPy asks for huge pages for arrays from 4 MiB on only. So
-what is free is given back before the call that is measured, and no array has huge pages. Of a quantity of `calls` above
-1, which does the same work again at each call, the first call tells the memory, and the least of the following ones the
-seconds, with the memory kept that the process has got.
+what is free is given back before the call that is measured, arrays of a megabyte are mapped each for itself, and none
+has huge pages. Of a quantity of `calls` above 1, which does the same work again at each call, the first call tells the
+memory, and the least of the following ones the seconds, with the memory kept that the process has got.
 
     python benchmarks/growth.py [--only NAME ...] [--sizes small|full] [--repeat N]
 """
@@ -132,8 +132,8 @@ def menu(n: int):
 
 
 QUANTITIES = {
-    'steps': Quantity(steps, 'steps', (200_000, 800_000, 1_600_000), (500_000, 2_000_000, 8_000_000), 6),
-    'align': Quantity(aligned, 'steps', (200_000, 800_000, 1_600_000), (500_000, 2_000_000, 8_000_000), 6),
+    'steps': Quantity(steps, 'steps', (200_000, 1_000_000, 2_000_000), (500_000, 2_000_000, 8_000_000), 6),
+    'align': Quantity(aligned, 'steps', (200_000, 1_000_000, 2_000_000), (500_000, 2_000_000, 8_000_000), 6),
     'dashboard_menu': Quantity(menu, 'rows', (15_400, 77_000, 308_000), (15_400, 308_000, 1_848_000)),
     'summarize_scores': Quantity(summarize, 'rows', (10_000, 40_000, 160_000), (30_000, 300_000, 3_000_000)),
 }
@@ -190,7 +190,7 @@ def measure(name: str, size: int, smallest: int) -> dict:
 def fresh(name: str, size: int, smallest: int) -> dict:
     "`measure` in a process of its own."
     env = os.environ | {f'{v}_NUM_THREADS': '1' for v in ('OMP', 'MKL', 'OPENBLAS', 'NUMBA')}
-    env |= dict(NUMPY_MADVISE_HUGEPAGE='0', ARROW_DEFAULT_MEMORY_POOL='system')
+    env |= dict(NUMPY_MADVISE_HUGEPAGE='0', ARROW_DEFAULT_MEMORY_POOL='system', MALLOC_MMAP_THRESHOLD_='1000000')
     told = subprocess.run(
         [sys.executable, __file__, '--measure', name, str(size), str(smallest)],
         env=env,
@@ -303,7 +303,7 @@ def probe_epoch(n: int):
 
 LONG, LONGER = (4096, 16384, 32768), (4096, 16384, 65536)  # from 16k on no cache holds them
 QUANTITIES |= {
-    name: Quantity(functools.partial(memory, name), 'steps', LONG, LONGER) for name in ('GRU', 'LSTM', 'Elman')
+    name: Quantity(functools.partial(memory, name), 'steps', LONG, LONGER, 3) for name in ('GRU', 'LSTM', 'Elman')
 }
 QUANTITIES |= {
     'other memories': Quantity(other_memories, 'steps', LONG, LONGER),
