@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .curves import curve_rows, decimate, last_said, latest_rows
+from .curves import curve_rows, decimate, diverged_curves, last_said, latest_rows
 from .files import LIST, TABLE, TEXT, Field, check_fields, is_real, is_whole, read_bytes, reading
 
 # %% ../../nbs/00_core/18_runs.ipynb #f00a9205
@@ -104,6 +104,7 @@ class _Place:
     result: dict | None = None
     claim_stamp: tuple | None = None
     claim: dict = field(default_factory=dict)
+    diverged: dict[str, int] = field(default_factory=dict)  # name of a curve -> step
     touched: float = -1e9  # by our own clock, when the claim was last seen to change
 
     def look(self) -> bool:
@@ -125,6 +126,8 @@ class _Place:
         except (ValueError, PermissionError) as e:
             at = stamp[0] / 1e9
             return dict(status='failed', error=f'unreadable: {e}', started=at, ended=at, seconds=0.0, host='')
+        wild = found.get('diverged')
+        self.diverged = {str(k)[:60]: v for k, v in wild.items() if is_whole(v, 0)} if isinstance(wild, dict) else {}
         kept = {k: found[k] for k in _RESULT if k != 'parameters'}
         kept |= {k: v for k in ('cpu_seconds', 'memory') if is_real(v := found.get(k))}
         return kept | dict(host=found['host'] if isinstance(found.get('host'), str) else '')
@@ -151,6 +154,11 @@ class _Place:
             return False
         age = abs(time.time() - self.claim_stamp[0] / 1e9)
         return age <= FRESH or time.monotonic() - self.touched <= FRESH
+
+    def cut_off(self, host: str) -> bool:
+        "Whether somebody has worked here, did not end, and is gone"
+        ended = self.result_stamp and self.claim_stamp and self.result_stamp[0] >= self.claim_stamp[0]
+        return self.claim_stamp is not None and not ended and not self.runs(host)
 
     def since(self) -> float:
         "When it began to run, by the clock of who runs it"
@@ -276,10 +284,22 @@ class _Trials:
         place, step, total = self.places[key], 0, 0
         with suppress(OSError, ValueError):
             said = latest_rows(f'{place.path}/curve.csv')
+            place.diverged = diverged_curves(said)
             if len(said):
                 step, total = (int(said[c].iloc[-1]) for c in ('step', 'total'))
         took = max(0.0, time.time() - place.since())
         return key, step, total, took, took * (total - step) / step if total >= step > 0 else np.nan
+
+    def by_other_code(self, key: str) -> bool:
+        "Whether a trial is not done, but was done by other code or data"
+        done = [k for k in self.of.get(key[:10], ()) if (self.places[k].result or {}).get('status') == 'done']
+        return bool(done) and key not in done
+
+    def traceback(self, key: str) -> str:
+        with suppress(OSError, ValueError, KeyError):
+            found = _json(Path(self.places[key].path) / 'result.json', 'the result of a trial')
+            return str(found.get('traceback', '')) if isinstance(found, dict) else ''
+        return ''
 
 # %% ../../nbs/00_core/18_runs.ipynb #524ae460
 RUN_COLUMNS = ('key', 'status', 'started', 'seconds', 'cpu_seconds', 'memory', 'host', 'error')  # and parameters
@@ -325,6 +345,42 @@ def estimate_left(runs: pd.DataFrame, running: pd.DataFrame) -> float:
     left = running['left'].fillna((whole - running['seconds']).clip(lower=0))
     return float(max(left.max(), (left.sum() + whole * waiting) / len(running)))
 
+# %% ../../nbs/00_core/18_runs.ipynb #f076deac
+class _Curves:
+    "The curves of trials, as far as they were read"
+
+    def __init__(self, trials: _Trials):
+        self.trials, self.kept = trials, {}
+
+    def read(self, keys: Iterable[str], names: Collection[str], until: float, most: int) -> pd.DataFrame:
+        "The curves of some trials: see `RunFolder.curves`"
+        found = []
+        for key in keys:
+            for name, rows in self._curve_of(key, most, until).items():
+                if not names or name in names:
+                    few = decimate(rows['value'], most)
+                    columns = (rows[c].to_numpy()[few] for c in ('step', 'total', 'value', 'time'))
+                    found.append((key, name, len(few), *columns))
+        columns = ['key', 'step', 'total', 'name', 'value', 'time']
+        if not found:
+            return pd.DataFrame(columns=columns)
+        keys, called, counts, *parts = zip(*found)
+        said = dict(zip(('step', 'total', 'value', 'time'), map(np.concatenate, parts)))
+        repeated = (np.repeat(np.array(x, object), counts) for x in (keys, called))
+        return pd.DataFrame(dict(zip(('key', 'name'), repeated)) | said)[columns]
+
+    def _curve_of(self, key: str, most: int, until: float) -> dict[str, pd.DataFrame]:
+        "What the curve of a trial says, read on where that may have changed"
+        if (place := self.trials.places.get(key)) is None:
+            return {}
+        kept = self.kept.get(key)
+        if kept is None or kept[0] is not place or kept[1].most < most:
+            kept = self.kept[key] = (place, _Curve(Path(place.path) / 'curve.csv', most))
+        curve, stamp = kept[1], place.result_stamp
+        if (stamp is None or curve.ended != stamp) and time.monotonic() < until and curve.read(until):
+            curve.ended = stamp
+        return curve.rows
+
 # %% ../../nbs/00_core/18_runs.ipynb #4c069a50
 class RunFolder:
     """A folder of runs, as it is and as it grows; whoever fills it need not know.
@@ -344,9 +400,9 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path, self.about, self._states, self._curves = Path(path), {}, {}, {}
+        self.path, self.about, self._states = Path(path), {}, {}
         self._grids, self._trials = _Grids(self.path / 'grids'), _Trials(self.path / 'trials')
-        self.runs = _runs_table({}, {}, self._trials)
+        self._curves, self.runs = _Curves(self._trials), _runs_table({}, {}, self._trials)
         self.running = pd.DataFrame(columns=list(RUNNING))
 
     def refresh(self) -> bool:
@@ -367,6 +423,25 @@ class RunFolder:
         going = [self._trials.going(key) for status, key, _ in states.values() if status == 'running']
         self.running = pd.DataFrame(going, columns=list(RUNNING))
         return changed
+
+    @property
+    def diverged(self) -> dict[str, dict[str, int]]:
+        """Give the trials whose curves have diverged, ended as NaN or infinity: key -> name of a curve -> step."""
+        keys = (key for status, key, _ in self._states.values() if status != 'waiting')
+        return {key: wild for key in keys if (wild := self._trials.places[key].diverged)}
+
+    @property
+    def cut_off(self) -> list[str]:
+        """List the keys of trials that somebody has begun and not ended, and that nobody runs now."""
+        open_ = [
+            k for p, (status, *_) in self._states.items() if status != 'running' for k in self._trials.of.get(p, ())
+        ]
+        return [k for k in open_ if self._trials.places[k].cut_off(self._trials.host)]
+
+    def by_other_code(self, keys: Iterable[str] | None = None) -> list[str]:
+        """List those of the keys, by default those that were wanted last, that were done by other code or data only."""
+        keys = self._grids.wanted.values() if keys is None else keys
+        return [k for k in keys if self._trials.by_other_code(k)]
 
     @property
     def asked(self) -> dict[str, dict]:
@@ -404,36 +479,8 @@ class RunFolder:
         -------
         key, step, total, name, value, time: as in `read_curve`
         """
-        until, found = time.monotonic() + seconds, []
-        for key in keys:
-            for name, rows in self._curve_of(key, most, until).items():
-                if not names or name in names:
-                    few = decimate(rows['value'], most)
-                    columns = (rows[c].to_numpy()[few] for c in ('step', 'total', 'value', 'time'))
-                    found.append((key, name, len(few), *columns))
-        columns = ['key', 'step', 'total', 'name', 'value', 'time']
-        if not found:
-            return pd.DataFrame(columns=columns)
-        keys, called, counts, *parts = zip(*found)
-        said = dict(zip(('step', 'total', 'value', 'time'), map(np.concatenate, parts)))
-        repeated = (np.repeat(np.array(x, object), counts) for x in (keys, called))
-        return pd.DataFrame(dict(zip(('key', 'name'), repeated)) | said)[columns]
-
-    def _curve_of(self, key: str, most: int, until: float) -> dict[str, pd.DataFrame]:
-        "What the curve of a trial says, read on where that may have changed"
-        if (place := self._trials.places.get(key)) is None:
-            return {}
-        kept = self._curves.get(key)
-        if kept is None or kept[0] is not place or kept[1].most < most:
-            kept = self._curves[key] = (place, _Curve(Path(place.path) / 'curve.csv', most))
-        curve, stamp = kept[1], place.result_stamp
-        if (stamp is None or curve.ended != stamp) and time.monotonic() < until and curve.read(until):
-            curve.ended = stamp
-        return curve.rows
+        return self._curves.read(keys, names, time.monotonic() + seconds, most)
 
     def traceback(self, key: str) -> str:
         """Read where a trial failed; '' if it did not."""
-        with suppress(OSError, ValueError, KeyError):
-            found = _json(Path(self._trials.places[key].path) / 'result.json', 'the result of a trial')
-            return str(found.get('traceback', '')) if isinstance(found, dict) else ''
-        return ''
+        return self._trials.traceback(key)

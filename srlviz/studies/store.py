@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..core.curves import curve_to
+from ..core.curves import curve_to, diverged_curves, latest_rows
 from ..core.files import LIST, TABLE, atomic_path, check_fields, make_folder, read_json, write_json
 from ..core.runs import FRESH, LAYOUT, RunFolder, check_sweep, process_lives, this_host
 from ..core.scores import SCORE_COLUMNS, check_scores, save_scores
@@ -185,6 +185,12 @@ def _scores(found) -> tuple[dict, dict]:
     return check_scores(table).to_dict('list'), about
 
 
+def _diverged(curve: Path) -> dict[str, int]:
+    with suppress(OSError, ValueError):  # it has said nothing
+        return diverged_curves(latest_rows(curve))
+    return {}
+
+
 def _ended(trial: Callable, parameters: Mapping, curve: Path) -> dict:
     "Run a trial; what became of it"
     try:
@@ -244,6 +250,7 @@ def run_trial(
         cost = dict(seconds=time.perf_counter() - clock, cpu_seconds=time.process_time() - cpu, memory=peak_memory())
         who = dict(host=socket.gethostname(), pid=os.getpid(), started=started, ended=time.time())
         about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), packages=_packages())
+        about['diverged'] = _diverged(place / 'curve.csv')
         write_json(place / 'result.json', about | who | cost | ended)
     return 'ran'
 

@@ -119,7 +119,8 @@ class Swept:
 
     def __repr__(self):
         counts = ', '.join(f'{n} {status}' for status, n in self.runs['status'].value_counts().items())
-        return f"Swept: {len(self.runs)} trials ({counts or 'none'}), {len(self.scores)} scores, in {self.folder}"
+        trials = f'{len(self.runs)} trial{"s" * (len(self.runs) != 1)}'
+        return f"Swept: {trials} ({counts or 'none'}), {len(self.scores)} scores, in {self.folder}"
 
 # %% ../../nbs/09_studies/11_sweep.ipynb #2a0dd8ec
 def say_trial(runs: pd.DataFrame, row: pd.Series) -> str:
