@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['BEAT', 'open_store', 'check_store', 'ask', 'is_void', 'claimed', 'peak_memory', 'is_finished', 'run_trial',
-           'lose_trial', 'tell_apart', 'Tables']
+           'clear_claims', 'lose_trial', 'tell_apart', 'Tables']
 
 # %% ../../nbs/09_studies/10_store.ipynb #c2bd781f
 import hashlib, itertools, json, os, re, socket, sys, threading, time, traceback, uuid, warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -105,6 +105,16 @@ def is_void(claim: Path, sweep: str = '') -> bool:
         return _age(claim) > FRESH  # half written
 
 
+def _take_away(claim: Path, sweep: str = '') -> None:
+    "Remove a void claim; of two who try, one does"
+    with suppress(FileNotFoundError):
+        os.rename(claim, gone := claim.with_name(f'.claim.{uuid.uuid4().hex[:8]}.json'))
+        if is_void(gone, sweep):
+            gone.unlink()
+        else:  # another has claimed it meanwhile
+            os.rename(gone, claim)
+
+
 @contextmanager
 def claimed(place: Path, sweep: str) -> Iterator[bool]:
     """Claim a trial while the block runs.
@@ -119,12 +129,7 @@ def claimed(place: Path, sweep: str) -> Iterator[bool]:
     """
     path = place / 'claim.json'
     if path.exists() and is_void(path, sweep):
-        with suppress(FileNotFoundError):
-            os.rename(path, gone := place / f'.claim.{uuid.uuid4().hex[:8]}.json')
-            if is_void(gone, sweep):
-                gone.unlink()
-            else:  # another has claimed it meanwhile
-                os.rename(gone, path)
+        _take_away(path, sweep)
     ours = json.dumps(dict(host=this_host(), pid=os.getpid(), sweep=sweep, started=time.time()))
     try:
         with path.open('x', encoding='utf-8') as f:
@@ -253,6 +258,14 @@ def run_trial(
         about['diverged'] = _diverged(place / 'curve.csv')
         write_json(place / 'result.json', about | who | cost | ended)
     return 'ran'
+
+# %% ../../nbs/09_studies/10_store.ipynb #1b9f84dc
+def clear_claims(folder: str | Path, keys: Iterable[str]) -> None:
+    """Remove the void claims of trials that are done, which those left behind who were killed just then."""
+    for key in keys:
+        claim = Path(folder) / 'trials' / key / 'claim.json'
+        if claim.exists() and is_finished(claim.parent) and is_void(claim):
+            _take_away(claim)
 
 # %% ../../nbs/09_studies/10_store.ipynb #8202254b
 def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) -> None:
