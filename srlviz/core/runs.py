@@ -345,6 +345,37 @@ def estimate_left(runs: pd.DataFrame, running: pd.DataFrame) -> float:
     left = running['left'].fillna((whole - running['seconds']).clip(lower=0))
     return float(max(left.max(), (left.sum() + whole * waiting) / len(running)))
 
+# %% ../../nbs/00_core/18_runs.ipynb #f7598965
+class _Looks:
+    "What was asked for in a folder, and what became of it: hash of the parameters -> status, key, stamp of the result"
+
+    def __init__(self, path: Path):
+        self.grids, self.trials, self.states = _Grids(path / 'grids'), _Trials(path / 'trials'), {}
+
+    def look(self) -> bool:
+        "Look for what has changed; whether a row of the table has"
+        asked_more = self.grids.look()
+        self.trials.look(self.grids.asked)
+        wanted = self.grids.wanted.get
+        states = {params: self.trials.state(params, wanted(params)) for params in self.grids.asked}
+        changed, self.states = asked_more or states != self.states, states
+        return changed
+
+    def table(self) -> pd.DataFrame:
+        return _runs_table(self.states, self.grids.asked, self.trials)
+
+    def going(self) -> pd.DataFrame:
+        going = [self.trials.going(key) for status, key, _ in self.states.values() if status == 'running']
+        return pd.DataFrame(going, columns=list(RUNNING))
+
+    def diverged(self) -> dict[str, dict[str, int]]:
+        keys = (key for status, key, _ in self.states.values() if status != 'waiting')
+        return {key: wild for key in keys if (wild := self.trials.places[key].diverged)}
+
+    def cut_off(self) -> list[str]:
+        open_ = [k for p, (status, *_) in self.states.items() if status != 'running' for k in self.trials.of.get(p, ())]
+        return [k for k in open_ if self.trials.places[k].cut_off(self.trials.host)]
+
 # %% ../../nbs/00_core/18_runs.ipynb #f076deac
 class _Curves:
     "The curves of trials, as far as they were read"
@@ -400,10 +431,10 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path, self.about, self._states = Path(path), {}, {}
-        self._grids, self._trials = _Grids(self.path / 'grids'), _Trials(self.path / 'trials')
-        self._curves, self.runs = _Curves(self._trials), _runs_table({}, {}, self._trials)
-        self.running = pd.DataFrame(columns=list(RUNNING))
+        self.path, self.about = Path(path), {}
+        self._looks = _Looks(self.path)
+        self._trials = self._looks.trials
+        self._curves, self.runs, self.running = _Curves(self._trials), self._looks.table(), self._looks.going()
 
     def refresh(self) -> bool:
         """Look for what has changed; True if a row of `runs` has.
@@ -413,40 +444,30 @@ class RunFolder:
         FileNotFoundError : if the folder is not there (any more);  ValueError : if it is not that of a sweep
         """
         self.about = check_sweep(self.path)
-        asked_more = self._grids.look()
-        self._trials.look(self._grids.asked)
-        wanted = self._grids.wanted.get
-        states = {params: self._trials.state(params, wanted(params)) for params in self._grids.asked}
-        changed = asked_more or states != self._states
-        if changed:
-            self._states, self.runs = states, _runs_table(states, self._grids.asked, self._trials)
-        going = [self._trials.going(key) for status, key, _ in states.values() if status == 'running']
-        self.running = pd.DataFrame(going, columns=list(RUNNING))
+        if changed := self._looks.look():
+            self.runs = self._looks.table()
+        self.running = self._looks.going()
         return changed
 
     @property
     def diverged(self) -> dict[str, dict[str, int]]:
         """Give the trials whose curves have diverged, ended as NaN or infinity: key -> name of a curve -> step."""
-        keys = (key for status, key, _ in self._states.values() if status != 'waiting')
-        return {key: wild for key in keys if (wild := self._trials.places[key].diverged)}
+        return self._looks.diverged()
 
     @property
     def cut_off(self) -> list[str]:
         """List the keys of trials that somebody has begun and not ended, and that nobody runs now."""
-        open_ = [
-            k for p, (status, *_) in self._states.items() if status != 'running' for k in self._trials.of.get(p, ())
-        ]
-        return [k for k in open_ if self._trials.places[k].cut_off(self._trials.host)]
+        return self._looks.cut_off()
 
     def by_other_code(self, keys: Iterable[str] | None = None) -> list[str]:
         """List those of the keys, by default those that were wanted last, that were done by other code or data only."""
-        keys = self._grids.wanted.values() if keys is None else keys
+        keys = self._looks.grids.wanted.values() if keys is None else keys
         return [k for k in keys if self._trials.by_other_code(k)]
 
     @property
     def asked(self) -> dict[str, dict]:
         """Give the trials that were asked for: hash of the parameters -> parameters, in the order of `runs`."""
-        return dict(self._grids.asked)
+        return dict(self._looks.grids.asked)
 
     @property
     def counts(self) -> dict[str, int]:
