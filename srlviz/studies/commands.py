@@ -50,18 +50,28 @@ def _sweep(args) -> int:
 def status_text(folder: str | Path) -> str:
     """Say how far a sweep is: counts, time left, what runs, what failed, what it takes on the disk."""
     from srlviz.core.runs import RunFolder
-    from srlviz.studies.report import duration, folder_size, size_text
+    from srlviz.studies.report import count_trials, duration, folder_size, size_text
     from srlviz.studies.sweep import say_trial
 
     runs = RunFolder(folder)
     runs.refresh()
     table, left = runs.runs, runs.time_left()
     counts = ', '.join(f'{n} {s}' for s, n in runs.counts.items() if n)
-    lines = [f"{runs.about['study']}: {len(table)} trials: {counts or 'none'}"]
+    lines = [f"{runs.about['study']}: {count_trials(len(table))}: {counts or 'none'}"]
+    if other := len(runs.by_other_code()):
+        lines += [f'{other} done by other code or data, which run again when the sweep does']
     lines += [f'time left: about {duration(left)}'] if left > 0 else []
     for r in runs.running.head(10).itertuples():
         how_far = f', step {r.step:,} of {r.total:,}' if r.total else ''
         lines.append(f'running {r.key}  for {duration(r.seconds)}{how_far}')
+    named = table.set_index(table['key'].str[:10], drop=False)
+    say = lambda key: say_trial(table, named.loc[key[:10]])
+    lines += [f'cut off {say(k)}: begun, and nobody runs it now; the sweep runs it again' for k in runs.cut_off[:10]]
+    lines += [f'... and {len(runs.cut_off) - 10} more were cut off'] if len(runs.cut_off) > 10 else []
+    for key, wild in [*runs.diverged.items()][:10]:
+        what = ', '.join(f'{name} is no finite number at step {step:,}' for name, step in wild.items())
+        lines.append(f'diverged {say(key)}: {what}')
+    lines += [f'... and {len(runs.diverged) - 10} more have diverged'] if len(runs.diverged) > 10 else []
     failed = table[table['status'] == 'failed']
     lines += [f"failed  {say_trial(table, r)}: {r['error']:.160}" for _, r in failed.head(10).iterrows()]
     lines += ['the traceback of each: trials/KEY/result.json, KEY as in runs.csv'] if len(failed) else []

@@ -4,20 +4,19 @@
 
 # %% auto #0
 __all__ = ['BEAT', 'open_store', 'check_store', 'ask', 'is_void', 'claimed', 'peak_memory', 'is_finished', 'run_trial',
-           'lose_trial', 'Tables']
+           'clear_claims', 'lose_trial', 'tell_apart', 'Tables']
 
 # %% ../../nbs/09_studies/10_store.ipynb #c2bd781f
-import hashlib, itertools, json, os, socket, sys, threading, time, traceback, uuid, warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+import hashlib, itertools, json, os, re, socket, sys, threading, time, traceback, uuid, warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from ..core.curves import curve_to
+from ..core.curves import curve_to, diverged_curves, latest_rows
 from ..core.files import LIST, TABLE, atomic_path, check_fields, make_folder, read_json, write_json
 from ..core.runs import FRESH, LAYOUT, RunFolder, check_sweep, process_lives, this_host
 from ..core.scores import SCORE_COLUMNS, check_scores, save_scores
@@ -106,6 +105,16 @@ def is_void(claim: Path, sweep: str = '') -> bool:
         return _age(claim) > FRESH  # half written
 
 
+def _take_away(claim: Path, sweep: str = '') -> None:
+    "Remove a void claim; of two who try, one does"
+    with suppress(FileNotFoundError):
+        os.rename(claim, gone := claim.with_name(f'.claim.{uuid.uuid4().hex[:8]}.json'))
+        if is_void(gone, sweep):
+            gone.unlink()
+        else:  # another has claimed it meanwhile
+            os.rename(gone, claim)
+
+
 @contextmanager
 def claimed(place: Path, sweep: str) -> Iterator[bool]:
     """Claim a trial while the block runs.
@@ -120,12 +129,7 @@ def claimed(place: Path, sweep: str) -> Iterator[bool]:
     """
     path = place / 'claim.json'
     if path.exists() and is_void(path, sweep):
-        with suppress(FileNotFoundError):
-            os.rename(path, gone := place / f'.claim.{uuid.uuid4().hex[:8]}.json')
-            if is_void(gone, sweep):
-                gone.unlink()
-            else:  # another has claimed it meanwhile
-                os.rename(gone, path)
+        _take_away(path, sweep)
     ours = json.dumps(dict(host=this_host(), pid=os.getpid(), sweep=sweep, started=time.time()))
     try:
         with path.open('x', encoding='utf-8') as f:
@@ -184,6 +188,12 @@ def _scores(found) -> tuple[dict, dict]:
     table = table if len(table) else pd.DataFrame(columns=list(SCORE_COLUMNS))
     about = json.loads(json.dumps(dict(table.attrs), default=lambda x: x.tolist() if hasattr(x, 'tolist') else str(x)))
     return check_scores(table).to_dict('list'), about
+
+
+def _diverged(curve: Path) -> dict[str, int]:
+    with suppress(OSError, ValueError):  # it has said nothing
+        return diverged_curves(latest_rows(curve))
+    return {}
 
 
 def _ended(trial: Callable, parameters: Mapping, curve: Path) -> dict:
@@ -245,8 +255,17 @@ def run_trial(
         cost = dict(seconds=time.perf_counter() - clock, cpu_seconds=time.process_time() - cpu, memory=peak_memory())
         who = dict(host=socket.gethostname(), pid=os.getpid(), started=started, ended=time.time())
         about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), packages=_packages())
+        about['diverged'] = _diverged(place / 'curve.csv')
         write_json(place / 'result.json', about | who | cost | ended)
     return 'ran'
+
+# %% ../../nbs/09_studies/10_store.ipynb #1b9f84dc
+def clear_claims(folder: str | Path, keys: Iterable[str]) -> None:
+    """Remove the void claims of trials that are done, which those left behind who were killed just then."""
+    for key in keys:
+        claim = Path(folder) / 'trials' / key / 'claim.json'
+        if claim.exists() and is_finished(claim.parent) and is_void(claim):
+            _take_away(claim)
 
 # %% ../../nbs/09_studies/10_store.ipynb #8202254b
 def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) -> None:
@@ -260,6 +279,40 @@ def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) ->
     place = make_folder(Path(folder) / 'trials' / key)
     write_json(place / 'result.json', about | who | dict(packages=_packages(), traceback='', scores={}, about={}))
     (place / 'claim.json').unlink(missing_ok=True)
+
+# %% ../../nbs/09_studies/10_store.ipynb #7df98fc1
+_KEY = [c for c in SCORE_COLUMNS if c != 'value']
+
+
+def _said(value) -> str:
+    "A value as a text that tells it from any other: a word as it is, all else as JSON"
+    word = (
+        isinstance(value, str) and re.fullmatch(r'[^\W\d][\w./:-]*', value) and value not in ('true', 'false', 'null')
+    )
+    return value if word else json.dumps(value, sort_keys=True)
+
+
+def tell_apart(table: pd.DataFrame, parameters: Mapping[str, Mapping]) -> pd.DataFrame:
+    """Say in `protocol` the parameters that tell rows of the same key and different values apart.
+
+    Parameters
+    ----------
+    table : the columns of scores, and `trial`
+    parameters : of each trial, by what stands in `trial`
+
+    Returns
+    -------
+    The table, and if any two rows clash a new one whose `protocol` ends in NAME=VALUE ..., in all rows
+    """
+    clash = table[table.duplicated(_KEY, keep=False)]
+    clash = clash[clash.groupby(_KEY, sort=False, dropna=False)['value'].transform('nunique') > 1]
+    if not len(clash):
+        return table
+    said = pd.DataFrame([{n: _said(v) for n, v in p.items()} for p in parameters.values()], index=[*parameters])
+    of_rows = said.loc[clash['trial']].fillna('').set_index(clash.index)
+    varied = of_rows.groupby([clash[c] for c in _KEY], sort=False, dropna=False).nunique().gt(1).any()
+    told = said.loc[:, varied].apply(lambda r: ' '.join(f'{n}={v}' for n, v in r.dropna().items()), axis=1)
+    return table.assign(protocol=(table['protocol'] + ' ' + table['trial'].map(told)).str.strip())
 
 # %% ../../nbs/09_studies/10_store.ipynb #a55558ed
 def _shared(x):
@@ -287,26 +340,19 @@ class Tables:
     def scores(self, of: Collection[str] | None = None) -> pd.DataFrame:
         """Give the score table of the trials that are done: of all, or of those with these hashes of the parameters.
 
-        Where two trials give rows of the same key, those of the later one stay, and a warning names both.
+        Where two trials of the folder would give different scores of the same key, `protocol` says their parameters:
+        see `tell_apart`.
         """
-        runs = self.refresh()
-        keys = runs.loc[runs['status'] == 'done', 'key']
-        parts = {key: self._scores_of(key) for key in keys if of is None or key[:10] in of}
+        runs, asked = self.refresh(), self.runs_of.asked
+        parts = {key: self._scores_of(key) for key in runs.loc[runs['status'] == 'done', 'key']}
         columns = {c: [*itertools.chain.from_iterable(p[c] for p in parts.values())] for c in SCORE_COLUMNS}
-        if not columns['value']:
+        columns['trial'] = [key for key, p in parts.items() for _ in p['value']]
+        table = tell_apart(pd.DataFrame(columns), {key: asked[key[:10]] for key in parts})
+        if of is not None:
+            table = table[table['trial'].str[:10].isin(of)]
+        if not len(table):
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
-        table = pd.DataFrame(columns).drop_duplicates()  # two trials may agree
-        twice = table.duplicated([c for c in SCORE_COLUMNS if c != 'value'], keep='last')
-        if twice.any():
-            trials = np.repeat([*parts], [len(p['value']) for p in parts.values()])[table.index[twice]]
-            first = table[twice].iloc[0]
-            warnings.warn(
-                f"{twice.sum()} scores of {len(set(trials))} trials, first of {trials[0]}, have the key of another "
-                f"trial's ({first['method']} on {first['task']}, {first['metric']}) and are left out of the table: "
-                "let the rows say what differs, for instance as `protocol` or `budget`",
-                stacklevel=2,
-            )
-        return self.derive(check_scores(table[~twice].reset_index(drop=True)))
+        return self.derive(check_scores(table[list(SCORE_COLUMNS)].drop_duplicates()))  # two trials may agree
 
     def _scores_of(self, key: str) -> dict[str, list]:
         path = self.folder / 'trials' / key / 'result.json'

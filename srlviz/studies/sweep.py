@@ -20,7 +20,7 @@ from ..core.progress import Bar
 from ..core.workers import pool
 from .cluster import ByValue, executor
 from .run import StudyError
-from .store import Tables, ask, check_store, is_finished, lose_trial, open_store, run_trial
+from .store import Tables, ask, check_store, clear_claims, is_finished, lose_trial, open_store, run_trial
 from .trials import Study, code_hash, find_study, grid_trials, parameters_hash, trial_key
 
 # %% ../../nbs/09_studies/11_sweep.ipynb #152747d0
@@ -119,7 +119,8 @@ class Swept:
 
     def __repr__(self):
         counts = ', '.join(f'{n} {status}' for status, n in self.runs['status'].value_counts().items())
-        return f"Swept: {len(self.runs)} trials ({counts or 'none'}), {len(self.scores)} scores, in {self.folder}"
+        trials = f'{len(self.runs)} trial{"s" * (len(self.runs) != 1)}'
+        return f"Swept: {trials} ({counts or 'none'}), {len(self.scores)} scores, in {self.folder}"
 
 # %% ../../nbs/09_studies/11_sweep.ipynb #2a0dd8ec
 def say_trial(runs: pd.DataFrame, row: pd.Series) -> str:
@@ -185,6 +186,7 @@ def sweep(
         ask(folder, keyed)
         tables, todo = Tables(folder, study.derive), dict([*keyed.items()][part - 1 :: parts])
         _compute(folder, study, todo, tables, workers, address, retry, progress)
+        clear_claims(folder, todo)
         tables.write()
     else:
         check_store(out, study.name)
