@@ -61,7 +61,7 @@ def cell(page, task, method):
     in_step(page)
     return heat.evaluate(
         """(g, [task, method]) => { const r = g.getBoundingClientRect(), l = g._fullLayout,
-            { customdata, x, y } = g.data[0], middle = (e, k) => (e[k] + e[k + 1])/2;
+            { customdata } = g.data[0], { x, y } = g._fullData[0], middle = (e, k) => (e[k] + e[k + 1])/2;
         for (const [i, row] of customdata.entries()) for (const [j, c] of row.entries())
             if (c[0] === task && c[2] === method)
                 return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)),

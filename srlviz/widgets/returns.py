@@ -662,7 +662,7 @@ class MMERDashboard(Explorer):
         methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both
     agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`
     load : function from a path to a policy, such as `srlviz.agents.recurrent.load_policy`
-    probe : function (codes, factors), as for `read_state`; None reads nothing from a memory
+    probe : function (codes, factors), as for `read_state`; None for none
     view ... method : where to begin;  methods : those shown, all if None
     flat : agents see what those of the paper saw;  interactive : see `Explorer`
 
