@@ -994,6 +994,7 @@ def widgets_shown() -> list[str]:
         'PlayWidget',
         'EnvironmentExplorer',
         'MemoryExplorer',
+        'MMERDashboard',
         'SensorBrowser',
         'FlightBrowser',
         'FleetBrowser',

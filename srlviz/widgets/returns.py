@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['METRICS', 'TAGS', 'SHOW_WORDS', 'MOST_PROBED', 'BINS', 'PROBE_STEPS', 'MOST_SHOWN', 'VIEWS', 'HALF', 'LABELS',
            'WIDTHS', 'HINT', 'NO_AGENTS', 'DOTS', 'task_tags', 'ReturnTable', 'find_agents', 'Agents', 'Asked',
-           'asked_of', 'Played', 'read_state', 'play_agent', 'state_strip', 'read_strip', 'played_strips',
+           'asked_of', 'Played', 'read_state', 'play_agent', 'state_strip', 'read_strip', 'saw_strip', 'played_strips',
            'plot_played', 'played_words', 'Picked', 'whole_figure', 'detail_figures', 'BoardMenus', 'AgentView',
            'picked_of', 'pressed_return', 'show_hint', 'draw_board', 'turn_board', 'play_board', 'watch_board',
-           'lay_out_board', 'MMERDashboard']
+           'lay_out_board', 'check_board', 'press_board', 'figure_board', 'figures_board', 'MMERDashboard']
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #d8bc405f
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from gymnasium import spaces
 from markupsafe import Markup
 
 from ..core.names import catalog
@@ -32,6 +33,7 @@ from ..figures.probe import cell_shapes
 from srlviz.figures.returns import (
     LEVELS,
     SHOWN,
+    memory_rank,
     metric_words,
     pick_returns,
     plot_memory_returns,
@@ -42,10 +44,10 @@ from srlviz.figures.returns import (
     plot_return_ranking,
     plot_returns_heatmap,
 )
-from ..figures.rollouts import Strip, plot_rollout
+from ..figures.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ..figures.style import MUTED, pretty, split_method, style
 from .base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
-from .play import make_world, number, rollout_strips, with_end
+from .play import code_words, make_world, number, rollout_strips, task_of, with_end
 from .pomdp import Rollout, WorldPlayer, step_table
 from .views import PlotView
 
@@ -88,7 +90,7 @@ class ReturnTable:
         self.shows += ['difference'] * (len(self.shows) == 2)
         self.metrics = [m for m in METRICS if m in set((ours if len(ours) else rows)['metric'])]
         self.tasks = ['all', *sorted(self._of_task, key=lambda t: (self._name(t), self._level(t)))]
-        self.methods = list(dict.fromkeys(pd.concat([ours['label'], rows['label']])))
+        self.methods = sorted(rows['label'].unique(), key=memory_rank)
         self.tags = ['all', *(t for t in TAGS if any(t in self.tags_of(task) for task in self.tasks))]
         self.levels = ['all', *(x for x in LEVELS if any(task.endswith('-' + x) for task in self.tasks))]
 
@@ -293,11 +295,22 @@ def read_strip(read: pd.DataFrame, factors: Sequence[Factor], only: str = '') ->
     return Strip(read[names].to_numpy(float), names, [told[n].group for n in names], words)
 
 
+def saw_strip(env: gymnasium.Env, rollout: Rollout) -> Strip:
+    """Make a strip of what an agent saw and did, without what a flat observation adds (last action, first step)."""
+    plain, vector = make_world(task_of(env.unwrapped)), with_end(*rollout).obs['vector']
+    own = spaces.flatdim(plain.observation_space)
+    if vector.shape[1] != own + spaces.flatdim(plain.action_space) + 2:
+        return rollout_strips(env, *rollout, reveal=False)['Seen and done']
+    named = tuple(getattr(plain.unwrapped, 'action_names', ()))
+    seen = observation_strip(plain.observation_space, vector[:, :own], code_words(env))
+    return joined(seen, action_strip(rollout.episode.actions, env.action_space, {len(named): named}))
+
+
 def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
     """Make the strips of a `Played`; `only` one hidden factor or group."""
-    factors = factor_list(played.env)
-    strips = rollout_strips(played.env, *played.rollout, only=only)
-    strips = {'Saw and did': strips.pop('Seen and done')} | {'True, and hidden': strips[k] for k in strips if k != ''}
+    factors, strips = factor_list(played.env), {'Saw and did': saw_strip(played.env, played.rollout)}
+    if (hidden := rollout_strips(played.env, *played.rollout, only=only).get('Hidden state')) is not None:
+        strips['True, and hidden'] = hidden
     if played.read is not None:
         strips['Read from its memory by a probe'] = read_strip(played.read, factors, only)
     if played.states is not None and played.states.shape[1]:
@@ -428,11 +441,14 @@ def detail_figures(table: ReturnTable, choice: Picked, half: bool = False) -> li
 LABELS = dict(
     view='View', show='Scores', metric='Metric', tag='Tag', difficulty='Difficulty', task='Task', method='Memory'
 )
-WIDTHS = dict(view=210, show=210, metric=180, tag=170, difficulty=180, task=300, method=200)
+WIDTHS = dict(view=205, show=225, metric=150, tag=155, difficulty=150, task=300, method=200)
 
 
 class BoardMenus:
-    """The menus of a dashboard: `parts` by trait, and `methods`, of which several may be chosen."""
+    """The menus of a dashboard: `parts` by trait, and `methods`, of which several may be chosen.
+
+    `filters` is a box of what chooses the whole, `where` are those that choose a cell.
+    """
 
     def __init__(self, table: ReturnTable):
         words = VIEWS | SHOW_WORDS | {m: metric_words(m) for m in METRICS}
@@ -447,18 +463,19 @@ class BoardMenus:
             options = [(said(name, v), v) for v in offered[name]]
             self.parts[name] = menu(label, options, WIDTHS[name], style=dict(description_width='initial'))
             self.parts[name].layout.display = '' if len(options) > 1 else 'none'
-        look = dict(rows=4, layout=dict(width='216px'), style=dict(description_width='initial'))
+        look = dict(rows=4, layout=dict(width='216px', flex='0 0 auto'), style=dict(description_width='initial'))
         self.methods = W.SelectMultiple(options=table.methods, value=table.methods, description='Only', **look)
         self.methods.tooltip = 'which memories are shown; Ctrl or Shift chooses several'
-        self.best = W.Checkbox(description='largest so far', indent=False, layout=dict(width='150px'))
+        self.best = W.Checkbox(description='curves: largest so far', indent=False, layout=dict(width='190px'))
         self.best.tooltip = 'draw the largest epoch so far, as the paper does, in place of each epoch'
+        lines = row(*(self.parts[n] for n in ('view', 'show', 'metric', 'tag', 'difficulty')))
+        lines.layout.flex = '1 1 0%'
+        self.filters, self.where = W.HBox([lines, self.methods]), [self.parts['task'], self.parts['method'], self.best]
 
-    def lay_out(self) -> W.Box:
-        """Two lines of menus, the filter of memories beside them."""
-        lines = [('view', 'show', 'metric'), ('tag', 'difficulty'), ('task', 'method')]
-        menus = W.VBox([row(*(self.parts[n] for n in line)) for line in (lines[0] + lines[1], lines[2])])
-        menus.children[1].children += (self.best,)
-        return row(menus.add_class('srlviz-column'), self.methods)
+    def turn(self, playing: bool):
+        """Leave out what means nothing while an agent is watched."""
+        for part in (self.filters, self.best):
+            part.layout.display = 'none' if playing else ''
 
 
 class AgentView:
@@ -471,7 +488,7 @@ class AgentView:
         self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
         self.left = W.VBox([self.words, self.player]).add_class('srlviz-column')
         self.left.add_class('srlviz-environment-explorer')  # whose player stands in a column
-        self.right = W.VBox([self.factor, self.plot]).add_class('srlviz-column')
+        self.right = W.VBox([self.plot]).add_class('srlviz-column')
 
     def show(self, played: Played, label: str, words: Markup):
         """Show the pictures of an episode, and the numbers of its steps."""
@@ -485,7 +502,7 @@ class AgentView:
 
     def draw(self, played: Played, only: str = ''):
         """Draw the strips."""
-        self.plot.figure = plot_played(played, only=only, height=690)
+        self.plot.figure = plot_played(played, only=only, height=640)
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #b6419f51
 HINT = 'Press a cell to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
@@ -537,7 +554,9 @@ def turn_board(e: 'MMERDashboard'):
     """Let the agent take the place of the returns, or give it back."""
     e.sides.layout.display = 'none' if e.playing else ''
     e.stage.layout.display = '' if e.playing else 'none'
-    e.back.layout.display = e.again.layout.display = '' if e.playing else 'none'
+    for part in (e.back, e.again, e.agent.factor):
+        part.layout.display = '' if e.playing else 'none'
+    e.menus.turn(e.playing)
     show_hint(e)
 
 
@@ -570,8 +589,7 @@ def watch_board(e: 'MMERDashboard', wanted: bool):
         except Exception:
             with e.quietly():
                 e.playing = False
-            e.sides.layout.display, e.stage.layout.display = '', 'none'
-            e.back.layout.display = e.again.layout.display = 'none'
+            turn_board(e)
             raise
     turn_board(e)
 
@@ -579,6 +597,7 @@ def watch_board(e: 'MMERDashboard', wanted: bool):
 def lay_out_board(e: 'MMERDashboard'):
     """Make a dashboard's parts, lay them out, and tie its traits to them."""
     bare, m = dict(displayModeBar=False), e.menus
+    e.marked = {(t, k) for t in e.table.tasks[1:] for k in e.table.methods if e.agents.key(t, k)}
     e.heat = PlotView(label='returns of tasks and memories; the menus Task and Memory choose the same', config=bare)
     e.plots = [PlotView(label=words, config=bare) for words in ('learning curves, or one memory', 'one task')]
     e.watch = button(
@@ -593,33 +612,63 @@ def lay_out_board(e: 'MMERDashboard'):
     )
     e.sides = columns([e.heat], [e.watch, *e.plots])
     e.stage = columns([e.agent.left], [e.agent.right])
-    e.children = [m.lay_out(), row(e.back, e.again), e.status, e.sides, e.stage]
+    e.children = [m.filters, row(e.back, *m.where, e.again, e.agent.factor), e.status, e.sides, e.stage]
     e.bind(**m.parts, best=m.best, methods=m.methods, factor=e.agent.factor)
     for plot in (e.heat, *e.plots):
         e.on(plot, 'clicked', e.press)
     e.add_class('srlviz-dashboard')
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #b83fb421
+def check_board(e: 'MMERDashboard', name: str, value):
+    """Give a choice back, in the words of the table, if it is there; a TraitError names the nearest."""
+    if name == 'methods':
+        return tuple(check_choice('memory', our_name(m), e.table.methods) for m in value)
+    value = paper_name(value) if name == 'task' else our_name(value) if name == 'method' else value
+    known = dict(view=VIEWS, difficulty=e.table.levels, factor=[v for _, v in e.agent.factor.options])
+    return check_choice(name, value, known.get(name) or getattr(e.table, name + 's'))
+
+
+def press_board(e: 'MMERDashboard', clicked: Mapping):
+    """Choose what was pressed."""
+    if cell := pressed_return(clicked, e.table, e.method):
+        with e.quietly():
+            e.task, e.method = cell
+        draw_board(e)
+
+
+def figure_board(e: 'MMERDashboard') -> go.Figure:
+    """Draw a dashboard's static form."""
+    if not (e.playing and e.now):
+        return whole_figure(e.table, picked_of(e), e.marked)
+    t, world = e.agent.player.value, e.now.env.unwrapped
+    picture = world.sheet(with_end(*e.now.rollout).obs['frame'].records[t], True).array()
+    return plot_played(e.now, only=e.factor, t=t, frame=picture, title=f'{e.method} plays {e.task}')
+
+
+def figures_board(e: 'MMERDashboard') -> list[go.Figure]:
+    """Draw all that a dashboard can show of what is chosen."""
+    choice = picked_of(e)
+    views = [v for _, v in e.menus.parts['view'].options]
+    made = [whole_figure(e.table, choice._replace(view=v), e.marked) for v in views]
+    return made + detail_figures(e.table, choice) + [figure_board(e)] * bool(e.playing and e.now)
+
+# %% ../../nbs/08_widgets/13_returns.ipynb #9c18085f
 class MMERDashboard(Explorer):
-    """Explore the returns of memories on tasks, from all of them down to one step of one agent.
+    """Explore returns of memories on tasks, from all of them down to one step of an agent.
 
     Parameters
     ----------
-    scores : a score table with the metric mmer, and, where there are, final_return, mmer_split, epoch_return, and the
-        return of the methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both
-    agents : (task, memory) -> a policy with `encode(recording)`, or the path of its file; or a folder of such files, see
-        `find_agents`; None for none
+    scores : a score table with mmer, and, where there are, final_return, mmer_split, epoch_return, and return of the
+        methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both
+    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`
     load : function from a path to a policy, such as `srlviz.agents.recurrent.load_policy`
-    probe : function (codes, factors), as for `read_state`; None reads nothing from a memory
-    view, show, metric, tag, difficulty, task, method : where to begin
-    methods : which memories are shown; all if None
-    flat : agents see what those of the paper saw
-    interactive : see `Explorer`
+    probe : function (codes, factors), as for `read_state`; None for none
+    view ... method : where to begin;  methods : those shown, all if None
+    flat : agents see what those of the paper saw;  interactive : see `Explorer`
 
-    Traits: view ('map', 'ranking', 'boxes', 'agreement'), show ('ours', 'paper', 'difference'), metric, tag and
-    difficulty ('all' or one), methods (those shown), task ('all' for a memory over all), method (as labelled), best
-    (curves of the largest so far), playing (whether an agent is watched), seed (of its episode), factor (or group, that
-    the hidden state is reduced to, or '').
+    Traits: view ('map', 'ranking', 'boxes', 'agreement'), show ('ours', 'paper', 'difference'), metric, tag,
+    difficulty, methods (shown), task ('all' for all), method (as labelled), best (curves of the largest so far),
+    playing (an agent), seed (of its episode), factor (or group, that is shown alone, or '').
     """
 
     view, show, metric = (traitlets.Unicode(v) for v in ('map', 'ours', 'mmer'))
@@ -653,7 +702,6 @@ class MMERDashboard(Explorer):
         self.tag, self.difficulty, self.task = tag, difficulty, task
         self.methods = tuple(table.methods if methods is None else methods)
         self.method = method or self.methods[0]
-        self.marked = {(t, m) for t in table.tasks[1:] for m in table.methods if self.agents.key(t, m)}
         lay_out_board(self)
         self.begin()
         draw_board(self)
@@ -664,12 +712,7 @@ class MMERDashboard(Explorer):
 
     @traitlets.validate('view', 'show', 'metric', 'tag', 'difficulty', 'task', 'method', 'methods', 'factor')
     def _is_there(self, proposal):
-        name, value, table = proposal['trait'].name, proposal['value'], self.table
-        if name == 'methods':
-            return tuple(check_choice('memory', our_name(m), table.methods) for m in value)
-        value = paper_name(value) if name == 'task' else our_name(value) if name == 'method' else value
-        known = dict(view=VIEWS, difficulty=table.levels, factor=[v for _, v in self.agent.factor.options])
-        return check_choice(name, value, known.get(name) or getattr(table, name + 's'))
+        return check_board(self, proposal['trait'].name, proposal['value'])
 
     @reacts('view', 'show', 'metric', 'tag', 'difficulty', 'methods', 'best')
     def _on_filter(self, _):
@@ -692,26 +735,12 @@ class MMERDashboard(Explorer):
 
     def press(self, clicked: Mapping):
         """Choose the task and the memory of a cell, a bar, a point."""
-        if cell := pressed_return(clicked, self.table, self.method):
-            with self.quietly():
-                self.task, self.method = cell
-            draw_board(self)
+        press_board(self, clicked)
 
     def figure(self) -> go.Figure:
         """Draw the static form: all tasks and memories, or the agent that is watched."""
-        if self.playing and self.now:
-            picture = self.now.env.unwrapped.sheet(
-                with_end(*self.now.rollout).obs['frame'].records[self.agent.player.value], True
-            )
-            how = dict(t=self.agent.player.value, frame=picture.array(), title=f'{self.method} plays {self.task}')
-            return plot_played(self.now, only=self.factor, **how)
-        return whole_figure(self.table, picked_of(self), self.marked)
+        return figure_board(self)
 
     def figures(self) -> list[go.Figure]:
-        """Draw all that `to_html` writes: the map, ranking, spread, what is chosen, and the agent that is watched."""
-        choice = picked_of(self)
-        views = [
-            whole_figure(self.table, choice._replace(view=v), self.marked)
-            for v in self.menus.parts['view']._options_values
-        ]
-        return views + detail_figures(self.table, choice) + [self.figure()] * bool(self.playing and self.now)
+        """Draw all that `to_html` writes: each view, what is chosen, and the agent that is watched."""
+        return figures_board(self)

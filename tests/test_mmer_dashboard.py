@@ -1,0 +1,100 @@
+"""MMERDashboard in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
+
+import nbformat, pytest
+from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, open_page, wait_for
+from nbformat.v4 import new_code_cell, new_notebook
+
+pytestmark = pytest.mark.browser
+CELL = """
+import numpy as np
+from srlviz.core.scores import merge_scores, paper_scores
+from srlviz.widgets.returns import MMERDashboard
+
+class Remembers:
+    identity = 'remembers the first card'
+    def reset(self, seed=None): self.first = None
+    def __call__(self, obs):
+        self.first = int(obs[:4].argmax()) if self.first is None else self.first
+        return self.first
+    def encode(self, recording):
+        return [np.repeat(e.obs['vector'][:1, :4], len(e), 0) for e in recording]
+
+paper = paper_scores('popgym')
+ours = paper[paper['method'].isin(['GRU', 'MLP'])].assign(source='srlviz', seed=0)
+board = MMERDashboard(merge_scores(paper, ours), {('RepeatFirst-easy', 'GRU'): Remembers()})
+board
+"""
+START = """[setattr(board, 'playing', False), board.press(dict(data=['all', 'ours', 'GRU'])),
+    setattr(board, 'tag', 'all'), setattr(board, 'view', 'map'), setattr(board, 'show', 'ours')] and None"""
+
+
+@pytest.fixture(scope='module')
+def lab(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('board')
+    first = new_code_cell('x = 1', metadata=dict(tags=['parameters']))
+    nb = new_notebook(cells=[first, new_code_cell(CELL.strip())])
+    nb.metadata['kernelspec'] = dict(name='python3', language='python', display_name='Python 3')
+    nbformat.write(nb, folder / 'board.ipynb')
+    (folder / 'lab').mkdir()
+    lab = Lab(folder / 'lab', folder / 'board.ipynb', '')
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(scope='module')
+def opened(browser, lab):
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    return page
+
+
+@pytest.fixture
+def page(opened, lab):
+    yield from begin_anew(opened, lab, START)
+
+
+def cell(page, task, method):
+    "Where on the page the cell of the map is"
+    heat = page.locator('.srlviz-dashboard .js-plotly-plot').first
+    wait_for(lambda: heat.count() and heat.evaluate('g => !!g._fullLayout?.xaxis?._length'), say='the map is drawn')
+    heat.scroll_into_view_if_needed()
+    in_step(page)
+    return heat.evaluate(
+        """(g, [task, method]) => { const r = g.getBoundingClientRect(), l = g._fullLayout,
+            { customdata } = g.data[0], { x, y } = g._fullData[0], middle = (e, k) => (e[k] + e[k + 1])/2;
+        for (const [i, row] of customdata.entries()) for (const [j, c] of row.entries())
+            if (c[0] === task && c[2] === method)
+                return [r.left + l.xaxis._offset + l.xaxis.c2p(middle(x, j)),
+                        r.top + l.yaxis._offset + l.yaxis.c2p(middle(y, i))] }""",
+        [task, method],
+    )
+
+
+def test_a_cell(page, lab):
+    "A press on a cell shows its task beside the map; the menus do the same"
+    page.mouse.click(*cell(page, 'RepeatFirst-easy', 'MLP'))
+    wait_for(lambda: lab.ask('[board.task, board.method]') == ['RepeatFirst-easy', 'MLP'], say='the cell is chosen')
+    bars = page.locator('.srlviz-dashboard .srlviz-plot[aria-label="one task"]')
+    wait_for(lambda: 'RepeatFirst-easy: MMER of each memory' in bars.inner_text(), say='its bars are drawn')
+    tag = page.locator('.srlviz-dashboard .widget-dropdown').filter(has=page.locator('label:text-is("Tag")'))
+    tag.locator('select').select_option('navigation')
+    wait_for(lambda: lab.ask('board.tag') == 'navigation', say='the menu filters')
+    heat = page.locator('.srlviz-dashboard .js-plotly-plot').first
+    wait_for(lambda: 'LabyrinthEscape' in heat.inner_text() and 'RepeatFirst' not in heat.inner_text())
+    page.screenshot(path=SHOTS / 'mmer_filtered.png')
+
+
+def test_an_agent(page, lab):
+    "The agent of a cell plays in place of the map; its memory is read beside it; the map comes back"
+    page.mouse.click(*cell(page, 'RepeatFirst-easy', 'GRU'))
+    watch = page.get_by_role('button', name='Watch this GRU play')
+    watch.click()
+    wait_for(lambda: lab.ask('board.playing and board.now is not None'), 120, say='it has played')
+    assert lab.ask('float(board.now.rollout.episode.rewards.sum())') > 0.99
+    player = page.locator('.srlviz-dashboard .srlviz-player')
+    wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first picture is drawn')
+    strips = page.locator('.srlviz-dashboard .srlviz-plot:visible')
+    wait_for(lambda: 'State of its memory (4 numbers)' in strips.inner_text(), say='its memory is drawn')
+    page.screenshot(path=SHOTS / 'mmer_agent.png')
+    page.get_by_role('button', name='‹ all tasks').click()
+    wait_for(lambda: not lab.ask('board.playing') and not player.is_visible(), say='the map is back')
