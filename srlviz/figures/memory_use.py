@@ -38,7 +38,7 @@ def _chosen(table: pd.DataFrame, methods: Sequence[str] | None) -> list[str]:
 # %% ../../nbs/07_figures/11_memory_use.ipynb #b037ec08
 def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
     "From blind to sighted, one row a task"
-    words = rows['said'].where(rows['said'] != '', 'a gap of ' + rows['gap'].map('{:.2f}'.format))
+    words = [said or f'a gap of {gap:.2f}' for said, gap in zip(rows['said'], rows['gap'])]
     return go.Bar(
         y=rows['task'],
         x=rows['sighted'] - rows['blind'],
@@ -47,7 +47,7 @@ def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
         width=0.5,
         name='from blind to sighted' if clear else 'no gap',
         marker=dict(color=MUTED, line_width=0, opacity=0.45 if clear else 0.15),
-        customdata=np.stack([rows['blind'], rows['sighted'], words], 1) if len(rows) else None,
+        customdata=list(zip(rows['blind'], rows['sighted'], words)),
         hovertemplate='<b>%{y}</b><br>blind %{customdata[0]:.2f}, sighted %{customdata[1]:.2f}<br>%{customdata[2]}'
         '<extra></extra>',
     )
@@ -104,7 +104,8 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = 
             marker=dict(color=[method_color(m) for m in mean['method']], line_width=0),
             error_x=dict(type='data', color=INK, thickness=1.5, width=4, **ends),
             customdata=mean[['low', 'high', 'pooled', 'tasks']],
-            hovertemplate='<b>%{y}</b><br>%{x:.0%} of the gap, 95% interval %{customdata[0]:.0%} to %{customdata[1]:.0%}'
+            hovertemplate='<b>%{y}</b><br>%{x:.0%} of the gap'
+            '<br>95% interval %{customdata[0]:.0%} to %{customdata[1]:.0%}'
             '<br>%{customdata[2]:.0%} of all gaps together, %{customdata[3]} tasks<extra></extra>',
         )
     )
