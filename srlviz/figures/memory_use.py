@@ -112,13 +112,14 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = 
     for x in (0, 1):
         fig.add_vline(x=x, line=dict(color=INK, dash='dot', width=1.5))
     fig.update_yaxes(type='category', autorange='reversed', showgrid=False, dtick=1)
-    fig.update_xaxes(title='share of the observability gap that is closed', tickformat='.0%')
+    ends = np.nanmin([0, *mean['low'], *mean['closed']]) - 0.05, np.nanmax([1, *mean['high'], *mean['closed']]) + 0.05
+    fig.update_xaxes(title='share of the observability gap that is closed', tickformat='.0%', range=ends)
     return style(fig.update_layout(height=110 + 28 * len(mean), title=title), dark=dark)
 
 # %% ../../nbs/07_figures/11_memory_use.ipynb #3ecea707
 _QUANTITIES = {
     'policy': 'policy (total variation)',
-    'value': 'value (difference, in units of return)',
+    'value': 'value (difference, return)',
     'state': 'state (distance, relative)',
 }
 
@@ -168,10 +169,13 @@ def plot_contamination(
             hover = f'<b>{m}</b><br>after %{{x}} clean steps: %{{y:.3g}}<extra></extra>'
             curve = go.Scatter(x=rows['t'], y=rows['median'], mode='lines', line=line, hovertemplate=hover, **said)
             fig.add_trace(curve, row=1, col=i + 1)
-    fig.update_xaxes(title='steps since the first clean observation')
+    fig.update_xaxes(title='clean steps since')
     fig.update_yaxes(rangemode='tozero')
     fig.update_annotations(font_size=13)
-    return style(fig.update_layout(height=340, title=title), dark=dark)
+    fig = style(fig.update_layout(height=340, title=title), dark=dark)
+    return fig.update_layout(
+        margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
+    )
 
 # %% ../../nbs/07_figures/11_memory_use.ipynb #67a9d664
 def plot_credit(
@@ -198,11 +202,13 @@ def plot_credit(
     if G.ndim != 2 or G.shape[0] != G.shape[1] or matters is not None and np.shape(matters) != G.shape:
         raise ValueError(f"gradients and what matters are (T, T) both, got {G.shape} and {np.shape(matters)}")
     total = G.sum(1, keepdims=True)
-    fig = plot_saliency(G / np.where(total > 0, total, 1), log=log)
-    fig.update_traces(colorbar_title_text='share')
+    share = G / np.where(total > 0, total, 1)
+    fig = plot_saliency(share, log=log).update_traces(colorbar_title_text='share')
+    if not log and (share > 0).any():
+        fig.update_traces(zmax=float(np.quantile(share[share > 0], 0.995)))
     if matters is not None:
         t, s = np.nonzero(matters)
-        look = dict(symbol='square-open', size=max(3, min(12, 330 // len(G))), color=WRONG, line_width=1.5)
+        look = dict(symbol='circle', size=max(2, min(8, 130 // len(G))), color=WRONG)
         hover = 'the answer of step %{y}<br>was seen at step %{x}<extra></extra>'
         fig.add_trace(go.Scatter(x=s, y=t, mode='markers', marker=look, name='what matters', hovertemplate=hover))
     return style(fig.update_layout(title=title, showlegend=False), dark=dark).update_layout(
@@ -235,10 +241,11 @@ def plot_credit_shares(
         part = rows[rows['task'] == task]
         colours = [mixed(method_color(m), '#ffffff', 0.1) for m in part['method']]
         hover = '<b>%{x}</b><br>%{y:.0%}<extra></extra>'
-        bars = go.Bar(x=part['method'], y=part['share'], marker=dict(color=colours, line_width=0), hovertemplate=hover)
-        look = dict(symbol='line-ew-open', size=26, color=INK, line_width=2)
+        look = dict(marker=dict(color=colours, line_width=0), hovertemplate=hover, width=0.5, showlegend=False)
+        bars = go.Bar(x=part['method'], y=part['share'], **look)
+        look = dict(symbol='line-ew-open', size=30, color=WRONG, line_width=3)
         chance = dict(x=part['method'], y=part['chance'], mode='markers', marker=look, name='chance', showlegend=i == 1)
-        fig.add_trace(bars.update(showlegend=False), row=1, col=i)
+        fig.add_trace(bars, row=1, col=i)
         fig.add_trace(go.Scatter(**chance, hovertemplate='chance %{y:.1%}<extra></extra>'), row=1, col=i)
     fig.update_yaxes(tickformat='.0%', range=[0, 1.02])
     fig.update_yaxes(title=f'gradient of the {of} on what matters', col=1)
