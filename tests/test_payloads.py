@@ -724,6 +724,18 @@ FIGURES = dict(
     plot_state=lambda f: f(np.eye(4), title=evil('t')),
     plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
     plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o')), title=evil('t')),
+    plot_observability_gap=lambda f: f(gaps(), title=evil('t')),
+    plot_gap_closed=lambda f: f(
+        pd.DataFrame(dict(method=[evil('m')], closed=0.5, low=0.1, high=0.9, pooled=0.5, tasks=2)), title=evil('t')
+    ),
+    plot_contamination=lambda f: f(
+        pd.DataFrame(dict(method=[evil('m')] * 2, quantity='policy', t=[0, 1], median=0.5, low=0.0, high=1.0)),
+        title=evil('t'),
+    ),
+    plot_credit=lambda f: f(np.eye(3), np.eye(3, dtype=bool), title=evil('t')),
+    plot_credit_shares=lambda f: f(
+        pd.DataFrame(dict(method=[evil('m')], of='policy', share=0.5, chance=0.1, task=evil('task0'))), title=evil('t')
+    ),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
     plot_probe_trace=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_rollout=lambda f: f(
@@ -741,6 +753,12 @@ def trials() -> pd.DataFrame:
     return pd.DataFrame(
         dict(key=['k0', 'k1'], status='failed', method=[evil('m'), evil('n')], started=1.0, error=evil('error'))
     )
+
+
+def gaps() -> pd.DataFrame:
+    "What `gap_closed` gives, of a task and a method of a stranger's"
+    row = dict(task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, sighted=1.0, gap=1.0, closed=0.5, said='')
+    return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, said=evil('said'))])
 
 
 EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('eventtext')]))
