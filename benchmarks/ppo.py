@@ -9,13 +9,13 @@ One thread, CPU seconds of the process, start-up and compilation left out. Peers
 the same batches, passes and learning rate. Figures of a loaded machine: ratios count.
 """
 
-import argparse, json, subprocess, time, warnings
+import argparse, time, warnings
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import torch
 
+from rllib import rllib_speed
 from srlviz.agents.recurrent import PRESETS, recurrent_ppo
 
 FAST = PRESETS['fast'][0]
@@ -87,26 +87,30 @@ class Ours:
 
 
 class Contrib:
-    """sb3-contrib's RecurrentPPO at the same sizes: one LSTM that actor and critic share, heads of one layer."""
+    """sb3-contrib's RecurrentPPO: one LSTM of the same width that actor and critic share, heads of one layer.
 
-    def __init__(self, task: str = 'RepeatPrevious-easy', seed: int = 0):
+    With `few`, 16 environments and batches of 512 rows, in place of our 64 and 2,048.
+    """
+
+    def __init__(self, task: str = 'RepeatPrevious-easy', seed: int = 0, few: bool = False):
         import gymnasium, srlviz.envs  # noqa: F401, E401
         from sb3_contrib import RecurrentPPO
         from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
         make = lambda: gymnasium.make(f'srlviz/{task}-v0', flat=True)
-        envs = VecMonitor(DummyVecEnv([make] * FAST.num_envs))
+        n = 16 if few else FAST.num_envs
+        envs = VecMonitor(DummyVecEnv([make] * n))
         one = dict(lstm_hidden_size=64, net_arch=[64], shared_lstm=True, enable_critic_lstm=False)
-        rows = FAST.num_envs * FAST.num_steps // FAST.num_minibatches
+        rows = n * FAST.num_steps // FAST.num_minibatches
         same = dict(n_steps=FAST.num_steps, batch_size=rows, n_epochs=FAST.update_epochs)
         same |= dict(learning_rate=FAST.learning_rate, gamma=FAST.gamma, gae_lambda=FAST.gae_lambda, vf_coef=12.5)
         self.model = RecurrentPPO('MlpLstmPolicy', envs, policy_kwargs=one, device='cpu', seed=seed, **same)
+        self.steps = n * FAST.num_steps
         self.run(1)
 
     def run(self, updates: int) -> int:
-        steps = updates * FAST.num_envs * FAST.num_steps
-        self.model.learn(steps, reset_num_timesteps=False)
-        return steps
+        self.model.learn(updates * self.steps, reset_num_timesteps=False)
+        return updates * self.steps
 
     @property
     def mean(self) -> float:
@@ -116,7 +120,7 @@ class Contrib:
 def speed(rounds: int, updates: int, rllib: str | None):
     makers = {'srlviz LSTM': lambda: Ours('LSTM'), 'srlviz GRU': lambda: Ours('GRU')}
     if find_spec('sb3_contrib'):
-        makers['sb3-contrib LSTM'] = Contrib
+        makers |= {'sb3-contrib LSTM': Contrib, 'sb3-contrib LSTM, 16 x 512': lambda: Contrib(few=True)}
     else:
         print('sb3-contrib is not installed here')
     trainers, rates = {k: make() for k, make in makers.items()}, {k: [] for k in makers}
@@ -126,13 +130,14 @@ def speed(rounds: int, updates: int, rllib: str | None):
             steps = trainer.run(updates if name.startswith('srlviz') else max(1, updates // 4))
             rates[name].append(steps / (time.process_time() - began))
         for memory in ('LSTM', 'GRU') if rllib else ():
-            rates.setdefault(f'RLlib {memory}', []).append(_rllib(rllib, memory, 'speed')['steps_per_second'])
+            said = rllib_speed(memory, steps=25_000, python=rllib)
+            rates.setdefault(f'RLlib {memory}', []).append(said['steps_per_cpu_second'])
     middle = {k: float(np.median(v)) for k, v in rates.items()}
     for name, rate in middle.items():
         peers = {p: middle[p] for p in middle if not p.startswith('srlviz')} if name.startswith('srlviz') else {}
         ratios = [np.median(np.array(rates[name]) / np.array(rates[p])) for p in peers]
         told = ', '.join(f'{r:.1f} x {p}' for r, p in zip(ratios, peers))
-        print(f'{name:18} {rate:8,.0f} steps per CPU second  {told}', flush=True)
+        print(f'{name:26} {rate:8,.0f} steps per CPU second  {told}', flush=True)
 
 
 def peers(seconds: float, rllib: str | None):
@@ -146,16 +151,10 @@ def peers(seconds: float, rllib: str | None):
             f'{name:18} {trainer.mean:.2f} after {time.process_time() - began:.0f} CPU s, {steps:,} steps', flush=True
         )
     for memory in ('LSTM', 'GRU') if rllib else ():
-        print(f'RLlib {memory:12} {_rllib(rllib, memory, "race", seconds)}', flush=True)
-
-
-def _rllib(python: str, memory: str, what: str, seconds: float = 600) -> dict:
-    "What benchmarks/rllib.py says, run by a Python that has RLlib"
-    script = Path(__file__).with_name('rllib.py')
-    told = subprocess.run([python, script, what, memory, str(seconds)], capture_output=True, text=True)
-    if told.returncode:
-        raise SystemExit(f'{python} {script.name}: {told.stderr[-2000:]}')
-    return json.loads(told.stdout.strip().splitlines()[-1])
+        said = rllib_speed(memory, steps=1_000_000, until=0.9, python=rllib)
+        print(
+            f"RLlib {memory:12} {said['curve'][-1][1]:.2f} after {said['cpu_seconds']:.0f} CPU s, {said['steps']:,} steps"
+        )
 
 
 if __name__ == '__main__':

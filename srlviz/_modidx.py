@@ -5319,6 +5319,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'srlviz.studies.returns._with_paper': ( '09_studies/returns.html#_with_paper',
                                                                                 'srlviz/studies/returns.py'),
                                         'srlviz.studies.returns._world': ('09_studies/returns.html#_world', 'srlviz/studies/returns.py'),
+                                        'srlviz.studies.returns.left_agents': ( '09_studies/returns.html#left_agents',
+                                                                                'srlviz/studies/returns.py'),
                                         'srlviz.studies.returns.mmer_trial': ( '09_studies/returns.html#mmer_trial',
                                                                                'srlviz/studies/returns.py'),
                                         'srlviz.studies.returns.paper_tasks': ( '09_studies/returns.html#paper_tasks',

@@ -102,7 +102,10 @@ class Reader:
         if self.plain is None:
             came = type(obs).__name__ if flat is None else f'{flat.size} numbers'
             raise ValueError(f"this agent reads {self.n_in} numbers at each step; got {came}")
-        return flat_row(self.plain, obs, self.acts, action, first)
+        row = flat_row(self.plain, obs, self.acts, action, first)
+        if row.size != self.n_in:
+            raise ValueError(f"this agent reads {self.n_in} numbers at each step; an observation here makes {row.size}")
+        return row
 
     def rows(self, episode) -> np.ndarray:
         """Give what the network reads of an episode, (T, n_in); a ValueError says what is missing."""
