@@ -152,9 +152,8 @@ def peers(seconds: float, rllib: str | None):
         )
     for memory in ('LSTM', 'GRU') if rllib else ():
         said = rllib_speed(memory, steps=1_000_000, until=0.9, python=rllib)
-        print(
-            f"RLlib {memory:12} {said['curve'][-1][1]:.2f} after {said['cpu_seconds']:.0f} CPU s, {said['steps']:,} steps"
-        )
+        took = f"{said['cpu_seconds']:.0f} CPU s, {said['steps']:,} steps"
+        print(f"RLlib {memory:12} {said['curve'][-1][1]:.2f} after {took}", flush=True)
 
 
 if __name__ == '__main__':
