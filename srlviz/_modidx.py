@@ -3789,6 +3789,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'srlviz/evaluate/memory_use.py'),
                                             'srlviz.evaluate.memory_use._strange': ( '06_evaluate/memory_use.html#_strange',
                                                                                      'srlviz/evaluate/memory_use.py'),
+                                            'srlviz.evaluate.memory_use._upper': ( '06_evaluate/memory_use.html#_upper',
+                                                                                   'srlviz/evaluate/memory_use.py'),
                                             'srlviz.evaluate.memory_use.action_distance': ( '06_evaluate/memory_use.html#action_distance',
                                                                                             'srlviz/evaluate/memory_use.py'),
                                             'srlviz.evaluate.memory_use.contaminated': ( '06_evaluate/memory_use.html#contaminated',

@@ -420,16 +420,14 @@ def task_envs(task: str, num_envs: int) -> VectorEnv:
     ------
     ValueError : for a task that is not known; the nearest is named
     """
-    import srlviz.envs  # noqa: F401 - registers our tasks
-
-    ours = f"srlviz/{task.removeprefix('srlviz/').removesuffix('-v0')}-v0"
-    if ours in gymnasium.registry:
-        return gymnasium.make_vec(ours, num_envs, flat=True, autoreset_mode='SameStep', copy=False)
-    try:
-        return gymnasium.make_vec(task, num_envs)
-    except gymnasium.error.UnregisteredEnv:
-        tasks = [id[7:-3] for id in gymnasium.registry if id.startswith('srlviz/')]
-        raise unknown('task', task, tasks) from None
+    name = task.removeprefix('srlviz/').removesuffix('-v0')
+    as_seen = dict(flat=True, autoreset_mode='SameStep', copy=False)
+    for id, options in ((f'srlviz.envs:srlviz/{name}-v0', as_seen), (task, {})):
+        try:
+            return gymnasium.make_vec(id, num_envs, **options)
+        except gymnasium.error.Error:
+            continue
+    raise unknown('task', task, [id[7:-3] for id in gymnasium.registry if id.startswith('srlviz/')])
 
 
 def recurrent_ppo(

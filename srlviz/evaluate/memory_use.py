@@ -7,7 +7,7 @@ __all__ = ['KINDS', 'observability_gap', 'gap_closed', 'mean_closed', 'action_di
            'half_life', 'Credit', 'credit', 'what_matters', 'credit_share', 'credit_scores']
 
 # %% ../../nbs/06_evaluate/07_memory_use.ipynb #fc3b8b46
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from ..core.training import threads
 from .recall import saliency
 
 # %% ../../nbs/06_evaluate/07_memory_use.ipynb #c6399ddf
-def _runs(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _runs(scores: pd.DataFrame, metric: str, both: bool = True) -> pd.DataFrame:
     "Mean and squared standard error (NaN of a single run) by task, method and inputs, of our rows"
     df = check_scores(scores)
     if metric not in set(df['metric']):
@@ -34,7 +34,7 @@ def _runs(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
     for c in ('study', 'protocol', 'budget', 'target', 'group'):
         if df[c].nunique() > 1:
             raise ValueError(f"scores of several values of {c} ({', '.join(map(str, df[c].unique()[:5]))}); select one")
-    if not (df['inputs'] == 'state').any():
+    if both and not (df['inputs'] == 'state').any():
         raise ValueError("no row has inputs 'state': nobody saw the hidden state, so that there is no gap to measure")
     by = df.groupby(['task', 'method', 'inputs'], sort=False, observed=True)['value']
     return pd.DataFrame(dict(mean=by.mean(), error=by.var(ddof=1) / by.size()))
@@ -75,8 +75,21 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', least: float =
     return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'said'])
 
 # %% ../../nbs/06_evaluate/07_memory_use.ipynb #8fb41bb3
+def _upper(saw: pd.DataFrame, sighted: str | Mapping, task: str, method: str) -> pd.Series | None:
+    "Mean and squared error of the upper end of a gap; None if nobody knows it"
+    if isinstance(sighted, Mapping):
+        return pd.Series(dict(mean=sighted[task], error=0.0)) if task in sighted else None
+    best = saw['mean'].idxmax() if sighted == 'best' and len(saw) else None
+    name = {'best': best, 'same': method}.get(sighted, sighted)
+    return saw.loc[name] if name in saw.index else None
+
+
 def gap_closed(
-    scores: pd.DataFrame, metric: str = 'mmer', blind: str = 'MLP', sighted: str = 'best', least: float = 0.05
+    scores: pd.DataFrame,
+    metric: str = 'mmer',
+    blind: str = 'MLP',
+    sighted: str | Mapping[str, float] = 'best',
+    least: float = 0.05,
 ) -> pd.DataFrame:
     """Give the share of each task's gap that each memory closes.
 
@@ -84,8 +97,8 @@ def gap_closed(
     ----------
     scores, metric, least : as in `observability_gap`
     blind : the method without memory
-    sighted : whose return with sight is the upper end: 'best', the best of all; 'same', that of each method itself; or
-        the name of a method
+    sighted : whose return with sight is the upper end: 'best', the best of all; 'same', that of each method itself; the
+        name of a method; or task -> return, such as an oracle's, where no agent makes use of what it could see
 
     Returns
     -------
@@ -96,23 +109,24 @@ def gap_closed(
     ------
     ValueError : what `observability_gap` refuses; a method that is not there
     """
-    runs, rows = _runs(scores, metric), []
+    named = isinstance(sighted, str)
+    runs, rows = _runs(scores, metric, both=named), []
     methods = runs.index.get_level_values('method').unique()
-    for name in {blind, sighted} - {'best', 'same'}:
+    for name in [blind, *([sighted] if named and sighted not in ('best', 'same') else [])]:
         if name not in methods:
             raise unknown('method', name, methods)
     for task, part in runs.groupby(level='task', sort=False):
         part = part.droplevel('task')
-        seen, saw = (part.xs(i, level='inputs') if i in part.index.get_level_values(1) else None for i in ('', 'state'))
-        if seen is None or saw is None or blind not in seen.index:
+        seen, saw = (part[part.index.get_level_values('inputs') == i].droplevel('inputs') for i in ('', 'state'))
+        if blind not in seen.index:
             continue
+        low = seen.loc[blind]
         for method, run in seen.iterrows():
-            top = saw['mean'].idxmax() if sighted == 'best' else method if sighted == 'same' else sighted
-            if top not in saw.index:
+            if (top := _upper(saw, sighted, task, method)) is None:
                 continue
-            gap, _, said = _gap(saw.loc[top], seen.loc[blind], least)
-            closed = np.nan if said else (run['mean'] - seen.loc[blind, 'mean']) / gap
-            rows.append((task, method, run['mean'], seen.loc[blind, 'mean'], saw.loc[top, 'mean'], gap, closed, said))
+            gap, _, said = _gap(top, low, least)
+            closed = np.nan if said else (run['mean'] - low['mean']) / gap
+            rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, closed, said))
     return pd.DataFrame(rows, columns=['task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said'])
 
 # %% ../../nbs/06_evaluate/07_memory_use.ipynb #99ea5545
