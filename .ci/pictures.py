@@ -20,6 +20,7 @@ SMALL = dict(
     atari_tables=dict(scores='shipped', games='all'),
     landing_dataset=dict(path='data_samples/landings', clean=12),
     popgym_memories=dict(methods='MLP,Elman,GRU,FFM,S4D', tasks='first,copy', steps=60, runs=3),
+    popgym_mmer=dict(scores='shipped'),
     popgym_tasks=dict(episodes=200, oracle_episodes=10),
 )
 

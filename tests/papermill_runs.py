@@ -29,6 +29,7 @@ SMALL = {
     'studies/popgym_memories': dict(
         methods='MLP,GRU', tasks='first', delays='1,4', steps=60, length=16, runs=3, n_jobs=1
     ),
+    'studies/popgym_mmer': dict(tasks='RepeatFirst-easy', methods='MLP,Elman', budget=74_000, sight=True, n_jobs=1),
     'studies/popgym_tasks': dict(
         tasks='RepeatFirst-easy,Battleship-easy', episodes=200, oracle_episodes=3, fps_seconds=0.06
     ),
