@@ -430,7 +430,7 @@ def detail_figures(table: ReturnTable, choice: Picked, half: bool = False) -> li
         words = f'{choice.task}: ' + ('largest mean return so far' if choice.best else 'mean return of each epoch')
         made.append(fig.update_layout(title=words, height=300, showlegend=not half, margin_b=92 - 44 * half))
     except ValueError:
-        made.append(_blank(f'No learning curve on {choice.task}: the paper prints none, and here is none of ours.'))
+        made.append(_blank(f'No learning curve on {choice.task}:<br>the paper prints none, and here is none of ours.'))
     try:
         made.append(plot_return_bars(of_task, choice.task, show=choice.show, metric=choice.rows['metric'], **how))
     except ValueError:
