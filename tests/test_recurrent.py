@@ -112,10 +112,12 @@ def test_every_memory_learns_plays_and_is_saved(memory, tmp_path):
 
 
 @pytest.mark.parametrize('task', sorted(task_table()['task']))
-def test_an_agent_learns_on_every_task(task):
+def test_every_task_is_played_and_learned_from(task):
     how = dict(total_steps=2 * 2 * 8, num_envs=2, num_steps=8, num_minibatches=1, width=8, n_hidden=8, device='cpu')
-    learner = recurrent_ppo(task, 'Elman', **how).learn(progress=False)
-    assert np.isfinite(learner.history_['loss']).all()
+    learner = recurrent_ppo(task, 'Elman', **how)
+    before = [p.clone() for p in learner.network.parameters()]
+    learner.learn(progress=False)
+    assert not any(torch.equal(a, b) for a, b in zip(before, learner.network.parameters()))
     seen = record_pomdp(task, 1, learner.policy(), max_steps=5, progress=False)
     assert learner.policy().encode(seen)[0].shape == (len(seen[0]), 8)
 

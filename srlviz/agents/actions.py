@@ -142,5 +142,7 @@ class Acting:
             return actions[:, 0] + self.space.start
         if isinstance(self.space, spaces.MultiDiscrete):
             return actions + self.space.start
-        low, high = self.space.low, self.space.high
-        return (low + (np.clip(actions, -1, 1) + 1) * (high - low) / 2).astype(self.space.dtype)
+        low, high = (np.asarray(x, np.float64) for x in (self.space.low, self.space.high))
+        made = low + (np.clip(actions, -1, 1) + 1) * (high - low) / 2
+        made = np.rint(made) if self.space.dtype.kind in 'iu' else made
+        return np.clip(made.astype(self.space.dtype), self.space.low, self.space.high)  # float32 may round outwards

@@ -14,19 +14,21 @@ import torch
 # %% ../../nbs/05_agents/00_objective.ipynb #930e4c99
 @dataclass(frozen=True)
 class PPOConfig:
-    """Arguments of `PPO`, by the names of the field.
+    """Arguments of `PPO` and `RecurrentPPO`, by the names of the field.
 
     total_steps : rows to learn from, all environments together
     num_envs, num_steps : environments, and steps of each between updates
     learning_rate : of Adam, falling to zero over the run if anneal_lr
     gamma, gae_lambda : discount, and decay of the advantage estimate
-    update_epochs, num_minibatches : passes over the rows of an update, and parts of each
-    norm_adv : advantages of a part get mean 0 and deviation 1
+    update_epochs, num_minibatches : passes over the rows of an update, and parts of each; a part is of rows, and of
+        whole environments where the agent remembers
+    norm_adv : advantages of a part, and of the whole rollout where the agent remembers, get mean 0 and deviation 1
     clip_coef, ent_coef, vf_coef : clipping of the ratio, weights of entropy and value loss
     vf_clip : no squared error of a value counts for more, as in RLlib; None cuts nothing
     max_grad_norm : largest norm of a gradient; None for any
     kl_coef, kl_target : weight of the divergence from the policy before, which grows by half after an update that goes
         further than twice the target (nats), and is halved after one that stays below half of it; 0 for none
+        (`RecurrentPPO` alone)
     clip_reward : learn from the sign of the reward
     life_loss : where infos['lives'] falls, what is learned ends there, though the game goes on
     segment : updates between checkpoints; at each, all games begin anew, unless environments can save their state
@@ -61,10 +63,8 @@ class PPOConfig:
     def __post_init__(self):
         whole = ('total_steps', 'num_envs', 'num_steps', 'update_epochs', 'num_minibatches', 'segment', 'num_threads')
         for name in whole:
-            if isinstance(v := getattr(self, name), bool) or not isinstance(v, int) or v < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1; got {v!r}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+            self._check_whole(name, 1)
+        self._check_whole('seed', 0)
         for name in ('gamma', 'gae_lambda'):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in [0, 1]; got {getattr(self, name)!r}")
@@ -73,8 +73,9 @@ class PPOConfig:
                 continue
             if not v > 0:
                 raise ValueError(f"{name} must be above 0; got {v!r}")
-        if not self.kl_coef >= 0:
-            raise ValueError(f"kl_coef must be at least 0; got {self.kl_coef!r}")
+        for name in ('kl_coef', 'ent_coef', 'vf_coef'):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0; got {getattr(self, name)!r}")
         batch = self.num_envs * self.num_steps
         if self.total_steps < batch:
             raise ValueError(
@@ -82,6 +83,13 @@ class PPOConfig:
             )
         if self.num_minibatches > batch:
             raise ValueError(f"num_minibatches={self.num_minibatches} is more than the {batch} rows of an update")
+
+    def _check_whole(self, name: str, least: int):
+        "Refuse what is no whole number; those of NumPy become Python's, for the file of a run"
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+        object.__setattr__(self, name, int(value))
 
     @property
     def updates(self) -> int:

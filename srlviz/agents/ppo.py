@@ -284,6 +284,8 @@ class PPO:
         checkpoint: str | Path | None = None,
         about: dict | None = None,
     ):
+        if config.kl_coef:
+            raise ValueError(f"PPO does not weigh the divergence: kl_coef={config.kl_coef} is of RecurrentPPO")
         self.envs, self.config, self.about = envs, config, about or {}
         self.device, self.games = pick_device(device), Games(envs, config)
         self.network, self.history_ = network.to(self.device), None

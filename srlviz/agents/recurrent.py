@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['PRESETS', 'Now', 'Rollout', 'rows_of', 'play', 'targets', 'improve', 'next_kl_coef', 'done_so_far', 'run_saved',
-           'run_fields', 'run_resumed', 'RecurrentPPO', 'check_batches', 'width_seen', 'check_network', 'task_envs',
-           'recurrent_ppo']
+           'run_fields', 'check_run', 'run_resumed', 'told_apart', 'finite', 'RecurrentPPO', 'check_batches',
+           'width_seen', 'check_network', 'task_envs', 'task_name', 'recurrent_ppo']
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #9e8254db
-import time
+import importlib, time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,14 +24,14 @@ from torch import Tensor, nn
 
 from .actions import Acting
 from .course import HISTORY, Checkpoint, check_learning, check_weights, seed_of, steps_bar
-from .games import Finished, Games, can_be_saved, games_restored, games_saved
-from .network import MemoryActorCritic, memory_network
+from .games import Finished, Games, can_be_saved, check_games, games_restored, games_saved
+from .network import MemoryActorCritic, check_answers, memory_network
 from .objective import PPOConfig, gae, normalised, ppo_loss
 from ..core.curves import log_curve
 from ..core.files import LIST, TABLE
 from ..core.names import unknown
 from ..core.states import leaves, map_state, refilled
-from ..core.training import TENSOR, pick_device, threads
+from ..core.training import TENSOR, pick_device, seeded, threads
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #ebdbec7c
 class Now(NamedTuple):
@@ -73,6 +74,7 @@ def play(
     ----------
     now : where the games stand;  seed : of the actions
     """
+    network.eval()
     N, T, kind = len(games.starts), num_steps, acting.kind
     device = next(network.parameters()).device
     rng = torch.Generator(device).manual_seed(seed)
@@ -157,12 +159,15 @@ def improve(
             part = torch.from_numpy(part)
             state = map_state(lambda s: s[part], rollout.state)
             params, values, _ = network(rollout.obs[part], state, rollout.starts[part])
+            if not real[part].any():
+                continue  # of games that all begin anew there is nothing to learn
             at = slice(None) if every else real[part].flatten()
             flat = lambda x: x.flatten(0, 1)[at]
             judged = kind.judge(flat(params), flat(rollout.actions[part]))
             loss, told = ppo_loss(*judged, flat(values), {k: flat(v[part]) for k, v in rows.items()}, config)
             if kl_coef:
-                loss = loss + kl_coef * kind.divergence(flat(rollout.params[part]), flat(params))
+                divergence = kind.divergence(flat(rollout.params[part]), flat(params))
+                loss, told['kl'] = loss + kl_coef * divergence, divergence.item()  # in place of the estimate
             told['loss'] = loss.item()
             check_learning(told['loss'], update)
             optimizer.zero_grad(set_to_none=True)
@@ -211,8 +216,24 @@ def run_fields(games: Games) -> dict:
     return {'finished': TENSOR} | ({'games': TABLE, 'state': LIST} if can_be_saved(games) else {})
 
 
+def check_run(games: Games, blank, saved: dict):
+    """Refuse what such a run cannot have saved; the ValueError says what differs."""
+    finished, history = saved['finished'], saved['history']
+    if finished.ndim != 2 or finished.shape[1] != 3 or finished.dtype != torch.float64:
+        raise ValueError(f"finished games are {finished.dtype} {tuple(finished.shape)}; expected float64 (k, 3)")
+    if not can_be_saved(games):
+        return
+    mine, theirs = leaves(blank), saved['state']
+    told = [
+        [f'{x.dtype} {tuple(x.shape)}' if isinstance(x, Tensor) else repr(x)[:80] for x in s] for s in (mine, theirs)
+    ]
+    if told[0] != told[1]:
+        raise ValueError(f"the memory's state is {', '.join(told[1]) or 'nothing'}; expected {', '.join(told[0])}")
+    check_games(games, saved['games'], int(history[-1]['steps']) if history else 0)
+
+
 def run_resumed(games: Games, blank, saved: dict, played: int) -> Now | None:
-    """Go on with a run.
+    """Go on with a run that `check_run` accepts.
 
     Parameters
     ----------
@@ -232,6 +253,36 @@ def run_resumed(games: Games, blank, saved: dict, played: int) -> Now | None:
     return Now(games_restored(games, saved['games']), refilled(blank, saved['state']))
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #320dfe00
+def told_apart(envs: VectorEnv, network: MemoryActorCritic) -> dict:
+    """Say in JSON by what one run is told from another: memory, sizes, and the environments as far as they say."""
+    memory = network.memory
+    config = (
+        {k: v for k, v in memory.config().items() if k != 'n_in'} if callable(getattr(memory, 'config', None)) else {}
+    )
+    said = dict(memory=type(memory).__name__, width=network.width, head_layers=network.head_layers, **config)
+    said['weights'] = sum(p.numel() for p in network.parameters())
+    try:
+        specs = envs.get_attr('spec')
+    except Exception:  # batches that are no list of environments do not have it
+        specs = [getattr(envs, 'spec', None)]
+    said['envs'] = sorted({s.id for s in specs if s is not None})
+    return said | dict(shows=str(envs.single_observation_space), takes=str(envs.single_action_space))
+
+
+@contextmanager
+def finite(update: int):
+    """Say in which update a number was met that is not finite, where a memory refuses it."""
+    try:
+        yield
+    except ValueError as e:
+        if 'not finite' not in str(e):
+            raise
+        raise FloatingPointError(
+            f"in update {update} the network was given numbers that are not finite: lower learning_rate, or look at "
+            f"the observations ({e})"
+        ) from e
+
+# %% ../../nbs/05_agents/06_recurrent.ipynb #39c62e1f
 class RecurrentPPO:
     """Proximal policy optimisation over a memory.
 
@@ -244,7 +295,8 @@ class RecurrentPPO:
     checkpoint : file written every `config.segment` updates; if it is there, learning goes on from it
     about : JSON-able facts stored with the checkpoint, which have to agree, such as dict(task='RepeatFirst-easy')
 
-    `episodes_` has a row for each game that ended: step (of all environments together), return, length.
+    `episodes_` has a row for each game that ended: step (of all environments together), return, length. Observations of
+    any shape are flattened, frames too; wrappers that change with time (a running mean) do not come along with `policy`.
 
     Raises
     ------
@@ -262,25 +314,26 @@ class RecurrentPPO:
         about: dict | None = None,
     ):
         check_batches(envs, config)
+        check_answers(network)
         self.envs, self.config, self.about = envs, config, about or {}
         self.device, self.games, self.acting = (
             pick_device(device),
             Games(envs, config),
             Acting(envs.single_action_space),
         )
-        self.network, self.history_, self.episodes_ = network.to(self.device), None, None
+        self.network, self.history_, self.episodes_, self._course = network.to(self.device), None, None, None
         check_network(envs, network, self.acting, self.device)
         self.optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
-        said = dict(memory=type(network.memory).__name__, width=network.width, head_layers=network.head_layers)
-        self.checkpoint = Checkpoint(checkpoint, config, said | self.about, _COLUMNS)
+        anytime = can_be_saved(self.games)
+        self.checkpoint = Checkpoint(checkpoint, config, told_apart(envs, network) | self.about, _COLUMNS, anytime)
 
     def learn(self, progress: bool = True, until: Callable[[dict], bool] | None = None) -> 'RecurrentPPO':
-        """Learn for `config.total_steps`, or what is left of them.
+        """Learn for `config.total_steps`, or what is left of them: by the checkpoint, or since the last call.
 
         Parameters
         ----------
         progress : show a bar
-        until : asked after each update with its row of the history; True ends the run there
+        until : asked after each update with its row of the history; True ends the call there
 
         `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before
         the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss,
@@ -296,9 +349,11 @@ class RecurrentPPO:
                     now, row = self._round(now, update, history[-1] if history else None)
                     history.append(row)
                     self._tell(row, bar)
-                    if self.checkpoint.due(update + 1):
-                        self.checkpoint.save(self.network, self.optimizer, history, **run_saved(self.games, now))
-                    if until is not None and until(row):
+                    stop, file = until is not None and until(row), self.checkpoint
+                    if file.due(update + 1) or stop and file.path and file.anytime:
+                        file.save(self.network, self.optimizer, history, **run_saved(self.games, now))
+                    self._course = history, now
+                    if stop:
                         break
         self.network.eval()
         self.history_ = pd.DataFrame(history)
@@ -307,11 +362,15 @@ class RecurrentPPO:
 
     def _begin(self) -> tuple[list, Now | None]:
         "The course so far, and where the games stand; empty, and None, if they begin anew"
-        saved = self.checkpoint.load(self.network, self.optimizer, self.device, run_fields(self.games))
+        if self._course is not None:
+            return self._course
+        blank = self.network.initial_state(self.config.num_envs)
+        check = lambda saved: check_run(self.games, blank, saved)
+        saved = self.checkpoint.load(self.network, self.optimizer, self.device, run_fields(self.games), check)
         self.games.played, self.games.finished = 0, []
         if saved is None:
             return [], None
-        history, blank = saved['history'], self.network.initial_state(self.config.num_envs)
+        history = saved['history']
         done = history[-1]['steps'] if history else 0
         return history, run_resumed(self.games, blank, saved, int(done))
 
@@ -331,8 +390,9 @@ class RecurrentPPO:
         for group in self.optimizer.param_groups:
             group['lr'] = rate
         kl_coef = next_kl_coef(before['kl_coef'], before['kl'], c.kl_target) if before else c.kl_coef
-        now, rollout = play(self.network, self.games, self.acting, now, c.num_steps, seed_of(c.seed, update, 1))
-        told = improve(self.network, self.optimizer, rollout, self.acting.kind, c, update, kl_coef)
+        with seeded(c.seed, update, device=self.device), finite(update):  # of what is random in a stranger's memory
+            now, rollout = play(self.network, self.games, self.acting, now, c.num_steps, seed_of(c.seed, update, 1))
+            told = improve(self.network, self.optimizer, rollout, self.acting.kind, c, update, kl_coef)
         return now, done_so_far(self.games, update, c) | told | dict(
             learning_rate=rate, kl_coef=kl_coef, seconds=time.perf_counter() - began
         )
@@ -345,9 +405,12 @@ class RecurrentPPO:
         bar.set_postfix_str(f"return {mean:.2f}" if returns else 'no game finished', refresh=False)
         bar.update(self.config.num_envs * self.config.num_steps)
 
-# %% ../../nbs/05_agents/06_recurrent.ipynb #39c62e1f
+# %% ../../nbs/05_agents/06_recurrent.ipynb #fe8bfe78
 def check_batches(envs: VectorEnv, config: PPOConfig):
     """Refuse a configuration whose batches do not come out even; the ValueError names the numbers."""
+    if not isinstance(getattr(envs, 'num_envs', None), int):
+        how = 'gymnasium.make_vec(id, n), or SyncVectorEnv([make] * n)'
+        raise ValueError(f"agents learn from a batch of environments; got {type(envs).__name__}. Give {how}")
     if envs.num_envs != config.num_envs:
         raise ValueError(f"config.num_envs is {config.num_envs}, but there are {envs.num_envs} environments")
     if config.num_envs % config.num_minibatches:
@@ -361,7 +424,7 @@ def width_seen(envs: VectorEnv) -> int:
     """Give how many numbers the environments show at each step; a ValueError says what is not numbers."""
     space = envs.single_observation_space
     if not isinstance(space, gymnasium.spaces.Box):
-        how = 'make ours with flat=True, others with gymnasium.wrappers.FlattenObservation'
+        how = 'make ours with flat=True, others with gymnasium.wrappers.vector.FlattenObservation'
         raise ValueError(f"a memory reads numbers; the environments show {space}: {how}")
     return int(np.prod(space.shape))
 
@@ -420,14 +483,21 @@ def task_envs(task: str, num_envs: int) -> VectorEnv:
     ------
     ValueError : for a task that is not known; the nearest is named
     """
-    name = task.removeprefix('srlviz/').removesuffix('-v0')
-    as_seen = dict(flat=True, autoreset_mode='SameStep', copy=False)
-    for id, options in ((f'srlviz.envs:srlviz/{name}-v0', as_seen), (task, {})):
-        try:
-            return gymnasium.make_vec(id, num_envs, **options)
-        except gymnasium.error.Error:
-            continue
-    raise unknown('task', task, [id[7:-3] for id in gymnasium.registry if id.startswith('srlviz/')])
+    if (ours := task_name(task)) is not None:
+        as_seen = dict(flat=True, autoreset_mode='SameStep', copy=False)
+        return gymnasium.make_vec(f'srlviz/{ours}-v0', num_envs, **as_seen)
+    try:
+        return gymnasium.make_vec(task, num_envs)
+    except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound) as e:
+        known = [id[7:-3] if id.startswith('srlviz/') else id for id in gymnasium.registry]
+        raise unknown('task', task, known) from e
+
+
+def task_name(task: str) -> str | None:
+    """Give a task of ours the name that it has in the kit: 'RepeatFirst-easy'; None for others."""
+    importlib.import_module('srlviz.envs')  # by name: agents do not build on environments
+    name = task.removeprefix('srlviz.envs:').removeprefix('srlviz/').removesuffix('-v0')
+    return name if f'srlviz/{name}-v0' in gymnasium.registry else None
 
 
 def recurrent_ppo(
@@ -447,7 +517,8 @@ def recurrent_ppo(
     Parameters
     ----------
     task : see `task_envs`; or a batch of environments
-    memory : a name of the catalogue, a class, or a module; see `as_memory`
+    memory : a name of the catalogue, 'module:Class', a class, or a module; see `as_memory`. Try
+        `srlviz.core.protocols.check_memory` on one of your own first: one that ignores `starts` learns, but badly
     preset : 'fast' or 'paper'
     width, n_hidden, head_layers : of the network, instead of the preset's
     device, checkpoint : see `RecurrentPPO`
@@ -463,13 +534,20 @@ def recurrent_ppo(
         raise unknown('argument of PPOConfig', strange[0], PPOConfig.__dataclass_fields__)
     (config, sizes), about = PRESETS[preset], dict(preset=preset)
     if isinstance(task, str):
-        config, about['task'] = replace(config, **changes), task
+        config, about['task'] = replace(config, **changes), task_name(task) or task
         envs = task_envs(task, config.num_envs)
     else:
-        envs, config = task, replace(config, **{'num_envs': task.num_envs} | changes)
+        envs, config = task, replace(config, **{'num_envs': getattr(task, 'num_envs', 1)} | changes)
+        check_batches(envs, config)
     chosen = dict(width=width, n_hidden=n_hidden, head_layers=head_layers)
+    if isinstance(memory, nn.Module):
+        if n_hidden is not None:
+            raise ValueError(
+                f"n_hidden={n_hidden} is of a memory that is made; {type(memory).__name__} is there already"
+            )
+        chosen['width'] = width or getattr(memory, 'n_in', None)
     sizes = sizes | {k: v for k, v in chosen.items() if v is not None}
     kind, n_in = Acting(envs.single_action_space).kind, width_seen(envs)
     network = memory_network(n_in, memory, kind, **sizes, seed=config.seed)
     about['method'] = type(network.memory).__name__
-    return RecurrentPPO(envs, network, config, device=device, checkpoint=checkpoint, about=about | sizes)
+    return RecurrentPPO(envs, network, config, device=device, checkpoint=checkpoint, about=about)

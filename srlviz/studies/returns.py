@@ -6,14 +6,14 @@
 __all__ = ['LINES', 'POPGYM_MMER', 'mmer_trial', 'paper_tasks', 'left_agents']
 
 # %% ../../nbs/09_studies/17_returns.ipynb #7423b6ad
-import time
+import math, warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..core.files import sample_path
+from ..core.files import read_json, sample_path
 from ..core.names import catalog, unknown
 from ..core.scores import merge_scores, paper_scores, score_row
 from ..envs.pomdp.base import find_task, task_table
@@ -49,26 +49,29 @@ def mmer_trial(
 
     Returns
     -------
-    Score rows of `return_rows`, and the seconds of a processor that it took; for the lines return and return_se
+    Score rows of `return_rows`, if any game ended, and the seconds that all updates took; for the lines return and
+    return_se
     """
     if method in LINES:
         return _line_rows(task, method, seed)
     from srlviz.agents.recurrent import PRESETS, recurrent_ppo
     from srlviz.evaluate.returns import return_rows
 
-    began, file = time.process_time(), Path(out) / 'checkpoint.pt'
+    file = Path(out) / 'checkpoint.pt'
     budget = budget or PRESETS[preset][0].total_steps
     learner = recurrent_ppo(
         _world(task, preset, inputs), method, preset, device=device, checkpoint=file, total_steps=budget, seed=seed
     )
     learner.learn(progress=False)
     learner.policy().save(Path(out) / 'agent.safetensors')
-    file.unlink(missing_ok=True)
-    width = PRESETS[preset][1]['n_hidden']
+    width, steps = PRESETS[preset][1]['n_hidden'], int(learner.history_['steps'].iloc[-1])
     said = dict(task=table_name(task), method=method, inputs=inputs, n_codes=width, protocol=preset, seed=seed)
-    rows = return_rows(learner.episodes_, budget=int(learner.history_['steps'].iloc[-1]), **said)
-    cost = dict(target='training', group='cost', metric='seconds', value=time.process_time() - began, budget=budget)
-    return rows + [score_row(study='popgym', **said, **cost)]
+    said['budget'] = steps
+    rows = return_rows(learner.episodes_, **said) if len(learner.episodes_) else []
+    cost = dict(target='training', group='cost', metric='seconds', value=learner.history_['seconds'].sum())
+    rows.append(score_row(study='popgym', **said, **cost))
+    file.unlink(missing_ok=True)
+    return rows
 
 
 def _world(task, preset, inputs):
@@ -106,6 +109,10 @@ def _check_mmer(p):
     if p['budget'] and p['budget'] < (least := config.num_envs * config.num_steps):
         raise ValueError(f"budget={p['budget']} is less than one update of preset {p['preset']!r}, {least} steps")
     pick_device(p['device'])
+    if p['seed'] < 0:
+        raise ValueError(f"seed must be a whole number of at least 0; got {p['seed']}")
+    if p['task'] != (name := p['task'].removeprefix('srlviz/').removesuffix('-v0')):
+        raise ValueError(f"a trial has one name: {name!r}, not {p['task']!r}")
 
 
 def _reached(p) -> list:
@@ -153,23 +160,37 @@ def paper_tasks(tags: Sequence[str] = (), difficulties: Sequence[str] = ('easy',
     return sorted(there, key=lambda task: (task.rpartition('-')[0], order.index(task.rpartition('-')[2])))
 
 # %% ../../nbs/09_studies/17_returns.ipynb #f1bbc205
-def left_agents(folder: str | Path) -> dict[tuple[str, str], object]:
+def left_agents(folder: str | Path, preset: str = 'fast') -> dict[tuple[str, str], object]:
     """Load the agents of a folder, the first seed of each.
 
     Parameters
     ----------
     folder : of a sweep of `mmer_trial`, or of files TASK_MEMORY.safetensors; or 'shipped'
+    preset : of a sweep; of several budgets the largest
 
     Returns
     -------
-    (task, memory) -> `MemoryAgent`
+    (task, memory) -> `MemoryAgent`; a file that is damaged is left out with a warning
     """
     from srlviz.agents.player import load_policy
 
-    place = sample_path('agents') if folder == 'shipped' else Path(folder)
-    found = {}
-    for file in sorted([*place.glob('trials/*/agent.safetensors'), *place.glob('*_*.safetensors')]):
-        agent = load_policy(file)
+    place, found = sample_path('agents') if folder == 'shipped' else Path(folder), {}
+    for file in [*_files_of(place, preset), *sorted(place.glob('*_*.safetensors'))]:
+        try:
+            agent = load_policy(file)
+        except ValueError as e:
+            warnings.warn(str(e))
+            continue
         if agent.task:
             found.setdefault((agent.task, agent.memory), agent)
     return found
+
+
+def _files_of(place: Path, preset: str) -> list[Path]:
+    "The agents of a sweep, first seeds and largest budgets first"
+    told = []
+    for result in place.glob('trials/*/result.json'):
+        p, file = read_json(result).get('parameters', {}), result.with_name('agent.safetensors')
+        if p.get('preset') == preset and file.exists():
+            told.append((p.get('seed', 0), -(p.get('budget') or math.inf), str(file)))
+    return [Path(file) for *_, file in sorted(told)]
