@@ -7,8 +7,8 @@ from rliable_returns import FILE, LEVELS, THRESHOLDS, measured, table
 
 from srlviz.core.scores import check_scores
 from srlviz.envs.pomdp.base import make_tasks
-from srlviz.evaluate.returns import episodes_of, performance_profile, probability_of_improvement
-from srlviz.evaluate.returns import return_intervals, return_rows
+from srlviz.evaluate.comparison import performance_profile, probability_of_improvement, return_intervals
+from srlviz.evaluate.returns import episodes_of, return_rows
 
 
 def ours(x, y, n_resamples: int) -> dict:

@@ -202,7 +202,9 @@ KINDS = ('uniform', 'episode')
 
 
 def _seen_space(player, space: spaces.Space | None) -> spaces.Space | None:
-    return space if space is not None else getattr(player, 'plain', None)
+    "The space of plain observations: the one given, or the one that an agent knows; None if nobody knows it"
+    known = (getattr(p, 'plain', None) for p in (player, getattr(player, 'reader', None)))
+    return space if space is not None else next((s for s in known if s is not None), None)
 
 
 def _strange(kind, space, rows: list[np.ndarray], i: int, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -241,7 +243,11 @@ def contaminated(
     if kind == 'episode' and len(rows) < 2:
         raise ValueError("observations of another episode need two episodes at least, got one")
     if kind == 'uniform' and space is None:
-        raise ValueError("uniform draws need the space of the observation: give space=")
+        raise ValueError(
+            "uniform draws need the space of the observation: give space=, such as Discrete(4). A memory alone does "
+            "not know it, nor does an agent that reads rows of numbers, such as those of `sighted`: an observation, "
+            "the action before it and the hidden state"
+        )
     space, made = deepcopy(space), []
     for i, row in enumerate(rows):
         strange = _strange(kind, space, rows, i, k, np.random.default_rng([seed, i]))
@@ -299,7 +305,9 @@ def contamination(
     ----------
     player : a policy that remembers (`rows(episode)`, `network_`, `acting`, such as `MemoryAgent`), or a Memory
     recording : episodes of more than k steps; obs 'vector' is what the player reads
-    k, kind, space, seed : see `contaminated`; an agent knows its space
+    k, kind, space, seed : see `contaminated`. An agent that learned a task by its name knows the space; one that read
+        rows of numbers does not: one with sight (`srlviz.envs.pomdp.sighted`) needs the plain observation's space,
+        and its state then stays true
 
     Returns
     -------
@@ -393,7 +401,8 @@ def credit(agent, episode: Episode, *, rows: int = 512) -> Credit:
 
     Parameters
     ----------
-    agent : a policy that remembers, such as `MemoryAgent`
+    agent : a policy that remembers, such as `MemoryAgent`; all columns are asked of one that does not know the space of
+        its observation, such as one with sight
     episode : with obs 'vector' and actions
     rows : at most so many derivatives in one batch
 

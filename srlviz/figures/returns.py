@@ -918,7 +918,7 @@ def plot_return_profiles(
 
     Parameters
     ----------
-    table : method, threshold, share, low, high, as `srlviz.evaluate.returns.performance_profile` gives them; low and
+    table : method, threshold, share, low, high, as `srlviz.evaluate.comparison.performance_profile` gives them; low and
         high NaN where there is no band; those of a paper, whose names end in ' (paper)', are dashed
     methods : which; all if None
     highlight : one that stands out
