@@ -252,10 +252,11 @@ class MemoryAgent:
     def save(self, path: str | Path) -> None:
         """Save it in one file of safetensors; `load_policy` reads it."""
         if not isinstance(self.memory, str):
-            how = 'keep network_.state_dict(), or make it a notebook of srlviz.memories'
-            raise ValueError(
-                f"the memory {type(self.memory).__name__} is not in the catalogue, so no file can name it: {how}"
+            name, how = (
+                type(self.memory).__name__,
+                'keep network_.state_dict(), or make it a notebook of srlviz.memories',
             )
+            raise ValueError(f"the memory {name} is not in the catalogue, so no file can name it: {how}")
         save_encoder(self, path)
 
 

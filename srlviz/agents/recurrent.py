@@ -224,9 +224,8 @@ def check_run(games: Games, blank, saved: dict):
     if not can_be_saved(games):
         return
     mine, theirs = leaves(blank), saved['state']
-    told = [
-        [f'{x.dtype} {tuple(x.shape)}' if isinstance(x, Tensor) else repr(x)[:80] for x in s] for s in (mine, theirs)
-    ]
+    form = lambda x: f'{x.dtype} {tuple(x.shape)}' if isinstance(x, Tensor) else repr(x)[:80]
+    told = [[form(x) for x in state] for state in (mine, theirs)]
     if told[0] != told[1]:
         raise ValueError(f"the memory's state is {', '.join(told[1]) or 'nothing'}; expected {', '.join(told[0])}")
     check_games(games, saved['games'], int(history[-1]['steps']) if history else 0)
@@ -256,9 +255,8 @@ def run_resumed(games: Games, blank, saved: dict, played: int) -> Now | None:
 def told_apart(envs: VectorEnv, network: MemoryActorCritic) -> dict:
     """Say in JSON by what one run is told from another: memory, sizes, and the environments as far as they say."""
     memory = network.memory
-    config = (
-        {k: v for k, v in memory.config().items() if k != 'n_in'} if callable(getattr(memory, 'config', None)) else {}
-    )
+    config = memory.config() if callable(getattr(memory, 'config', None)) else {}
+    config = {k: v for k, v in config.items() if k != 'n_in'}
     said = dict(memory=type(memory).__name__, width=network.width, head_layers=network.head_layers, **config)
     said['weights'] = sum(p.numel() for p in network.parameters())
     try:
