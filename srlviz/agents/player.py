@@ -213,7 +213,7 @@ class MemoryAgent:
         return params[:, 0], values[:, 0], state
 
     def predict(self, observation, state=None, episode_start=None, deterministic: bool = False):
-        """Choose actions for a batch as models of stable-baselines3 do: (actions, state); its evaluate_policy asks so."""
+        """Choose actions for a batch as stable-baselines3 asks its models: (actions, state)."""
         n = len(observation[0] if isinstance(observation, tuple) else observation)
         rows = state or AgentRows(self, n)
         rows.reset([None] * n, None if state is None else np.asarray(episode_start, bool))
@@ -252,10 +252,8 @@ class MemoryAgent:
     def save(self, path: str | Path) -> None:
         """Save it in one file of safetensors; `load_policy` reads it."""
         if not isinstance(self.memory, str):
-            name, how = (
-                type(self.memory).__name__,
-                'keep network_.state_dict(), or make it a notebook of srlviz.memories',
-            )
+            how = 'keep network_.state_dict(), or make it a notebook of srlviz.memories'
+            name = type(self.memory).__name__
             raise ValueError(f"the memory {name} is not in the catalogue, so no file can name it: {how}")
         save_encoder(self, path)
 

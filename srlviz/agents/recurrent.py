@@ -294,7 +294,7 @@ class RecurrentPPO:
     about : JSON-able facts stored with the checkpoint, which have to agree, such as dict(task='RepeatFirst-easy')
 
     `episodes_` has a row for each game that ended: step (of all environments together), return, length. Observations of
-    any shape are flattened, frames too; wrappers that change with time (a running mean) do not come along with `policy`.
+    any shape are flattened, frames too; wrappers that change with time (a running mean) do not come along.
 
     Raises
     ------
@@ -540,9 +540,8 @@ def recurrent_ppo(
     chosen = dict(width=width, n_hidden=n_hidden, head_layers=head_layers)
     if isinstance(memory, nn.Module):
         if n_hidden is not None:
-            raise ValueError(
-                f"n_hidden={n_hidden} is of a memory that is made; {type(memory).__name__} is there already"
-            )
+            name = type(memory).__name__
+            raise ValueError(f"n_hidden={n_hidden} is of a memory that is made; {name} is there already")
         chosen['width'] = width or getattr(memory, 'n_in', None)
     sizes = sizes | {k: v for k, v in chosen.items() if v is not None}
     kind, n_in = Acting(envs.single_action_space).kind, width_seen(envs)
