@@ -343,7 +343,7 @@ class Predictor:
         self.agent = agent
 
     def predict(self, observation, state=None, episode_start=None, deterministic: bool = False):
-        """Choose actions for a batch (N, ...): (actions, state); `episode_start` (N,) bool marks rows that begin anew."""
+        """Choose actions for a batch (N, ...): (actions, state); `episode_start` (N,) bool marks what begins anew."""
         n = len(observation[0] if isinstance(observation, tuple) else observation)
         rows = state or AgentRows(self.agent, n)
         rows.reset([None] * n, None if state is None else np.asarray(episode_start, bool))

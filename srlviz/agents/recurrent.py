@@ -393,7 +393,7 @@ class RecurrentPPO:
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #2a04275d
 def begun(learner: RecurrentPPO) -> tuple[list, Now | None]:
-    """Give the course of a run so far, by its checkpoint, and where its games stand: [], and None, if they begin anew."""
+    """Give the course of a run by its checkpoint, and where its games stand: [], and None, if they begin anew."""
     games, blank = learner.games, learner.network.initial_state(learner.config.num_envs)
     check = lambda saved: check_run(games, blank, saved)
     saved = learner.checkpoint.load(learner.network, learner.optimizer, learner.device, run_fields(games), check)

@@ -129,6 +129,10 @@ def returns_grid(
     Returns
     -------
     ReturnsGrid. The spread of the paper is the one that it prints, of three trials.
+
+    Raises
+    ------
+    ValueError : what `pick_returns` raises, and where nothing is left to show
     """
     _check('choice', [show], SHOWN)
     rows = pick_returns(scores, list({metric, 'mmer', 'mmer_std'}), tasks=tasks, methods=methods)
@@ -140,6 +144,8 @@ def returns_grid(
         raise ValueError(f"the table has no {metric} of ours for this choice; show='paper' shows the paper's")
     printed = _grid(rows[paper & (rows['metric'] == 'mmer')])
     if show == 'paper':
+        if not printed.mean.size:
+            raise ValueError("the table has no mmer of the paper's for this choice; show='ours' shows ours")
         spread = _grid(rows[paper & (rows['metric'] == 'mmer_std')]).mean.reindex_like(printed.mean)
         return ReturnsGrid(printed.mean, spread, printed.count * 3)
     found = _grid(mine)
@@ -156,7 +162,8 @@ _DIVERGING = 'RdBu'
 
 
 def number(value: float, digits: int = 2) -> str:
-    """Write a return: -.49, .98, 1.00."""
+    """Write a return: -.49, .98, 1.00; of large ones fewer digits: 21.5, -160."""
+    digits = max(0, digits - (abs(value) >= 10) - (abs(value) >= 100))
     words = f'{value:.{digits}f}'
     words = f'{0:.{digits}f}' if float(words) == 0 else words
     return words.replace('-', '−').replace('0.', '.', 1) if abs(float(words)) < 1 else words.replace('-', '−')
@@ -167,6 +174,12 @@ def _ink(percent: int, scale: str) -> str:
     "Black or white, whichever is more legible on a colour of a scale"
     rgb = [int(float(c)) for c in sample_colorscale(scale, [percent / 100])[0][4:-1].split(',')]
     return max('#000000', '#ffffff', key=lambda c: contrast(c, '#{:02x}{:02x}{:02x}'.format(*rgb)))
+
+
+def _reach(values) -> tuple[float, float]:
+    "From where to where returns go: -1 (or their lowest) to 1 as in POPGym; of other tasks by what they are, with 0"
+    low, high = (float(f(np.asarray(values, float))) for f in (np.nanmin, np.nanmax))
+    return (min(low, -1.0), 1.0) if low >= -2 and high <= 1 else (min(low, 0.0), max(high, 0.0))
 
 
 class _Scale(NamedTuple):
@@ -183,7 +196,7 @@ class _Scale(NamedTuple):
 def _scale(grid, show, metric):
     words = metric_words(metric)
     if show != 'difference':
-        return _Scale(-1, 1, SEQUENTIAL, words)
+        return _Scale(*_reach(grid.mean), SEQUENTIAL, words)
     most = max(0.25, float(np.nanmax(np.abs(grid.mean.to_numpy()))))
     return _Scale(-most, most, _DIVERGING, f'{words}, ours less the paper’s')
 
@@ -214,7 +227,9 @@ def _cell(row, label, grid, scale, sign):
 
 
 def _cells(rows, columns, grid, scale):
-    sign = (lambda v: ('+' if v > 0 else '') + number(v, 3)) if scale.low != -1 else (lambda v: number(v, 3))
+    sign = (
+        (lambda v: ('+' if v > 0 else '') + number(v, 3)) if scale.colours == _DIVERGING else (lambda v: number(v, 3))
+    )
     named = [(i, j, r, c) for i, (r, _) in enumerate(rows) for j, c in enumerate(columns) if r is not None]
     return {(i, j): _cell(r, c, grid, scale, sign) for i, j, r, c in named}
 
@@ -245,7 +260,7 @@ def _row_names(rows):
         if isinstance(row, GameMean):
             names.append(f'<b>Mean of {len(row.games)}</b>')
         elif row is not None:
-            name, _, level = row.rpartition('-')
+            name, _, level = row.rpartition('-') if row.rpartition('-')[2] in LEVELS else (row, '', '')
             names.append(level if name and name == last else f'{name} {level}'.strip())
             last = name
     return names
@@ -333,14 +348,15 @@ def return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
     return rows.groupby('method')['value'].mean().reindex(list(_LINES)).dropna().to_dict()
 
 
-def _add_lines(fig, lines, vertical=True, words=True, **at):
+def _add_lines(fig, lines, vertical=True, words=True, reach=(-1, 1), **at):
     for name, value in lines.items():
         said, dash = _LINES[name]
         add = fig.add_vline if vertical else fig.add_hline
         add(value, line=dict(color=MUTED, width=1.6, dash=dash), **at)
         if words:
             text = dict(text=f'{said} {number(value)}', showarrow=False, font=dict(size=11, color=MUTED))
-            side = 'right' if value > 0.7 else 'left' if value < -0.7 else 'center'
+            share = (value - reach[0]) / (reach[1] - reach[0])
+            side = 'right' if share > 0.85 else 'left' if share < 0.15 else 'center'
             place = dict(x=value, y=1, yref='y domain', yanchor='bottom', xanchor=side) if vertical else None
             place = place or dict(x=1, xref='x domain', xanchor='right', y=value, yanchor='bottom', yshift=-2)
             fig.add_annotation(**text, **place, **at)
@@ -449,17 +465,20 @@ def plot_return_bars(
     missing = set(printed['label']) - {split_method(m)[0] for m in labels}
     labels = sorted(missing, key=memory_rank, reverse=True) + labels
     lines = return_lines(scores, task)
-    low = -1 if unit else float(min(-1, *lines.values(), drawn['value'].min()))
+    low, high = _reach([*lines.values(), *drawn['value']])
+    if unit and high != 1:
+        raise ValueError(f"unit=True draws (return + 1) / 2 of returns from -1 to 1; those of {task} leave that")
+    low = -1 if unit else low if high == 1 or low == 0 else low - 0.05 * (high - low)  # the lowest is a bar, too
     fig = go.Figure()
     if len(mine):
         _add_bars(fig, mine, labels, task, metric, intervals, unit, low)
     if len(printed):
         _add_printed(fig, returns_grid(printed, show='paper'), labels, task, unit, low, alone=not len(mine))
-    _add_lines(fig, {k: (v + 1) / 2 if unit else v for k, v in lines.items()})
+    _add_lines(fig, {k: (v + 1) / 2 if unit else v for k, v in lines.items()}, reach=(-1 if unit else low, high))
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, showgrid=False, range=[-0.6, len(labels) - 0.4])
     words = f'({metric_words(metric)} + 1) / 2' if unit else f'{metric_words(metric)} (return)'
-    fig.update_xaxes(title=words, range=[0, 1.02] if unit else [low, 1.04])
+    fig.update_xaxes(title=words, range=[0, 1.02] if unit else [low, high + 0.02 * (high - max(low, -1))])
     fig.update_layout(
         title=f'{task}: {metric_words(metric)} of each memory' if title is None else title,
         height=118 + 19 * len(labels) + 26 * (title != ''),
@@ -823,11 +842,13 @@ def plot_memory_returns(
             grid = returns_grid(
                 scores, show=show, metric=metric if show == 'ours' else 'mmer', tasks=tasks, methods=[name]
             )
-            grids[show] = grid.mean[name if name in grid.mean else grid.mean.columns[0]].dropna()
+            line_of = grid.mean[name if name in grid.mean else grid.mean.columns[0]].dropna()
+            grids |= {show: line_of} if len(line_of) else {}
         except (ValueError, KeyError):
             continue
     if not grids:
         pick_returns(scores, [metric, 'mmer'], tasks=tasks, methods=[method])  # says why
+        raise ValueError(f"no {metric} of {method} for this choice")
     names = sorted({t for g in grids.values() for t in g.index}, key=_task_rank, reverse=True)
     fig, colour = go.Figure(), method_color(method)
     _task_lines(fig, scores, names)
@@ -874,9 +895,9 @@ def plot_paper_agreement(
     """
     gap = returns_grid(scores, show='difference', metric=metric, tasks=tasks, methods=methods).mean
     mean = returns_grid(scores, show='ours', metric=metric, tasks=tasks, methods=methods).mean.reindex_like(gap)
-    fig, low = go.Figure(), float(min(-1, mean.min(axis=None), (mean - gap).min(axis=None)))
+    fig, (low, high) = go.Figure(), _reach([mean, mean - gap])
     look = dict(mode='lines', line=dict(color=MUTED, width=1.2, dash='dash'), hoverinfo='skip', showlegend=False)
-    fig.add_scatter(x=[low, 1], y=[low, 1], **look)
+    fig.add_scatter(x=[low, high], y=[low, high], **look)
     for m in mean:
         rows = pd.DataFrame(dict(y=mean[m], x=mean[m] - gap[m])).dropna()
         hover = [
@@ -897,7 +918,8 @@ def plot_paper_agreement(
         )
     said = f'{n} tasks and memories{words}' if title is None else title
     fig.update_traces(hovertemplate='%{hovertext}<extra></extra>', selector=lambda t: t.hovertext is not None)
-    reach = dict(range=[low - 0.05, 1.05], dtick=0.5)
+    pad = 0.05 if high == 1 else 0.025 * (high - low)
+    reach = dict(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)
     fig.update_xaxes(title='MMER of the paper (return)', **reach).update_yaxes(
         title=f'{metric_words(metric)}, ours (return)', **reach
     )

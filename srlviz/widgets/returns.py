@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'TAGS', 'SHOW_WORDS', 'MOST_PROBED', 'BINS', 'PROBE_STEPS', 'MOST_SHOWN', 'VIEWS', 'HALF', 'LABELS',
-           'WIDTHS', 'HINT', 'NO_AGENTS', 'DOTS', 'task_tags', 'ReturnTable', 'find_agents', 'Agents', 'Asked',
-           'asked_of', 'Played', 'read_state', 'play_agent', 'state_strip', 'read_strip', 'saw_strip', 'played_strips',
-           'plot_played', 'played_words', 'Picked', 'whole_figure', 'detail_figures', 'BoardMenus', 'AgentView',
-           'picked_of', 'pressed_return', 'show_hint', 'draw_board', 'turn_board', 'play_board', 'watch_board',
-           'lay_out_board', 'check_board', 'press_board', 'figure_board', 'figures_board', 'MMERDashboard']
+           'WIDTHS', 'HINT', 'NO_AGENTS', 'DOTS', 'task_tags', 'pick_study', 'ReturnTable', 'find_agents', 'Agents',
+           'Asked', 'asked_of', 'Played', 'read_state', 'play_agent', 'state_strip', 'read_strip', 'saw_strip',
+           'played_strips', 'plot_played', 'played_words', 'Picked', 'whole_figure', 'detail_figures', 'BoardMenus',
+           'AgentView', 'picked_of', 'pressed_return', 'show_hint', 'draw_board', 'turn_board', 'play_board',
+           'watch_board', 'lay_out_board', 'check_board', 'press_board', 'figure_board', 'figures_board',
+           'MMERDashboard']
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #d8bc405f
 from collections.abc import Callable, Mapping, Sequence
@@ -66,20 +67,36 @@ def task_tags() -> dict[str, tuple[str, ...]]:
     return {name: tags for name, tags in found.items() if tags}
 
 
+def pick_study(scores: pd.DataFrame) -> str:
+    """Pick the study of a table whose returns are shown: the only one, or popgym of several.
+
+    Raises
+    ------
+    ValueError : if there are several, and none is popgym
+    """
+    found = sorted(scores.loc[(scores['target'] == 'return') & scores['metric'].isin(METRICS), 'study'].unique())
+    if len(found) > 1 and 'popgym' not in found:
+        names = ', '.join(found)
+        raise ValueError(f"returns of several studies ({names}); give one: scores[scores['study'] == {found[0]!r}]")
+    return found[0] if len(found) == 1 else 'popgym'
+
+
 class ReturnTable:
     """The returns of memories, ready to be picked from.
 
     Parameters
     ----------
-    scores : a score table
+    scores : a score table; of several studies, popgym is shown
 
-    Attributes: tasks ('all' first), methods (as labelled), metrics, shows, tags and levels, what there is of each;
-    `scores` without learning curves.
+    Attributes: study, others (studies with returns that are not shown), tasks ('all' first), methods (as labelled),
+    metrics, shows, tags and levels, what there is of each; `scores` without learning curves.
     """
 
     def __init__(self, scores: pd.DataFrame):
         scores = check_scores(scores)
-        scores = scores[(scores['study'] == 'popgym') & (scores['target'] == 'return')]
+        scores, self.study = scores[scores['target'] == 'return'], pick_study(scores)
+        self.others = sorted({*scores['study']} - {self.study})
+        scores = scores[scores['study'] == self.study]
         rows = pick_returns(scores, METRICS)
         curves = scores['metric'].isin(['epoch_return', 'episodes'])
         self.scores, self._tags = scores[~curves], task_tags()
@@ -116,7 +133,10 @@ class ReturnTable:
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #1a2a6598
 def find_agents(folder: str | Path) -> dict[tuple[str, str], Path]:
-    """List the agents of a folder: files called `TASK_MEMORY.safetensors`, such as RepeatFirst-easy_GRU.safetensors."""
+    """List the agents of a folder: files called `TASK_MEMORY.safetensors`, such as RepeatFirst-easy_GRU.safetensors.
+
+    A sweep's folder is for `srlviz.studies.returns.left_agents`, whose answer is what `Agents` takes.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(
@@ -124,7 +144,8 @@ def find_agents(folder: str | Path) -> dict[tuple[str, str], Path]:
         )
     found = {p.stem.rpartition('_')[::2]: p for p in sorted(folder.glob('*_*.safetensors'))}
     if not found:
-        raise ValueError(f"no agents in {str(folder)!r}: it has no file called TASK_MEMORY.safetensors")
+        words = f"no agents in {str(folder)!r}: it has no file called TASK_MEMORY.safetensors"
+        raise ValueError(f"{words}; those of a sweep are agents=left_agents(folder), of srlviz.studies.returns")
     return found
 
 
@@ -134,7 +155,7 @@ class Agents:
     Parameters
     ----------
     agents : (task, memory) -> a policy, or the path of its file; or a folder, see `find_agents`; None for none
-    load : function from a path to a policy, such as `srlviz.agents.recurrent.load_policy`
+    load : function from a path to a policy, such as `srlviz.agents.player.load_policy`
     """
 
     def __init__(self, agents: Mapping | str | Path | None, load: Callable | None = None):
@@ -145,7 +166,7 @@ class Agents:
         self.found, self.load, self.loaded = {(paper_name(t), our_name(m)): a for (t, m), a in found.items()}, load, {}
         paths = [a for a in self.found.values() if isinstance(a, (str, Path))]
         if paths and load is None:
-            words = "give load=, a function from a path to a policy, such as srlviz.agents.recurrent.load_policy"
+            words = "give load=, a function from a path to a policy, srlviz.agents.player.load_policy"
             raise ValueError(f"{paths[0]} is a file: {words}")
 
     def key(self, task: str, label: str) -> tuple[str, str] | None:
@@ -525,7 +546,10 @@ def pressed_return(clicked: Mapping, table: ReturnTable, method: str) -> tuple[s
 
 def show_hint(e: 'MMERDashboard'):
     """Say what may be pressed; while an agent is watched, its words stand beside it."""
-    words = Markup('{}{}').format(HINT, DOTS if e.agents.found else NO_AGENTS.format())
+    others = f' Of the studies in this table {e.table.study} is shown, not {", ".join(e.table.others)}.'
+    words = Markup('{}{}{}').format(
+        HINT, DOTS if e.agents.found else NO_AGENTS.format(), others if e.table.others else ''
+    )
     e.status.say('' if e.playing else words)
 
 
@@ -659,9 +683,11 @@ class MMERDashboard(Explorer):
     Parameters
     ----------
     scores : a score table with mmer, and, where there are, final_return, mmer_split, epoch_return, and return of the
-        methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both
-    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`
-    load : function from a path to a policy, such as `srlviz.agents.recurrent.load_policy`
+        methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both. It shows one study, which
+        may be of your own tasks (`srlviz.evaluate.returns.return_rows(..., study='mine')`); of several, popgym
+    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`; of a
+        sweep, `srlviz.studies.returns.left_agents(folder)`
+    load : function from a path to a policy, such as `srlviz.agents.player.load_policy`
     probe : function (codes, factors), as for `read_state`; None for none
     view ... method : where to begin;  methods : those shown, all if None
     flat : agents see what those of the paper saw;  interactive : see `Explorer`
