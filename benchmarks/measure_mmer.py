@@ -46,7 +46,7 @@ def collect(folder: Path):
     "Take over the scores of a sweep, and the agents"
     found = load_scores(folder / 'scores.csv')
     found = found[found['source'] == 'srlviz']
-    place = sample_path('.') / 'popgym_mmer.csv'
+    place = sample_path('paper_scores.csv').parent / 'popgym_mmer.csv'
     parts = [load_scores(place), found] if place.exists() else [found]
     table = pd.concat(parts, ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')

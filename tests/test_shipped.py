@@ -95,3 +95,28 @@ def test_our_names_and_the_papers_are_those_of_the_tasks():
     assert all(paper_name(c.__name__) in (c.__name__, *c.aliases) for c in classes)
     assert {a for c in classes for a in c.aliases} == {PAPER_NAMES[c.__name__] for c in classes if c.aliases}
     assert set(paper_scores('popgym').query("metric == 'mmer'")['task']) <= {paper_name(t) for t in TASKS}
+
+
+def test_the_shipped_returns_are_those_of_their_curves():
+    "MMER is the largest epoch of each curve; no memory is outside of what its task pays"
+    table = load_scores(sample_path('popgym_mmer.csv'))
+    key = ['task', 'method', 'inputs', 'protocol', 'seed']
+    best = table[table['metric'] == 'epoch_return'].groupby(key)['value'].max()
+    told = table[table['metric'] == 'mmer'].set_index(key)['value']
+    assert len(told) >= 40 and told.index.is_unique and (best.reindex(told.index) == told).all()
+    assert (table.loc[table['metric'] == 'mmer', 'budget'] == 1_499_136).all()
+    assert {'random', 'oracle'} <= set(table['method']) and set(table['source']) == {'srlviz'}
+
+
+def test_the_shipped_agents_play_as_their_scores_say():
+    from srlviz.data.popgym import record_pomdp
+    from srlviz.studies.returns import left_agents
+
+    table = load_scores(sample_path('popgym_mmer.csv'))
+    last = table[table['metric'].eq('final_return') & table['inputs'].eq('')].set_index(['task', 'method'])['value']
+    agents = left_agents('shipped')
+    assert len(agents) == 6 and all(f.stat().st_size < 200_000 for f in sample_path('agents').iterdir())
+    for (task, memory), agent in agents.items():
+        seen = record_pomdp(task, 10, agent, seed=5, progress=False)
+        earned = np.mean([e.rewards.sum() for e in seen])
+        assert abs(earned - last[paper_name(task), memory]) < 0.2, (task, memory, earned)
