@@ -453,6 +453,8 @@ def detail_figures(table: ReturnTable, choice: Picked, half: bool = False) -> li
     except ValueError:
         made.append(_blank(f'No learning curve on {choice.task}:<br>the paper prints none, and here is none of ours.'))
     try:
+        there = pick_returns(of_task, METRICS)['label'].unique()
+        how['methods'] = [m for m in how['methods'] if m in there] or None
         made.append(plot_return_bars(of_task, choice.task, show=choice.show, metric=choice.rows['metric'], **how))
     except ValueError:
         made.append(_blank(f'Nothing of this choice on {choice.task}.'))
@@ -683,10 +685,9 @@ class MMERDashboard(Explorer):
     Parameters
     ----------
     scores : a score table with mmer, and, where there are, final_return, mmer_split, epoch_return, and return of the
-        methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both. It shows one study, which
-        may be of your own tasks (`srlviz.evaluate.returns.return_rows(..., study='mine')`); of several, popgym
-    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`; of a
-        sweep, `srlviz.studies.returns.left_agents(folder)`
+        methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both. Of
+        several studies popgym is shown
+    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`
     load : function from a path to a policy, such as `srlviz.agents.player.load_policy`
     probe : function (codes, factors), as for `read_state`; None for none
     view ... method : where to begin;  methods : those shown, all if None
@@ -768,5 +769,5 @@ class MMERDashboard(Explorer):
         return figure_board(self)
 
     def figures(self) -> list[go.Figure]:
-        """Draw all that `to_html` writes: each view, what is chosen, and the agent that is watched."""
+        """Draw all that `to_html` writes."""
         return figures_board(self)
