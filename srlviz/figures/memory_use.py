@@ -86,6 +86,8 @@ def plot_observability_gap(
 def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = None) -> go.Figure:
     """Draw the mean share of the gap that each memory closes.
 
+    Means over different numbers of tasks do not compare: those over fewer stand below, are pale, and say how many.
+
     Parameters
     ----------
     mean : of `srlviz.evaluate.memory_use.mean_closed`
@@ -95,13 +97,20 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = 
     ValueError : for a table that is none
     """
     _check(mean, ('method', 'closed', 'low', 'high', 'pooled', 'tasks'), 'mean shares')
+    most = mean['tasks'].max() if len(mean) else 0
+    mean = mean.sort_values('tasks', ascending=False, kind='stable')
+    names = [m if n == most else f'{m} ({n} of {most} tasks)' for m, n in zip(mean['method'], mean['tasks'])]
     ends = dict(array=(mean['high'] - mean['closed']).fillna(0), arrayminus=(mean['closed'] - mean['low']).fillna(0))
     fig = go.Figure(
         go.Bar(
             x=mean['closed'],
-            y=mean['method'],
+            y=names,
             orientation='h',
-            marker=dict(color=[method_color(m) for m in mean['method']], line_width=0),
+            marker=dict(
+                color=[method_color(m) for m in mean['method']],
+                opacity=[1 if n == most else 0.45 for n in mean['tasks']],
+                line_width=0,
+            ),
             error_x=dict(type='data', color=INK, thickness=1.5, width=4, **ends),
             customdata=mean[['low', 'high', 'pooled', 'tasks']],
             hovertemplate='<b>%{y}</b><br>%{x:.0%} of the gap'
