@@ -53,8 +53,8 @@ class Categorical:
         """Give the log probabilities (B,) of actions (B, n_columns), and the mean entropy (scalar, nats)."""
         log_prob, entropy = 0, 0
         for k, log_p in enumerate(self._log_probs(params)):
+            entropy = entropy - (log_p.exp() * log_p).sum(-1).mean()  # first: gradients are summed in this order
             log_prob = log_prob + log_p.gather(-1, actions[:, k : k + 1])[:, 0]
-            entropy = entropy - (log_p.exp() * log_p).sum(-1).mean()
         return log_prob, entropy
 
     def divergence(self, before: Tensor, after: Tensor) -> Tensor:
