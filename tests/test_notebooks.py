@@ -70,7 +70,7 @@ LONG = {
     *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
     *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
     *('03_encoders/02_vae', '03_encoders/03_contrast', '03_encoders/04_pixel_pred', '03_encoders/05_cpc'),
-    *('03_encoders/06_supervised', '04_memories/03_independent', '05_agents/00_ppo', '06_evaluate/02_intervals'),
+    *('03_encoders/06_supervised', '04_memories/03_independent', '05_agents/04_ppo', '06_evaluate/02_intervals'),
     *('07_figures/03_games', '08_widgets/04_probe', '08_widgets/05_atari', '08_widgets/06_ram', '08_widgets/08_play'),
     *('08_widgets/09_pomdp', '08_widgets/10_memories', '09_studies/01_cli', '09_studies/02_probing'),
     *('09_studies/03_agents', '09_studies/04_tables', '09_studies/08_bare'),

@@ -32,7 +32,8 @@ def mmer_trial(
     inputs: str = '',
     device: str = 'cpu',
     seed: int = 0,
-    out: str = '.',
+    *,
+    out: str,
 ) -> list[dict]:
     """Let PPO over a memory learn a task.
 
