@@ -125,18 +125,19 @@ def check_answers(network: MemoryActorCritic):
 
     Parameters
     ----------
-    network : on a CPU
+    network : on any device
     """
     inner = network.memory
     said = f"the memory {type(inner).__name__}"
     if lacks := [k for k in ('initial_state', 'forward') if not callable(getattr(inner, k, None))]:
         raise ValueError(f"{said} lacks {', '.join(lacks)}; see srlviz.core.protocols.check_memory")
-    state, starts = inner.initial_state(2), torch.zeros(2, 3, dtype=torch.bool)
+    place = next(network.parameters()).device
+    state, starts = inner.initial_state(2), torch.zeros(2, 3, dtype=torch.bool, device=place)
     for name, asked in (('initial_state(2)', state), ('the state after', None)):
         if asked is None:
             network.eval()
             try:
-                y, asked = inner(torch.zeros(2, 3, network.width), state, starts)
+                y, asked = inner(torch.zeros(2, 3, network.width, device=place), state, starts)
             except Exception as e:  # whatever a stranger's module raises
                 words = f"x (2, 3, {network.width}), its initial_state(2) and starts (2, 3)"
                 raise ValueError(f"{said} does not take {words}: {type(e).__name__}: {e}") from e
@@ -175,6 +176,5 @@ def memory_network(
     inner = as_memory(memory, width, n_hidden, seed)
     with seeded(seed, 1):
         network = MemoryActorCritic(n_in, inner, kind.n_params, width, head_layers)
-    if next(network.parameters()).device.type == 'cpu':
-        check_answers(network)
+    check_answers(network)
     return network

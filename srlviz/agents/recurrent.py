@@ -330,7 +330,7 @@ class RecurrentPPO:
             Acting(envs.single_action_space),
         )
         self.network, self.history_, self.episodes_, self._course = network.to(self.device), None, None, None
-        check_network(envs, network, self.acting, self.device)
+        check_network(envs, network, self.acting)
         self.optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         anytime = can_be_saved(self.games)
         self.checkpoint = Checkpoint(checkpoint, config, told_apart(envs, network) | self.about, _COLUMNS, anytime)
@@ -427,7 +427,7 @@ def width_seen(envs: VectorEnv) -> int:
     return int(np.prod(space.shape))
 
 
-def check_network(envs: VectorEnv, network: MemoryActorCritic, acting: Acting, device: torch.device):
+def check_network(envs: VectorEnv, network: MemoryActorCritic, acting: Acting):
     """Refuse a network that does not fit the environments; the ValueError says what it gives and what is needed."""
     n_in = width_seen(envs)
     if network.n_in != n_in or network.n_params != acting.kind.n_params:
