@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from srlviz.core.training import native_bfloat16, seeded, threads
-from srlviz.encoders.frames import FrameCNN, FrameDecoder
+from srlviz.encoders.frames.cnn import FrameCNN, FrameDecoder
 
 
 def plain(decoder: FrameDecoder) -> FrameDecoder:

@@ -13,7 +13,7 @@ import torch
 from srlviz.core.training import threads
 from srlviz.data.atari import record_atari
 from srlviz.encoders.baselines import RandomCNN
-from srlviz.encoders.frames import FrameRows
+from srlviz.encoders.frames.cnn import FrameRows
 from srlviz.evaluate.probe import _Block
 
 

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from srlviz.core.training import epoch_batches, seeded, threads
 from srlviz.data.atari import record_atari
-from srlviz.encoders.contrast import STDIM, _Contrast
-from srlviz.encoders.frames import FrameWindows
+from srlviz.encoders.frames.contrast import STDIM, _Contrast
+from srlviz.encoders.frames.cnn import FrameWindows
 
 
 def plain_loss(model, pairs):

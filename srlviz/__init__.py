@@ -3,7 +3,7 @@
 srlviz.probe(net, game='pong')                             # what a network of yours knows of the game's state
 from srlviz.data.atari import record_atari                  # play a game, keep frames and labelled RAM
 from srlviz.core.recordings import load_recording, align    # recordings on disk; codes beside factors
-from srlviz.encoders.contrast import STDIM                  # encoders: srlviz.core.protocols.catalog('encoders')
+from srlviz.encoders.frames.contrast import STDIM                  # encoders: srlviz.core.protocols.catalog('encoders')
 from srlviz.evaluate.probe import linear_probe              # what a linear classifier reads off the codes
 from srlviz.widgets.frames import FrameBrowser              # pictures to touch: also srlviz.widgets.probe.ProbeHeatmap
 

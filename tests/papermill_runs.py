@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat, psutil
 from filelock import FileLock
 
-from srlviz.encoders.ppo_features import read_agent
+from srlviz.encoders.frames.ppo_features import read_agent
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = read_agent()[0]['game']  # the game of the agent that comes with the package

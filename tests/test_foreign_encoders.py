@@ -13,9 +13,9 @@ from srlviz.core import saving
 from srlviz.core.protocols import catalog, tiny_recording
 from srlviz.core.saving import load_encoder, save_encoder
 from srlviz.encoders.baselines import Majority, RandomCNN
-from srlviz.encoders.contrast import STDIM
-from srlviz.encoders.cpc import CPC
-from srlviz.encoders.supervised import Supervised
+from srlviz.encoders.frames.contrast import STDIM
+from srlviz.encoders.frames.cpc import CPC
+from srlviz.encoders.frames.supervised import Supervised
 
 SMALL = dict(epochs=1, batch_size=4, shrink=2, n_codes=4, device='cpu', progress=False)
 

@@ -18,7 +18,7 @@ from srlviz.core.scores import save_scores, score_row
 from srlviz.core.training import epoch_batches, load_weights, save_weights, seeded, train
 from srlviz.data import atari as recorder
 from srlviz.data.atari import game_returns, prune_factors, record_atari, split_episodes
-from srlviz.encoders.ppo_features import AGENT_FILE, PPOFeatures, agent_file, read_agent
+from srlviz.encoders.frames.ppo_features import AGENT_FILE, PPOFeatures, agent_file, read_agent
 from srlviz.envs.atari import annotations
 from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe

@@ -4,7 +4,7 @@ import numpy as np, pytest
 
 from srlviz.core.recordings import Episode, Recording, align
 from srlviz.core.scores import with_labels
-from srlviz.encoders.contrast import STDIM
+from srlviz.encoders.frames.contrast import STDIM
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.reference import plain_codes, train_plainly
 from srlviz.studies.atari import probe_games

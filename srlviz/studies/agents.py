@@ -18,8 +18,8 @@ from ..core.names import unknown
 from ..core.files import atomic_path, make_folder, reading
 from ..core.training import native_bfloat16, pick_device, save_weights, seeded
 from ..data.atari import play_games
-from ..encoders.frames import FrameCNN
-from ..encoders.ppo_features import AGENT_FILE, agent_file, read_agent
+from ..encoders.frames.cnn import FrameCNN
+from ..encoders.frames.ppo_features import AGENT_FILE, agent_file, read_agent
 from ..envs.atari import SCREEN, action_names, game_name, rom_name, rom_path
 
 # %% ../../nbs/09_studies/03_agents.ipynb #b67801d1

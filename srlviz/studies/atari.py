@@ -21,7 +21,7 @@ from ..core.runs import RunFolder
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, inside, read_json, reading
 from ..data.atari import policy_identity
-from ..encoders.ppo_features import agent_file
+from ..encoders.frames.ppo_features import agent_file
 from ..envs.atari import VERSIONS, annotations, game_name
 from ..evaluate.probe import NORMS, ProbeResult
 from .methods import Method, find_methods, methods

@@ -32,7 +32,7 @@ from srlviz.data.atari import (
     record_atari,
     split_episodes,
 )
-from ..encoders.ppo_features import read_agent
+from ..encoders.frames.ppo_features import read_agent
 from ..envs.atari import GAMES, VERSIONS, game_name
 from ..evaluate.probe import NORMS, ProbeResult, check_probe_arguments, linear_probe
 from ..evaluate.probe import unconverged_line, unconverged_words

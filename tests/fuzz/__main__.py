@@ -42,7 +42,7 @@ def main(argv=None) -> int:
 _WARM = '''av ale_py nbconvert.filters nbformat numcodecs numpy pandas papermill PIL.Image plotly.offline pyarrow.csv
 pyarrow.parquet pygments.formatters pygments.lexers sklearn.metrics torch zarr srlviz.core.recordings
 srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.published
-srlviz.encoders.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
+srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
 srlviz.studies.agents srlviz.studies.run'''
 
 

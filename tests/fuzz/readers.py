@@ -714,7 +714,7 @@ def agent(place):
 
 
 def read_agents(place):
-    from srlviz.encoders.ppo_features import read_agent
+    from srlviz.encoders.frames.ppo_features import read_agent
     from srlviz.studies.agents import load_agent
 
     about, state = read_agent(place / 'agent.pt')
