@@ -167,7 +167,7 @@ class SequenceEncoder:
         return codes
 
     def batches(self, recording: Recording, names: tuple[str, ...], progress: bool = True, label: str = ''):
-        """Walk through whole episodes: their places, and a batch on the device of the model, which is put in evaluation mode.
+        """Walk through whole episodes: their places, and a batch on the device of the model, which is set to evaluate.
 
         names : what is read, 'sensors' and 'frame'
         """
