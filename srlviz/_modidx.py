@@ -1367,6 +1367,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                            'srlviz/data/landing/flights.py'),
                                              'srlviz.data.landing.flights.folder_of': ( '02_data/landing/flights.html#folder_of',
                                                                                         'srlviz/data/landing/flights.py'),
+                                             'srlviz.data.landing.flights.is_flights': ( '02_data/landing/flights.html#is_flights',
+                                                                                         'srlviz/data/landing/flights.py'),
                                              'srlviz.data.landing.flights.open_rows': ( '02_data/landing/flights.html#open_rows',
                                                                                         'srlviz/data/landing/flights.py'),
                                              'srlviz.data.landing.flights.read_flights': ( '02_data/landing/flights.html#read_flights',
