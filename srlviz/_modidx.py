@@ -2193,6 +2193,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                 'srlviz/encoders/sequences/encoder.py'),
                                                    'srlviz.encoders.sequences.encoder.SequenceEncoder.batches': ( '03_encoders/sequences/encoder.html#sequenceencoder.batches',
                                                                                                                   'srlviz/encoders/sequences/encoder.py'),
+                                                   'srlviz.encoders.sequences.encoder.SequenceEncoder.blank_model': ( '03_encoders/sequences/encoder.html#sequenceencoder.blank_model',
+                                                                                                                      'srlviz/encoders/sequences/encoder.py'),
                                                    'srlviz.encoders.sequences.encoder.SequenceEncoder.encode': ( '03_encoders/sequences/encoder.html#sequenceencoder.encode',
                                                                                                                  'srlviz/encoders/sequences/encoder.py'),
                                                    'srlviz.encoders.sequences.encoder.SequenceEncoder.fit': ( '03_encoders/sequences/encoder.html#sequenceencoder.fit',
