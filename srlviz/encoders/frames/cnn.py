@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FrameCNN', 'FrameDecoder', 'frame_shape', 'FrameRows', 'FrameWindows', 'encode_frames', 'fit_splits', 'model_loss',
-           'mean_loss', 'FrameEncoder']
+           'mean_loss', 'decisive_arguments', 'FrameEncoder']
 
 # %% ../../../nbs/03_encoders/frames/00_cnn.ipynb #bfebba7c
 from collections.abc import Callable, Sequence
@@ -275,8 +275,8 @@ def _in_half(precision: str, device: torch.device) -> bool:
     return precision == 'bfloat16' or precision == 'auto' and native_bfloat16(device)
 
 
-def _decides(encoder) -> dict:
-    "The arguments that decide what is learned, epoch by epoch"
+def decisive_arguments(encoder) -> dict:
+    """Give the arguments that decide what is learned, epoch by epoch: by name."""
     others = 'device', 'checkpoint', 'progress', 'epochs'
     return {k: v for k, v in vars(encoder).items() if not k.endswith('_') and k not in others}
 
@@ -353,7 +353,7 @@ class FrameEncoder:
         """
         with seeded(self.seed, 1):
             model = make().to(pick_device(self.device))
-        config = _decides(self) | {'recording': recording.fingerprint()}
+        config = decisive_arguments(self) | {'recording': recording.fingerprint()}
         self.history_ = train(
             model,
             loss,
