@@ -328,7 +328,7 @@ PAPER_NAMES = {  # ours: the paper's
     # landing: its five targets
     'turbulence': 'turb',
     'landing': 'land',
-    'autopilot': 'auto',
+    'autoregression': 'auto',
     'failure': 'fail',
 }
 _OUR_NAMES = {theirs: ours for ours, theirs in PAPER_NAMES.items()}

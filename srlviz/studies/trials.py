@@ -535,8 +535,9 @@ def _file_content(path: str, stamp: tuple) -> str:
 @cache
 def _recording_content(path: str, stamps: tuple) -> str:
     from srlviz.core.recordings import load_recording
+    from srlviz.data.landing import is_flights, read_flights
 
-    return load_recording(path).fingerprint()
+    return (read_flights if is_flights(path) else load_recording)(path).fingerprint()
 
 
 def _path_content(value: str, refuse: bool) -> str:

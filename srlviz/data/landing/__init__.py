@@ -1,7 +1,7 @@
 """Sets of landings: made, read, verified, and in the published layout and LeRobot's."""
 
 from srlviz.data.landing.fleet import generate_flights  # noqa: F401
-from srlviz.data.landing.flights import flight_columns, flight_table, read_flights  # noqa: F401
+from srlviz.data.landing.flights import flight_columns, flight_table, is_flights, read_flights  # noqa: F401
 from srlviz.data.landing.lerobot import export_lerobot  # noqa: F401
 from srlviz.data.landing.parts import flight_seed  # noqa: F401
 from srlviz.data.landing.published import export_published, read_published  # noqa: F401
