@@ -322,7 +322,7 @@ def _on_windows(recording: Recording, width: int, batch_size: int) -> Callable[[
 class FrameEncoder:
     """What all frame encoders share.
 
-    `network` builds the seeded FrameCNN for a recording, `learn` (or, below it, `train_on`) trains it, `encode` runs
+    `seeded_network` builds the FrameCNN for a recording, `learn` (or, below it, `train_on`) trains it, `encode` runs
     it.
 
     A subclass stores its keyword arguments unchanged (`n_codes`, `seed`, `shrink`, `device`, `precision`; to learn:
@@ -336,7 +336,7 @@ class FrameEncoder:
 
     level = 'step'
 
-    def network(self, recording: Recording) -> FrameCNN:
+    def seeded_network(self, recording: Recording) -> FrameCNN:
         """Build the network for frames of this recording's size, with weights of the seed."""
         self.shape_ = frame_shape(recording, type(self).__name__)
         with seeded(self.seed):
@@ -359,7 +359,7 @@ class FrameEncoder:
         stops after `patience` epochs without a better validation loss, and the best weights are kept.
         """
         fit, held_out = fit_splits(recording)
-        net, windows = self.network(fit), FrameWindows(fit, width)
+        net, windows = self.seeded_network(fit), FrameWindows(fit, width)
         validate = _on_windows(held_out, width, self.batch_size) if held_out else None
         return self.train_on(
             recording,
