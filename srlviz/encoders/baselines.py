@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.names import unknown
 from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
 from .frames.cnn import FrameEncoder
@@ -21,19 +22,24 @@ class Majority:
     Parameters
     ----------
     n_codes : how many zeros
+    level : 'step' or 'episode', of what they are the code; the landing paper's MEAN row has one for a window
     seed : not used; there is nothing random
     """
 
-    level = 'step'
+    variants = {'mean_baseline': dict(level='episode', n_codes=1)}
 
-    def __init__(self, *, n_codes: int = 1, seed: int = 0):
-        self.n_codes, self.seed = n_codes, seed
+    def __init__(self, *, n_codes: int = 1, level: str = 'step', seed: int = 0):
+        self.n_codes, self.level, self.seed = n_codes, level, seed
 
     def fit(self, recording: Recording):
         return self
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
-        """Give zeros (T, n_codes) per episode."""
+        """Give zeros (T, n_codes) per episode, or (n_codes,)."""
+        if self.level not in ('step', 'episode'):
+            raise unknown('level', self.level, ('step', 'episode'))
+        if self.level == 'episode':
+            return [np.zeros(self.n_codes, np.float32) for _ in recording.lengths]
         return [np.zeros((n, self.n_codes), np.float32) for n in recording.lengths]
 
     def save(self, path: str | Path) -> None:

@@ -7,6 +7,7 @@ __all__ = ['SequenceNetwork', 'batch_loss', 'random_batches', 'held_out_loss', '
            'SequenceEncoder']
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #a18ca84c
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def check_arguments(encoder) -> None:
         raise unknown('pool', encoder.pool, POOLS)
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #4f1b6879
-class SequenceEncoder:
+class SequenceEncoder(ABC):
     """What all encoders share that read stretches of sensors or film.
 
     A subclass stores its keyword arguments unchanged: `n_codes`, `inputs`, `pool`, `epochs`, `batch_size`, `lr`,
@@ -110,6 +111,10 @@ class SequenceEncoder:
     """
 
     least = 1
+
+    @abstractmethod
+    def blank_model(self) -> nn.Module:
+        """Build the untrained module."""
 
     @property
     def level(self) -> str:
