@@ -58,7 +58,7 @@ GAIN = 2  # levels of the difference are shown so many times as bright
 
 
 def difference(true: np.ndarray, said: np.ndarray) -> np.ndarray:
-    """Draw where a frame is wrong: black where nothing is, white from 128 levels on; (h, w) uint8, the size of `said`."""
+    """Draw where a frame is wrong, (h, w) uint8: black where nothing is, white from 128 levels on; as large as `said`."""
     true, said = (f.astype(np.int16) for f in like_said(true, said))
     apart = np.abs(true - said)
     apart = apart.mean(-1) if apart.ndim == 3 else apart
@@ -143,7 +143,7 @@ def sensor_errors(true: np.ndarray, said: np.ndarray, spread: np.ndarray) -> np.
     true, said, spread = (np.asarray(x, np.float32) for x in (true, said, spread))
     if true.shape != said.shape or true.ndim != 2 or spread.shape != true.shape[1:]:
         raise ValueError(
-            f"true and said are (T, n) alike, with n standard deviations; got {true.shape}, {said.shape}, {spread.shape}"
+            f"true, said: (T, n) alike, with n standard deviations; got {true.shape}, {said.shape} and {spread.shape}"
         )
     return (said - true) / np.where(spread > 0, spread, np.nan)
 
@@ -223,11 +223,11 @@ def plot_errors(
             keep = decimate(values)
             look = dict(color=method_color(split_method(label)[0]), width=2 if mine else 1.2)
             words = f'{label_words(label)} <b>%{{y:.3~g}}</b><extra></extra>'
-            at = dict(
-                x=np.round(keep / rate, 3), y=values[keep].astype(np.float32), mode='lines', name=label_words(label)
-            )
+            at = dict(x=np.round(keep / rate, 3), y=values[keep].astype(np.float32), name=label_words(label))
             once = dict(legendgroup=label, showlegend=len(known) > 1 and i == 1, connectgaps=False)
-            fig.add_scatter(line=look, opacity=1 if mine else 0.7, hovertemplate=words, **at, **once, row=i, col=1)
+            fig.add_scatter(
+                mode='lines', line=look, opacity=1 if mine else 0.7, hovertemplate=words, **at, **once, row=i, col=1
+            )
     for i, what in enumerate(errors, 1):
         name = 'y domain' if i == 1 else f'y{i} domain'
         place = dict(x=0, xref='x domain', y=1, yref=name, xanchor='left', yanchor='bottom', showarrow=False)

@@ -8,7 +8,7 @@ __all__ = ['TARGETS', 'FAILURES', 'MEAN', 'ENCODERS', 'TIERS', 'METRICS', 'encod
            'plot_target_table', 'plot_target_ranking', 'output_scores', 'jitter', 'plot_predicted']
 
 # %% ../../nbs/07_figures/12_targets.ipynb #d25c34dc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from .style import GRID, INK, LINE, MUTED, WRONG, method_color, pretty, style
 
 # %% ../../nbs/07_figures/12_targets.ipynb #cd230b68
 TARGETS = dict(wind='wind', turb='turbulence', land='landing', auto='next state', fail='failures', overall='overall')
+TARGETS |= dict(auto_distinct='distinct next', mean='mean')  # beyond the paper's: columns that vary; all failures
 FAILURES = dict(
     rel_engfir0='engine 1 fire',
     rel_engfir1='engine 2 fire',
@@ -61,7 +62,8 @@ ENCODERS = {
     'dynamics': 'Dynamics',
 }  # in the order of Table 4, ours beside their kin
 TIERS = ('', 'sensors', 'quiet sensors', 'frames', 'frames+sensors', 'frames+quiet sensors')
-METRICS = dict(mse='MSE', r2='R²', auroc='AUROC')
+METRICS = dict(mse='MSE', r2='R²', auroc='AUROC', ece='calibration error')
+_LESS = ('mse', 'ece')  # of which less is better
 _CHANCE = dict(r2=0.0, auroc=0.5)  # what knows nothing gets, by definition
 
 
@@ -106,8 +108,8 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     Parameters
     ----------
     scores : a score table
-    metric : mse, r2 or auroc
-    group : 'targets', the five and their sum; 'failures', each by itself
+    metric : mse, r2, auroc or ece
+    group : 'targets', the five and their sum; 'failures', each by itself, and their mean
 
     Returns
     -------
@@ -122,8 +124,8 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     if group not in ('targets', 'failures'):
         raise unknown('group', group, ('targets', 'failures'))
     target = scores['target'].map({t: paper_name(t) for t in scores['target'].unique()}).astype(object)
-    sums = (target == 'overall') & (group == 'targets')
-    rows = scores.assign(target=target)[((scores['group'] == group) & (target != 'mean') | sums)]
+    more = scores['group'].isin(['all', 'beyond']) & (group == 'targets')
+    rows = scores.assign(target=target)[(scores['group'] == group) | more]
     rows = rows[rows['target'].isin(list(TARGETS))] if group == 'targets' else rows
     found = rows[rows['metric'] == metric]
     if not len(found):
@@ -151,7 +153,7 @@ class TargetGrid(NamedTuple):
     @property
     def sign(self) -> int:
         """-1 where less is better, else 1."""
-        return -1 if self.metric == 'mse' else 1
+        return -1 if self.metric in _LESS else 1
 
     @property
     def gain(self) -> pd.DataFrame:
@@ -161,7 +163,7 @@ class TargetGrid(NamedTuple):
     @property
     def share(self) -> pd.DataFrame:
         """How much better than MEAN, from -1 to 1: of an error its share, else a part of what is possible."""
-        most = self.mean.abs() if self.metric == 'mse' else 1 - self.mean
+        most = self.mean.abs() if self.metric in _LESS else 1 - self.mean
         return (self.sign * self.gain / most.where(most > 0)).clip(-1, 1)
 
     @property
@@ -565,7 +567,7 @@ def plot_predicted(
 
     Parameters
     ----------
-    truth, said : (n,) in one unit
+    truth, said : (n,) in one unit; windows of which one is NaN are left out, and the title says so
     windows : n rows with flight and start (a row of the flight)
     name, unit : of what they are of
     flight : one whose windows are marked
@@ -577,6 +579,10 @@ def plot_predicted(
     truth, said = np.asarray(truth, float), np.asarray(said, float)
     if not truth.shape == said.shape == (len(windows),):
         raise ValueError(f"one number a window ({len(windows)}); got {truth.shape} true and {said.shape} said")
+    known = np.isfinite(truth) & np.isfinite(said)
+    if not known.any():
+        raise ValueError(f"of none of the {len(windows)} windows both is known, what is true and what was said")
+    rows, windows, truth, said = np.flatnonzero(known), windows[known], truth[known], said[known]
     mine = (windows['flight'] == flight).to_numpy() if flight else np.zeros(len(truth), bool)
     keep = np.unique(np.r_[np.linspace(0, len(truth) - 1, min(len(truth), most)).round(), np.flatnonzero(mine)]).astype(
         int
@@ -590,7 +596,7 @@ def plot_predicted(
         at = [i for i in keep if which[i]]
         ids = [
             [
-                int(i),
+                int(rows[i]),
                 str(windows['flight'].iloc[i]),
                 int(windows['start'].iloc[i]),
                 float(truth[i]),
@@ -603,6 +609,7 @@ def plot_predicted(
     fig.update_xaxes(title=f'true {named}').update_yaxes(title='said')
     r2 = output_scores(truth[:, None], said[:, None])['r2'][0]
     told = f'{len(keep):,} of {len(truth):,} windows' if len(keep) < len(truth) else f'{len(truth):,} windows'
+    told += f' ({(~known).sum():,} without a truth)' if not known.all() else ''
     words = f'{told}' + (f', R² {number(r2)}' if r2 == r2 else '') if title is None else title
     fig.update_layout(title=dict(text=words, font_size=13), height=height, showlegend=False, dragmode=False)
     return style(fig.update_layout(margin=dict(l=56, r=10, t=34, b=46)), dark=dark)
