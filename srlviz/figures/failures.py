@@ -280,6 +280,7 @@ def plot_calibration(
     answers: Mapping[str, tuple[Sequence, Sequence]],
     *,
     first: str = '',
+    axes: Sequence[str] = ('said, on average', 'true, on average'),
     bins: int = 10,
     height: int = 260,
     title: str = '',
@@ -291,6 +292,7 @@ def plot_calibration(
     ----------
     answers : encoder -> (truth, said), in one unit
     first : the encoder that stands out, with two standard errors; the first if ''
+    axes : what stands below and beside
     """
     if not answers:
         raise ValueError("no encoder: answers are a mapping from an encoder to (truth, said)")
@@ -308,6 +310,6 @@ def plot_calibration(
     reach = [min(ends), max(ends)]
     chance = dict(mode='lines', line=dict(color=MUTED, width=1, dash='dash'), hoverinfo='skip', showlegend=False)
     fig.add_scatter(x=reach, y=reach, **chance)
-    fig.update_xaxes(title='said, on average').update_yaxes(title='true, on average')
+    fig.update_xaxes(title=axes[0]).update_yaxes(title=axes[1])
     fig.update_layout(title=dict(text=title, font_size=14), height=height, dragmode=False, showlegend=False)
     return style(fig.update_layout(margin=dict(l=56, r=10, t=32 if title else 10, b=44)), dark=dark)

@@ -58,7 +58,7 @@ GAIN = 2  # levels of the difference are shown so many times as bright
 
 
 def difference(true: np.ndarray, said: np.ndarray) -> np.ndarray:
-    """Draw where a frame is wrong, (h, w) uint8: black where nothing is, white from 128 levels on; as large as `said`."""
+    """Draw where a frame is wrong, (h, w) uint8 as `said` is: black where nothing is, white from 128 levels on."""
     true, said = (f.astype(np.int16) for f in like_said(true, said))
     apart = np.abs(true - said)
     apart = apart.mean(-1) if apart.ndim == 3 else apart

@@ -402,7 +402,7 @@ def plot_target_table(
         raise ValueError(f"no encoder of the table has {chosen or 'a score of a target'} and {metric}")
     y_edges, y = _edges([0.9 if isinstance(k, str) else 1 for k in rows])
     x_edges, x = _edges([gap if n is None else 1 for n in names])
-    size = float(np.clip(0.52 * line, 8, 12) - (len(names) > 13))
+    size = float(np.clip(0.52 * line, 8, 12) - (len(names) > 8))
     fig = _draw_cells(_lay_out(rows, blocks, len(names), show, intervals), x_edges, y_edges, x, y, size)
     widths = {k[2] for k in rows[1:] if not isinstance(k, str)}
     return _finish_table(
@@ -559,7 +559,7 @@ def plot_predicted(
     flight: str = '',
     hz: float = 5.0,
     most: int = 2000,
-    height: int = 330,
+    height: int = 360,
     title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
