@@ -289,7 +289,8 @@ def auroc(self: TargetScores, level: float = 0.95, n_resamples: int = 1000, seed
     Returns
     -------
     DataFrame, one row an event and at last 'mean' (of those that have a value): event, auroc, low, high (over flights),
-    ece (calibration error), windows and flights that have it; NaN where the test split has one class only, or the
+    ece (calibration error), clock (AUROC of nothing but the window's place in its flight: what fails stays failed, so
+    late windows have more of it, and .5 is not chance), windows and flights that have it; NaN where the test split has one class only, or the
     split `valid` (of ece). Where fewer than about ten flights have it, the interval is too narrow
     """
     rows, flights = [], self.windows['episode']
@@ -297,10 +298,11 @@ def auroc(self: TargetScores, level: float = 0.95, n_resamples: int = 1000, seed
         told = self.probability[k].notna().all()
         rows += [dict(event=k, auroc=weighted_auroc(_said_of(self, k), there.to_numpy())[0])]
         rows[-1] |= dict(ece=calibration_error(self.calibration(k)) if told else np.nan)
+        rows[-1] |= dict(clock=weighted_auroc(self.windows['start'].to_numpy(), there.to_numpy())[0])
         rows[-1] |= dict(windows=int(there.sum()), flights=flights[there].nunique())
-    table = pd.DataFrame(rows, columns=['event', 'auroc', 'ece', 'windows', 'flights'])
+    table = pd.DataFrame(rows, columns=['event', 'auroc', 'ece', 'clock', 'windows', 'flights'])
     any_of = self.present.any(axis=1)
-    means = ['mean', table['auroc'].mean(), table['ece'].mean(), int(any_of.sum()), flights[any_of].nunique()]
+    means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
     table.loc[len(table)] = means
     low, high = bounds(_rank_draws(self, n_resamples, seed), level)
     table.insert(2, 'low', low)
@@ -404,14 +406,10 @@ def compare_targets(
         _error_draws(x, x.errors, n_resamples, seed) if metric == 'mse' else _rank_draws(x, n_resamples, seed)
     )
     low, high = bounds(draw(a) - draw(b), level)
-    one = lambda x: (
-        (x.mse() if metric == 'mse' else x.auroc(level, 1))
-        .rename(columns=dict(event='target'))
-        .set_index('target')[metric]
-    )
-    of_a, of_b = one(a), one(b)
-    table = pd.DataFrame(dict(a=of_a, b=of_b, difference=of_a - of_b, low=low, high=high)).rename_axis('target')
-    return table.assign(flights=a.windows['episode'].nunique()).reset_index()
+    table = lambda x: x.mse() if metric == 'mse' else x.auroc(level, 1).rename(columns=dict(event='target'))
+    of_a, of_b = (table(x).set_index('target')[metric] for x in (a, b))
+    made = pd.DataFrame(dict(a=of_a, b=of_b, difference=of_a - of_b, low=low, high=high)).rename_axis('target')
+    return made.assign(flights=a.windows['episode'].nunique()).reset_index()
 
 # %% ../../nbs/06_evaluate/11_target_scores.ipynb #500a3848
 _TABLES = [f.name for f in fields(TargetScores) if f.type is pd.DataFrame or f.type == 'pd.DataFrame']

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.content import distinct_columns
+from ..core.columns import distinct_columns
 from srlviz.core.files import (
     TABLE,
     TEXTS,
