@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FILM_NETWORKS', 'CODES', 'DRAWN', 'three_layers', 'film_network', 'RealFrames', 'FrameDrawer', 'spread_rows',
-           'take_steps', 'SharedLSTM', 'correlations', 'joint_correlation', 'MTENet', 'MTEModel', 'MTE', 'check_sizes',
-           'check_pairs', 'start_film', 'drawn_again']
+           'take_steps', 'SharedLSTM', 'correlations', 'joint_correlation', 'MTENet', 'MTEModel', 'check_sizes',
+           'start_film', 'mte_model', 'check_mte', 'drawn_again', 'MTE']
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #69b30616
 import math
@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from ...core.names import unknown
 from ...core.recordings import Recording
+from ..frames.cnn import fit_splits
 from ..frames.resnet import ResNet, load_resnet
 from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mse, pooled
@@ -260,45 +261,110 @@ class MTEModel(nn.Module):
         said = self.unrolled(self.net.states(batch), batch.mask)
         return {'sensors': self.readout(said[0]), 'frame': self.drawer(said[1])}
 
+# %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #95deab1b
+def check_sizes(encoder: SequenceEncoder, sizes: Sequence[str], weights: Sequence[str]) -> None:
+    """Refuse arguments that are no whole number from 1, or no weight from 0, and a share of dropout outside [0, 1)."""
+    for name in sizes:
+        value = getattr(encoder, name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+    for name in weights:
+        if not 0 <= getattr(encoder, name) < math.inf:
+            raise ValueError(f"{name} weighs a term of the loss, it must be at least 0; got {getattr(encoder, name)!r}")
+    if not 0 <= encoder.dropout < 1:
+        raise ValueError(f"dropout is the share of numbers that are left out, 0 to below 1; got {encoder.dropout!r}")
+    if encoder.film not in FILM_NETWORKS:
+        raise unknown('film', encoder.film, FILM_NETWORKS)
+
+
+def start_film(film: RealFrames | None, weights: str | Path | None) -> str:
+    """Load the weights that a film network starts from, and give their source: 'random', or see `load_resnet`."""
+    if weights is None or film is None:
+        return 'random'
+    if not isinstance(net := film.net[0], ResNet):
+        raise ValueError(f"weights={str(weights)!r:.80} are for film='resnet18'; the small network has none")
+    return load_resnet(net, weights)
+
+# %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #88300fe2
+def mte_model(encoder: 'MTE') -> MTEModel:
+    """Build the untrained module of an encoder that knows the shapes of rows."""
+    n, shape, d = encoder.shapes_['sensors'][0], tuple(encoder.shapes_['frame']), encoder.n_codes
+    film = RealFrames(film_network(shape, d, encoder.film, encoder.weights is not None))
+    net = MTENet(three_layers(n, encoder.n_hidden, d, encoder.dropout), film, d, encoder.code)
+    how = {k: getattr(encoder, k) for k in ('drawn', 'draws', 'l_frames', 'l_corr')}
+    return MTEModel(net, FrameDrawer(d, shape, encoder.most), n, pool=encoder.pool or 'mean', **how)
+
+
+def check_mte(encoder: 'MTE', recording: Recording) -> None:
+    """Refuse other inputs than both, words that are none, and to learn a correlation from single windows."""
+    if encoder.inputs != 'frames+sensors':
+        raise ValueError(
+            f"MTE correlates film with sensors, inputs='frames+sensors'; got {encoder.inputs!r}. For one of them take "
+            "SequenceAutoencoder or FrameAutoencoder"
+        )
+    for name, words in ('code', CODES), ('drawn', DRAWN):
+        if (word := getattr(encoder, name)) not in words:
+            raise unknown(name, word, words)
+    check_sizes(encoder, ('draws', 'most', 'n_hidden'), ('l_frames', 'l_corr'))
+    n = len(fit_splits(recording)[0])
+    if encoder.batch_size < 2 or n * encoder.windows < 2:
+        raise ValueError(
+            f"a correlation is over the windows of a batch, two or more; got batch_size={encoder.batch_size}, and "
+            f"{n} episodes to learn from with windows={encoder.windows} of each; ask for more"
+        )
+
+# %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #6dcb99d2
+@torch.no_grad()
+def drawn_again(encoder: SequenceEncoder, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
+    """Draw episodes again by `encoder.model_.draw`, stretch by stretch of `longest` rows.
+
+    Returns
+    -------
+    One dict an episode: sensors float32 (T, N) in the recording's units, frame uint8 (T, h, w, C); what is read
+    """
+    drawn = []
+    for places, batch in encoder.batches(recording, modalities(encoder.inputs), progress, 'drawing'):
+        starts = range(0, batch.mask.shape[1], encoder.longest)
+        pieces = [encoder.model_.draw(batch.rows(t, t + encoder.longest)) for t in starts]
+        whole = {k: torch.cat([p[k] for p in pieces], 1).float().cpu().numpy() for k in pieces[0]}
+        for i, n in enumerate(places.stops):
+            drawn.append({k: _in_units(encoder, k, x[i, :n]) for k, x in whole.items()})
+    return drawn
+
+
+def _in_units(encoder, name, x):
+    if name == 'frame':
+        return (x * 255).round().astype(np.uint8)
+    return encoder.scale.unscale(x).astype(np.float32)
+
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #daca97e0
 class MTE(SequenceEncoder):
-    """Multimodal temporal encoder: LSTMs over film and over sensors that share their hidden weights, taught to draw
-    both again and to correlate.
+    """Multimodal temporal encoder: LSTMs of film and of sensors that share hidden weights, taught to draw both again
+    and to correlate.
 
     Parameters
     ----------
-    n_codes : size of the code, and of the states (d)
-    inputs : 'frames+sensors'; a single modality has nothing to correlate with and is refused
-    pool : 'mean' of the codes of rows; 'final' (the authors' code), 'max', 'std'; None gives a code for each row,
-        causal (it has seen the rows up to its own), learned as 'final'
+    n_codes : size of the code, and of the states (d);  inputs : 'frames+sensors'
+    pool : 'mean' of the codes of rows; 'final' (the authors' code), 'max', 'std'; None gives the codes of rows, causal,
+        learned as 'mean'
     code : 'joint', the mean of the two states; 'sensors', theirs alone (the authors' code)
     drawn : 'window', every row is drawn; 'last', the last row only (the authors' code)
-    draws : frames of a window that are drawn while it learns, evenly over the window
-    most : pixels of the longer side of a frame as it is drawn
+    draws, most : frames of a window that are drawn while it learns, and pixels of their longer side
     n_hidden, dropout : of the three layers that read a row of sensors
-    film : 'resnet18', or 'small' for small machines
-    weights : of the ResNet-18 before it learns: None (random), 'imagenet' or a path; see `load_resnet`. The paper takes
-        ImageNet's
+    film : 'resnet18', or 'small' for small machines;  weights : what the ResNet starts from: None (random), 'imagenet'
+        (the paper's) or a path, see `load_resnet`
     l_frames, l_corr : weights of the error of pixels and of the correlation (lambda)
-    epochs, batch_size, lr, patience, shortest, longest, windows, cap, seed, device, checkpoint, progress : see
-        `SequenceEncoder`
+    epochs, ..., progress : see `SequenceEncoder`
 
     Attributes
     ----------
-    model_ : MTEModel;  weights_source_ : where the weights of the film network began;  and those of `SequenceEncoder`
+    model_ : MTEModel;  weights_source_ : of the film network;  and those of `SequenceEncoder`
 
-    While it learns, the film network keeps some 1.3 MB for each frame of 64 x 64 pixels and 20 MB for one of 256 x 256,
-    for all rows of a batch: 75 rows of 16 windows take 1.6 and 24 GB. Lower `longest` or `batch_size` where that is
-    much. Encoding goes in chunks of 256 frames.
+    Memory: while it learns, a ResNet-18 keeps 1.8 MB of a frame of 64 x 64 pixels and 29 MB of 256 x 256, for all rows
+    of a batch; lower `longest` or `batch_size` where that is much. Codes are made in chunks of 256 frames.
 
-    Raises
-    ------
-    ValueError : from `fit`, for other inputs, recordings that lack one of the two, fewer than two windows to learn
-        from, sensors that are not finite, and arguments that are none
-
-    Source: landing paper, section 4; Yang et al. (2017), Deep Multimodal Representation Learning from Temporal Data,
-    arXiv 1704.03152. The released code (https://github.com/advimman/xeval, MIT) has softmax on its outputs (not here),
-    a single layer for sensors, and norms in the correlation that are not centred.
+    Source: landing paper, section 4; Yang et al. (2017), arXiv 1704.03152. The authors' code
+    (https://github.com/advimman/xeval, MIT) has a softmax on its outputs and one layer for sensors; not so here.
     """
 
     variants = {'mte': {}}
@@ -320,7 +386,7 @@ class MTE(SequenceEncoder):
         weights: str | Path | None = None,
         l_frames: float = 0.5,
         l_corr: float = 0.01,
-        epochs: int = 5,
+        epochs: int = 15,
         batch_size: int = 16,
         lr: float = 1e-3,
         patience: int | None = None,
@@ -342,91 +408,18 @@ class MTE(SequenceEncoder):
 
     def fit(self, recording: Recording):
         """Learn from random windows of the splits 'fit' and 'valid'; see `SequenceEncoder`."""
-        if self.inputs != 'frames+sensors':
-            raise ValueError(
-                f"MTE correlates film with sensors, inputs='frames+sensors'; got {self.inputs!r}. For one of them take "
-                "SequenceAutoencoder or FrameAutoencoder"
-            )
-        for name, words in ('code', CODES), ('drawn', DRAWN), ('film', FILM_NETWORKS):
-            if (word := getattr(self, name)) not in words:
-                raise unknown(name, word, words)
-        check_sizes(self, ('draws', 'most', 'n_hidden'), ('l_frames', 'l_corr'))
-        check_pairs(self, recording)
+        check_mte(self, recording)
         return super().fit(recording)
 
     def blank_model(self) -> MTEModel:
-        """Make the untrained module, with the weights that the ResNet starts from."""
-        self.rebuild()
-        self.weights_source_ = start_film(self.model_.net.film, self.weights)
-        return self.model_
+        """Build the untrained module, with the weights that the ResNet starts from."""
+        model = mte_model(self)
+        self.weights_source_ = start_film(model.net.film, self.weights)
+        return model
 
     def rebuild(self) -> None:
-        n, shape, d = self.shapes_['sensors'][0], tuple(self.shapes_['frame']), self.n_codes
-        film = RealFrames(film_network(shape, d, self.film, self.weights is not None))
-        net = MTENet(three_layers(n, self.n_hidden, d, self.dropout), film, d, self.code)
-        how = dict(drawn=self.drawn, draws=self.draws, l_frames=self.l_frames, l_corr=self.l_corr)
-        self.model_ = MTEModel(net, FrameDrawer(d, shape, self.most), n, pool=self.pool or 'final', **how)
+        self.model_ = mte_model(self)
 
     def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
-        """Draw episodes again, each stretch of `longest` rows from its own code.
-
-        Returns
-        -------
-        One dict an episode: sensors float32 (T, N) in the recording's units, frame uint8 (T, h, w, C)
-        """
+        """Draw episodes again, each stretch of `longest` rows from its own code; see `drawn_again`."""
         return drawn_again(self, recording, progress)
-
-# %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #2b824a8c
-def check_sizes(encoder: SequenceEncoder, sizes: Sequence[str], weights: Sequence[str]) -> None:
-    """Refuse arguments that are no whole number from 1, or no weight from 0, and a share of dropout outside [0, 1)."""
-    for name in sizes:
-        value = getattr(encoder, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
-    for name in weights:
-        if not 0 <= getattr(encoder, name) < math.inf:
-            raise ValueError(f"{name} weighs a term of the loss, it must be at least 0; got {getattr(encoder, name)!r}")
-    if not 0 <= encoder.dropout < 1:
-        raise ValueError(f"dropout is the share of numbers that are left out, 0 to below 1; got {encoder.dropout!r}")
-
-
-def check_pairs(encoder: SequenceEncoder, recording: Recording) -> None:
-    """Refuse to learn a correlation from single windows."""
-    split = recording.split
-    n = int((split == 'fit').sum()) if (split == 'fit').any() else len(recording)
-    if encoder.batch_size < 2 or n * encoder.windows < 2:
-        raise ValueError(
-            f"a correlation is over the windows of a batch, two or more; got batch_size={encoder.batch_size}, and "
-            f"{n} episodes to learn from with windows={encoder.windows} of each; ask for more windows"
-        )
-
-
-def start_film(film: RealFrames, weights: str | Path | None) -> str:
-    """Load the weights that a film network starts from, and give their source: 'random', or see `load_resnet`."""
-    if weights is None:
-        return 'random'
-    if not isinstance(net := film.net[0], ResNet):
-        raise ValueError(f"weights={str(weights)!r:.80} are for film='resnet18'; the small network has none")
-    return load_resnet(net, weights)
-
-
-@torch.no_grad()
-def drawn_again(encoder: SequenceEncoder, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
-    """Draw episodes again by `encoder.model_.draw`, stretch by stretch of `longest` rows; see `MTE.reconstruct`."""
-    drawn = []
-    for places, batch in encoder.batches(recording, modalities(encoder.inputs), progress, 'drawing'):
-        with torch.no_grad():
-            pieces = [
-                encoder.model_.draw(batch.rows(t, t + encoder.longest))
-                for t in range(0, batch.mask.shape[1], encoder.longest)
-            ]
-        whole = {k: torch.cat([p[k] for p in pieces], 1).float().cpu().numpy() for k in pieces[0]}
-        for i, n in enumerate(places.stops):
-            drawn.append({k: _in_units(encoder, k, x[i, :n]) for k, x in whole.items()})
-    return drawn
-
-
-def _in_units(encoder, name, x):
-    if name == 'frame':
-        return (x * 255).round().astype(np.uint8)
-    return encoder.scale.unscale(x).astype(np.float32)
