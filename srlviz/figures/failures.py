@@ -214,7 +214,7 @@ def plot_both_kinds(
     *,
     bins: int = 48,
     height: int = 210,
-    title: str = '',
+    title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
     """Draw how often which number was said: of windows with the failure upwards, of the others downwards, in per cent.
@@ -244,11 +244,9 @@ def plot_both_kinds(
     fig.add_hline(0, line=dict(color=INK, width=1))
     most = max((np.abs(t.y).max() for t in fig.data), default=1) or 1
     fig.update_yaxes(title='% of its kind', range=[-1.06 * most, 1.06 * most], tickvals=[], showgrid=False)
-    place = dict(x=1, xref='x domain', xanchor='right', showarrow=False, yref='y domain', font_size=12)
-    for kind, mine, y in (('with the failure', present, 1), ('without', ~present, 0)):
-        side = 'top' if y else 'bottom'
-        fig.add_annotation(text=f'{mine.sum():,} {kind}', y=y, yanchor=side, **place)
     fig.update_xaxes(title='said', range=[edges[0], edges[-1]])
+    told = f'{present.sum():,} windows with the failure (up), {(~present).sum():,} without (down)'
+    title = told if title is None else title
     fig.update_layout(title=dict(text=title, font_size=14), height=height, barmode='overlay', bargap=0, dragmode=False)
     return style(fig.update_layout(showlegend=False, margin=dict(l=36, r=10, t=32 if title else 8, b=44)), dark=dark)
 
