@@ -94,6 +94,8 @@ def _knn(x, y, select, *, k, **_):
     X, Y = known_rows(x['probe'], y['probe'])
     if len(X) < k:
         raise ValueError(f"k={k} neighbours are more than the {len(X)} windows of the split 'probe'; lower k")
+    if not np.ptp(X, axis=0).any():
+        return _mean(x, y, select)  # all windows are equally near
     near = NearestNeighbors(n_neighbors=k, algorithm='brute').fit(X)
     said = {s: Y[near.kneighbors(a, return_distance=False)].mean(1) if len(a) else Y[:0] for s, a in x.items()}
     return said, pd.DataFrame(columns=['loss', 'valid'], dtype=float)

@@ -1,0 +1,95 @@
+"""The scores that ship: data_samples/landing_benchmark.csv, and three small encoders.
+
+    python benchmarks/measure_landing.py --sets SETS --out OUT --workers 2    makes the sets, trains what is missing
+    python benchmarks/measure_landing.py --out OUT --collect                  only takes over what a sweep has found
+
+2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then each
+encoder of Table 4 and beyond, widths 64 and 128, one seed, sensors with and without tell-tale columns. Film is read
+once a second (every fifth row). It can be killed at any moment and goes on; rows that were shipped before stay, unless
+they were measured again. On a GPU: --device cuda --size 256 --every 1 --widths 32 64 128 256 --seeds 0 1 2.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import pandas as pd
+
+from srlviz.core.files import sample_path
+from srlviz.core.scores import check_scores, load_scores, save_scores
+from srlviz.data.landing import generate_flights, read_flights
+from srlviz.studies.landing import LANDING, left_files, table4
+from srlviz.studies.sweep import sweep
+
+ENCODERS = {  # for lessons
+    'lstm_ae': ('lstm_ae_1layer', 64, 'sensors'),
+    'conv1d_ae': ('conv1d_ae', 64, 'sensors'),
+    'masked_autoencoder': ('masked_autoencoder', 64, 'sensors'),
+}
+WINDOWS = 4  # of a flight and epoch: 848 flights then give as many as the paper's 3,600 with one
+MOST = 1_000_000  # bytes of an encoder that ships
+
+
+def sets(folder: Path, size: int, workers: int) -> dict[str, Path]:
+    "The two sets of flights, made if they are not there"
+    places = dict(sensors=folder / 'sensors2000', film=folder / f'film600_{size}')
+    generate_flights(places['sensors'], 2000, seed=17, camera=False, workers=workers)
+    generate_flights(places['film'], 600, seed=18, camera=True, size=size, workers=workers)
+    return places
+
+
+def grids(places: dict[str, Path], a: argparse.Namespace) -> list[dict]:
+    "What is trained: the mean, then width by width, sensors before film, all columns before quiet ones"
+    shared = dict(device=[a.device], windows=[WINDOWS])
+    wanted = []
+    for name, path in places.items():
+        wanted.append(shared | dict(data=[str(path)], method=['mean_baseline'], n_codes=[1]))
+    for width in a.widths:
+        for name, path in places.items():
+            film = name == 'film'
+            pairs = [(m, i) for m, i in table4(read_flights(path)) if m != 'mean_baseline' and ('frames' in i) == film]
+            for quiet in (False, True):
+                wanted += [
+                    shared
+                    | dict(data=[str(path)], method=[m], inputs=[i], n_codes=[width], every=[a.every if film else 1])
+                    | dict(seed=a.seeds)
+                    for m, i in pairs
+                    if ('quiet' in i) == quiet and not (film and quiet)
+                ]
+    return wanted
+
+
+def collect(folder: Path) -> None:
+    "Take over the scores of a sweep, and the encoders"
+    found = load_scores(folder / 'scores.csv')
+    place = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
+    parts = [load_scores(place)] * place.exists() + [found[found['source'] == 'srlviz']]
+    table = pd.concat(parts, ignore_index=True)
+    table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
+    save_scores(check_scores(table), place)
+    left, shelf = left_files(folder), place.parent / 'encoders'
+    shelf.mkdir(exist_ok=True)
+    for name, key in ENCODERS.items():
+        if key in left:
+            shutil.copyfile(left[key], file := shelf / f'landing_{name}.safetensors')
+            if file.stat().st_size > MOST:
+                raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MOST:,}')
+    print(f"{len(table):,} rows of {table['method'].nunique()} methods; {len(list(shelf.iterdir()))} encoders")
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--sets', default='runs/sets', help='folder of the sets of flights')
+    parser.add_argument('--out', default='runs/landing', help='folder of the sweep')
+    parser.add_argument('--workers', type=int, default=2)
+    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--size', type=int, default=64, help='pixels of the film')
+    parser.add_argument('--every', type=int, default=5, help='rows from one picture to the next')
+    parser.add_argument('--widths', type=int, nargs='+', default=[64, 128])
+    parser.add_argument('--seeds', type=int, nargs='+', default=[0])
+    parser.add_argument('--collect', action='store_true')
+    a = parser.parse_args()
+    for grid in () if a.collect else grids(sets(Path(a.sets), a.size, a.workers), a):
+        sweep(LANDING, grid, a.out, workers=a.workers)
+        collect(Path(a.out))
+    collect(Path(a.out))
