@@ -1,0 +1,153 @@
+"""Encoders of frames meet the camera of the landings: those of the Atari room as they are, and those made for it."""
+
+import shutil
+
+import numpy as np, pytest, torch
+
+from srlviz.core.files import sample_path
+from srlviz.core.recordings import Episode, Recording
+from srlviz.core.training import train
+from srlviz.core.windows import thin, windows
+from srlviz.data.landing.fleet import read_flights
+from srlviz.encoders.baselines import RandomCNN
+from srlviz.encoders.frames.autoencoder import FrameAutoencoder
+from srlviz.encoders.frames.contrast import STDIM
+from srlviz.encoders.frames.cpc import CPC
+from srlviz.encoders.frames.pca import FramePCA
+from srlviz.encoders.frames.vae import VAE
+from srlviz.encoders.sequences.conv_lstm import ConvLSTMNet
+from srlviz.encoders.sequences.encoder import batch_loss
+from srlviz.encoders.sequences.rows import Ahead, Scale, WindowRows, draw_windows
+
+BRIEF = dict(n_codes=8, epochs=1, batch_size=8, progress=False)
+ATARI = {
+    'STDIM': STDIM(**BRIEF),
+    'VAE': VAE(**BRIEF),
+    'CPC': CPC(**BRIEF, sequence_length=4, offsets=(1, 2)),
+    'RandomCNN': RandomCNN(n_codes=8),
+}
+
+
+@pytest.fixture(scope='module')
+def film():
+    "Every 25th frame of the flights in git, 96 x 96 pixels in colour; read when it is asked for"
+    return thin(read_flights(sample_path('landings')), 25)
+
+
+def cut(film, pixels):
+    "The middle of each frame, in memory"
+    a = (96 - pixels) // 2
+    frames = [np.asarray(e.obs['frame'])[:, a : a + pixels, a : a + pixels] for e in film]
+    return Recording([Episode({'frame': x}) for x in frames], f'{pixels} pixels', split=film.split)
+
+
+@pytest.mark.parametrize('name', ATARI)
+def test_encoders_of_atari_read_film(film, name):
+    "As it is stored, and as windows of it"
+    encoder = ATARI[name].fit(film)
+    codes = encoder.encode(film['test'], progress=False)
+    assert [c.shape for c in codes] == [(n, 8) for n in film['test'].lengths]
+    assert all(np.isfinite(c).all() for c in codes) and np.ptp(codes[0], axis=0).max() > 0
+    first = encoder.encode(windows(film['test'][:1], 5, 5), progress=False)[0]
+    np.testing.assert_allclose(first, codes[0][:5], atol=1e-2 * np.abs(codes[0]).max())
+
+
+@pytest.mark.parametrize('name', ATARI)
+def test_encoders_of_atari_read_small_film(film, name):
+    small = cut(film['fit'], 64)
+    codes = ATARI[name].fit(small).encode(small, progress=False)
+    assert codes[0].shape == (len(small[0]), 8) and np.isfinite(codes[0]).all()
+
+
+def test_frames_that_no_convolution_has_anything_left_of(film):
+    with pytest.raises(
+        ValueError, match='frames of 36x36 pixels are too small for this network; it needs at least 38x38'
+    ):
+        RandomCNN().fit(cut(film['fit'], 36))
+
+
+def test_vae_draws_film_again(film):
+    drawn = VAE(**BRIEF).fit(film).reconstruct(film['test'], progress=False)
+    assert [d['frame'].shape for d in drawn] == [(n, 96, 96, 3) for n in film['test'].lengths]
+    assert drawn[0]['frame'].dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    'encoder',
+    [FrameAutoencoder(network='linear', **BRIEF), FramePCA(n_codes=8)],
+    ids=['linear', 'pca'],
+)
+def test_film_on_disk_is_as_film_in_memory(film, encoder, tmp_path):
+    "Frame by frame from the videos; saved, loaded, drawn again"
+    codes, held = encoder.fit(film).encode(film['test']), cut(film, 96)
+    encoder.save(tmp_path / 'encoder')
+    again = type(encoder).load(tmp_path / 'encoder')
+    assert all(map(np.array_equal, again.encode(held['test']), codes))
+    assert again.reconstruct(film['test'])[0]['frame'].shape == (len(film['test'][0]), 96, 96, 3)
+    assert all(map(np.array_equal, encoder.fit(held).encode(held['test']), codes))
+
+
+def test_a_set_that_lost_a_film(tmp_path):
+    "It is named, by each that learns from it and by each that encodes it; nothing goes on without it"
+    folder = tmp_path / 'set'
+    shutil.copytree(sample_path('landings'), folder)
+    flights = thin(read_flights(folder), 25)
+    whole = FramePCA(n_codes=8).fit(flights)
+    lost = sorted(folder.rglob('*.mp4'))[0]
+    lost.unlink()
+    flights = thin(read_flights(folder), 25)
+    arguments = dict(network='linear', epochs=1, progress=False)
+    for use in FramePCA(n_codes=8).fit, FrameAutoencoder(**arguments).fit, whole.encode, whole.reconstruct:
+        with pytest.raises(ValueError, match=f'{lost.name} is damaged, or not a video.*missing'):
+            use(flights)
+
+
+def test_gray_film_is_not_colour(film):
+    encoder = FrameAutoencoder(network='linear', **BRIEF).fit(film)
+    gray = Recording([Episode({'frame': np.asarray(e.obs['frame'])[..., :1]}) for e in film['test']])
+    for use in encoder.encode, encoder.reconstruct:
+        with pytest.raises(ValueError, match=r'frames of shape \(96, 96, 1\) for a network of \(96, 96, 3\)'):
+            use(gray)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('network', ['resnet34', 'linear'])
+def test_an_autoencoder_learns_eight_flights(film, network):
+    "A fifth of the loss that it began with"
+    eight = cut(film[:8], 64)
+    more = dict(lr=3e-3, epochs=60) if network == 'linear' else dict(epochs=60)
+    encoder = FrameAutoencoder(network=network, frames_per_episode=8, progress=False, **more).fit(eight)
+    loss = encoder.history_['loss']
+    print(network, loss.iloc[[0, 10, 30, -1]].round(5).tolist())
+    assert loss.iloc[-1] < 0.2 * loss.iloc[0]
+
+
+class _Height(torch.nn.Module):
+    "Where the flight is, from film: (height, distance) of each row, by a ConvLSTM"
+
+    def __init__(self, shape):
+        super().__init__()
+        self.net = ConvLSTMNet(shape, 16, (8, 8, 16))
+        self.head = torch.nn.Linear(16, 2)
+
+    def forward(self, batch):
+        return ((self.head(self.net(batch)) - batch.sensors)[batch.mask] ** 2).mean()
+
+
+@pytest.mark.slow
+def test_a_conv_lstm_learns_eight_flights(film):
+    "Where the runway is as seen, from what is seen: a fifth of the loss that it began with"
+    pose = [np.stack([e.factors[k] for k in ('height', 'along_track')], 1) for e in film[:8]]
+    pose = [((p - np.concatenate(pose).mean(0)) / np.concatenate(pose).std(0)).astype(np.float32) for p in pose]
+    frames = [np.asarray(e.obs['frame'])[:, ::3, ::3] for e in film[:8]]
+    eight = Recording([Episode({'frame': f, 'sensors': p}) for f, p in zip(frames, pose)])
+    torch.manual_seed(0)
+    model = _Height((32, 32, 3))
+    read = WindowRows(eight, ('frame', 'sensors'), Scale(np.zeros(2), np.ones(2), 10.0)).read
+
+    def epoch(i):
+        return Ahead(lambda p: read(*p), draw_windows(eight.lengths, 4, 6, 6, seed=(i,)))
+
+    loss = train(model, batch_loss, epoch, epochs=150, lr=3e-3, progress=False)['loss']
+    print(loss.iloc[[0, 50, 100, -1]].round(4).tolist())
+    assert loss.iloc[-10:].mean() < 0.2 * loss.iloc[0]
