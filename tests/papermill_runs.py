@@ -25,6 +25,15 @@ SMALL = {
     | dict(game='breakout', methods='majority,random_cnn,st_dim', epochs=4, curve='100,300'),
     'studies/atari_tables': GAMES
     | dict(games=f'pong,{SHIPPED}', methods='majority,random_cnn', agents='shipped', n_jobs=2),
+    'studies/landing_benchmark': dict(
+        data=str(ROOT / 'data_samples' / 'landings'),
+        methods='lstm_ae_1layer,conv1d_ae',
+        inputs='sensors',
+        widths=8,
+        epochs=1,
+        heads='mlp,linear',
+        n_jobs=1,
+    ),  # fmt: skip
     'studies/landing_dataset': dict(flights=3, size=16, workers=1, clean=2),
     'studies/popgym_memories': dict(
         methods='MLP,GRU', tasks='first', delays='1,4', steps=60, length=16, runs=3, n_jobs=1

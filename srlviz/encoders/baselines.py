@@ -76,5 +76,5 @@ class RandomCNN(FrameEncoder):
 
     def fit(self, recording: Recording):
         """Build the network for frames of this size; nothing is learned."""
-        self.net_ = self.network(recording)
+        self.net_ = self.seeded_network(recording)
         return self

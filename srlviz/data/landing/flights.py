@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...core.columns import FewerColumns
 from ...core.files import file_size, inside, open_file, read_json, reading
 from ...core.recordings import Episode, Factor, FolderEpisodes, Recording
 from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
@@ -292,6 +293,9 @@ def read_flights(path: str | Path) -> Recording:
 def folder_of(recording: Recording) -> tuple[FlightFolder, np.ndarray]:
     """Give the set that a recording of `read_flights` comes from, and which of its flights it has."""
     base, index = recording.origin
+    if isinstance(base, FewerColumns):
+        folder, whole = folder_of(base.recording)
+        return folder, whole[index]
     if not isinstance(base, _Flights):
         raise ValueError("this recording was not opened by read_flights")
     return base.folder, index
@@ -308,5 +312,12 @@ def flight_table(recording: Recording) -> pd.DataFrame:
 
 
 def flight_columns(recording: Recording) -> pd.DataFrame:
-    """Give one row a sensor of a recording of `read_flights`: its place in `sensors`, name, group, ..., mean, std."""
-    return folder_of(recording)[0].columns.copy()
+    """Give one row a sensor of a recording of `read_flights`: its place in `sensors`, name, group, ..., mean, std.
+
+    Of a view with fewer columns (`srlviz.core.columns`), those that it has.
+    """
+    columns = folder_of(recording)[0].columns.copy()
+    if isinstance(recording.origin[0], FewerColumns):
+        columns = columns.set_index('name', drop=False).loc[recording.meta['columns']].reset_index(drop=True)
+        columns['column'] = np.arange(len(columns))
+    return columns

@@ -137,7 +137,7 @@ class CPC(FrameEncoder):
     def fit(self, recording: Recording):
         """Learn from sequences of the splits 'fit' and 'valid' (of all episodes, where there is no split at all)."""
         self.offsets_, (fit, held_out) = _offsets(self.offsets, self.sequence_length), fit_splits(recording)
-        net, draw = self.network(fit), _Sequences(fit, self.sequence_length, self.batch_size)
+        net, draw = self.seeded_network(fit), _Sequences(fit, self.sequence_length, self.batch_size)
         shown = _Sequences(held_out, self.sequence_length, self.batch_size) if held_out else None
         self.predictor_ = self.train_on(
             recording,

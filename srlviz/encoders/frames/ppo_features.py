@@ -145,7 +145,7 @@ class PPOFeatures(FrameEncoder):
             )
         if (game := recording.meta.get('game')) not in (None, self.about_['game']):
             warnings.warn(f"{agent} never saw {game}; give PPOFeatures weights= of one that did", stacklevel=2)
-        net = self.network(recording)
+        net = self.seeded_network(recording)
         with reading(agent_file(self.weights), 'the file of an agent'):
             net.load_state_dict({k.removeprefix('base.'): v for k, v in weights.items() if k.startswith('base.')})
         self.net_ = net

@@ -8,11 +8,12 @@ __all__ = ['VAE']
 # %% ../../../nbs/03_encoders/frames/01_vae.ipynb #e3c7397b
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
 from ...core.recordings import Recording
-from .cnn import FrameDecoder, FrameEncoder
+from .cnn import FrameDecoder, FrameEncoder, redraw_frames
 
 # %% ../../../nbs/03_encoders/frames/01_vae.ipynb #1654e3d5
 class VAE(FrameEncoder):
@@ -71,6 +72,11 @@ class VAE(FrameEncoder):
             raise ValueError(f"beta weighs a cost, it must be at least 0; got {self.beta}")
         self.decoder_ = self.learn(recording, lambda net: _VAE(net, self.beta), width=1).decoder
         return self
+
+    def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
+        """Draw each frame from its code, without noise: {'frame': (T, h, w, C) uint8} an episode, at the size drawn."""
+        self._fitted()
+        return redraw_frames(self.net_, self.decoder_, recording, progress, 'drawing with VAE')
 
     def rebuild(self) -> None:
         super().rebuild()
