@@ -281,7 +281,7 @@ class Dynamics(SequenceEncoder):
         return super().fit(recording)
 
     def blank_model(self) -> DynamicsModel:
-        """Build the untrained module, its ResNet loaded."""
+        """Build the untrained module."""
         model = dynamics_model(self)
         self.weights_source_ = start_film(model.net.film, self.weights)
         return model
@@ -290,5 +290,5 @@ class Dynamics(SequenceEncoder):
         self.model_ = dynamics_model(self)
 
     def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
-        """Say rows again, each from its code; action columns are NaN. See `drawn_again`."""
+        """Say rows again; action columns are NaN. See `drawn_again`."""
         return drawn_again(self, recording, progress)
