@@ -166,6 +166,9 @@ def chosen_actions(actions: str | Sequence[int], recording: Recording) -> list[i
                 f"recording {recording.name!r} does not name its sensors in meta['columns'], so actions='named' finds "
                 "none; give the numbers of their columns, or actions=() for no actions"
             )
+        width = [e.obs['sensors'].shape[1] for e in recording[:1] if 'sensors' in e.obs]
+        if width and width[0] != len(names):
+            raise ValueError(f"recording {recording.name!r} names {len(names)} sensors and has {width[0]}; name these")
         return action_columns(names)
     numbers = [*actions]
     if any(isinstance(a, bool) or not isinstance(a, (int, np.integer)) or a < 0 for a in numbers):
@@ -206,20 +209,17 @@ class Dynamics(SequenceEncoder):
 
     Parameters
     ----------
-    n_codes : size of the code;  inputs : 'sensors', 'frames' or 'frames+sensors', what is read and said again
+    n_codes, inputs : size of the code; 'sensors', 'frames' or 'frames+sensors', what is read and said again
     actions : 'named', by `action_columns` in `recording.meta['columns']`; or numbers of columns; () for none, and no
         inverse loss. Codes never read them; with inputs='frames' they are read while it learns
-    pool : 'mean' of the codes of rows, 'max', 'final', 'std'; None gives the codes of rows, each of its row alone
+    pool : see `SequenceEncoder`; a code of a row (None) knows its row alone
     n_hidden, dropout, last_relu : of the three layers of sensors (the authors' code has the last ReLU)
     film, weights, draws, most, l_frames : see `MTE`, also for memory
-    l_dec, l_for, l_inv : weights of the errors of said rows, of the forecast code and of the action
-    residual : forecast the change of the code (the authors' code: the code)
-    stop_gradient : the forward loss moves forecasts only, and is in variances of the codes
+    l_dec, l_for, l_inv : weights of the losses
+    residual, stop_gradient : forecast the change of the code (the authors' code: the code); pull at forecasts alone
     epochs, ..., progress : see `SequenceEncoder`
 
-    Attributes
-    ----------
-    model_ : DynamicsModel;  actions_ : columns taken for actions;  weights_source_ : of the film network
+    Learned: `model_`, a DynamicsModel; `actions_`, the columns taken; `weights_source_`, of the film network.
 
     Source: landing paper, section 4; Zhang et al. (2018), arXiv 1804.10689.
     """
@@ -264,25 +264,24 @@ class Dynamics(SequenceEncoder):
         self.n_codes, self.inputs, self.actions, self.pool = n_codes, inputs, actions, pool
         self.n_hidden, self.dropout, self.last_relu, self.film = n_hidden, dropout, last_relu, film
         self.weights, self.draws, self.most, self.l_frames = weights, draws, most, l_frames
-        self.l_dec, self.l_for, self.l_inv = l_dec, l_for, l_inv
-        self.residual, self.stop_gradient = residual, stop_gradient
+        self.l_dec, self.l_for, self.l_inv, self.residual = l_dec, l_for, l_inv, residual
+        self.stop_gradient = stop_gradient
         self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
         self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
         self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
 
     @property
     def learns_from(self) -> tuple[str, ...]:
-        names = modalities(self.inputs)
-        return (*names, 'sensors') if 'sensors' not in names and len(self.actions) else names
+        return modalities('frames+sensors' if 'frames' in self.inputs and len(self.actions) else self.inputs)
 
     def fit(self, recording: Recording):
-        """Learn from random windows of the splits 'fit' and 'valid'; see `SequenceEncoder`."""
+        """Learn from random windows; see `SequenceEncoder`."""
         check_sizes(self, ('draws', 'most', 'n_hidden'), ('l_dec', 'l_for', 'l_inv', 'l_frames'))
         self.actions_ = chosen_actions(self.actions, recording)
         return super().fit(recording)
 
     def blank_model(self) -> DynamicsModel:
-        """Build the untrained module, with the weights that the ResNet starts from."""
+        """Build the untrained module."""
         model = dynamics_model(self)
         self.weights_source_ = start_film(model.net.film, self.weights)
         return model
@@ -291,5 +290,5 @@ class Dynamics(SequenceEncoder):
         self.model_ = dynamics_model(self)
 
     def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
-        """Say the rows of episodes again, each from its own code; action columns are NaN. See `drawn_again`."""
+        """Say rows again; action columns are NaN. See `drawn_again`."""
         return drawn_again(self, recording, progress)
