@@ -905,7 +905,6 @@ SAID = [
     'value',
     'move',
     'flight',
-    'broken',
     'inputs',
     'encoder',
     'encoding',

@@ -674,6 +674,10 @@ def settle(e: TargetTable, name: str):
     """Bring what hangs together in line after a choice: the cell is one that is shown."""
     if name == 'factor':
         return
+    there = set(pick_targets(e.table.scores, e.metric, group=e.group)['source'])
+    if e.source != 'both' and e.source not in there:
+        e.source = min(there)
+    e.pressed = e.pressed if e.pressed in there else min(there)
     if name == 'target' and e.target not in e.table.targets[e.group]:
         e.group = next(g for g, of in e.table.targets.items() if e.target in of)
         e.metric = e.table.fitting(e.group, e.metric)
