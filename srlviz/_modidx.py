@@ -7405,6 +7405,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'srlviz/widgets/reconstructions.py'),
                                                 'srlviz.widgets.reconstructions.ReconstructionParts.show': ( '08_widgets/reconstructions.html#reconstructionparts.show',
                                                                                                              'srlviz/widgets/reconstructions.py'),
+                                                'srlviz.widgets.reconstructions.ReconstructionParts.sides': ( '08_widgets/reconstructions.html#reconstructionparts.sides',
+                                                                                                              'srlviz/widgets/reconstructions.py'),
                                                 'srlviz.widgets.reconstructions.Said': ( '08_widgets/reconstructions.html#said',
                                                                                          'srlviz/widgets/reconstructions.py'),
                                                 'srlviz.widgets.reconstructions.Said.__getitem__': ( '08_widgets/reconstructions.html#said.__getitem__',

@@ -343,14 +343,17 @@ def widgets(interactive: bool) -> dict:
     from srlviz.memories.recurrent import GRU
     from srlviz.widgets.atari import AtariDashboard
     from srlviz.widgets.codes import InfoNCEMap, NearestFrames
+    from srlviz.widgets.failures import FailureExplorer
     from srlviz.widgets.frames import FrameBrowser
     from srlviz.widgets.landing import FleetBrowser, FlightBrowser, RowList
     from srlviz.widgets.memories import MemoryExplorer
     from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
     from srlviz.widgets.probe import ProbeHeatmap
     from srlviz.widgets.ram import RAMExplorer
+    from srlviz.widgets.reconstructions import ReconstructionBrowser
     from srlviz.widgets.returns import MMERDashboard
     from srlviz.widgets.sensors import SensorBrowser
+    from srlviz.widgets.targets import TargetTable
 
     how, recording = dict(interactive=interactive), film()
     results = {evil('method'): answers(recording), 'st_dim': answers(recording)}
@@ -403,6 +406,13 @@ def widgets(interactive: bool) -> dict:
         SensorBrowser=SensorBrowser(measured(), chosen=[0, 1, *FACTORS], **how),
         FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
         FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, episode=1, **how),
+        TargetTable=TargetTable(target_scores(), told_windows(), of_flights, **how),
+        FailureExplorer=FailureExplorer(told_windows(), of_flights, **how),
+        ReconstructionBrowser=ReconstructionBrowser(
+            Recording(list(of_flights), name=evil('again'), hz=5),
+            {evil('encoder'): Repeats(), evil('badencoder'): Repeats(evil('encoding'))},
+            **how,
+        ),
     )
     if not interactive:
         return made
@@ -498,6 +508,13 @@ def follow(w: dict):
     w['FleetBrowser'].outcome = evil('outcome')
     w['FleetBrowser'].episode = 0
     w['FlightBrowser'].search = 'evil'
+    yield
+    w['TargetTable'].press(dict(data=['wind', 'paper', 'mte', evil('inputs'), 64]))
+    w['TargetTable'].group = 'failures'
+    w['TargetTable'].open_window(1)
+    w['FailureExplorer'].open_row(0)
+    with pytest.raises(ValueError):
+        w['ReconstructionBrowser'].method = evil('badencoder')  # the line says what went wrong
     yield
 
 
@@ -621,6 +638,38 @@ def test_the_readers_see_an_attack():
     )
 
 
+def target_scores() -> pd.DataFrame:
+    "Scores of a stranger's encoder on targets and on a failure of his, and the paper's"
+    row = dict(study='landing', task='approach', target='wind', group='targets', metric='mse', value=0.5, seed=0)
+    row |= dict(source='srlviz', inputs=evil('inputs'), n_codes=64, protocol=evil('head'))
+    rows = [row | dict(method=evil('method')), row | dict(method='mean_baseline', n_codes=0, inputs='')]
+    rows += [r | dict(group='failures', target=evil('broken'), metric='auroc') for r in rows]
+    rows += [row | dict(method='mte', source='paper', seed=-1, protocol='')]
+    return check_scores(pd.DataFrame(rows).assign(data='', norm='', budget=0))
+
+
+def told_windows() -> dict:
+    "What a head said of windows of the flights, in names of a stranger's"
+    windows = pd.DataFrame(dict(flight=evil('flight'), episode=[0, 0, 1, 1], start=[0, 20, 0, 20]))
+    names, broken = dict(wind=['wind'], fail=[evil('broken')]), np.array([0.0, 1, 0, 1])[:, None]
+    truth, said = dict(wind=broken + 4, fail=broken), dict(wind=broken * 2, fail=broken[::-1] / 2)
+    told = dict(windows=windows, names=names, truth=truth, said=said, units=lambda target, z: z)
+    present = pd.DataFrame({evil('broken'): broken[:, 0] > 0})
+    return {(evil('method'), 64, evil('inputs')): SimpleNamespace(**told, present=present)}
+
+
+class Repeats:
+    "An encoder that says the first row again, or that it cannot"
+
+    def __init__(self, fault: str = ''):
+        self.fault = fault
+
+    def reconstruct(self, recording):
+        if self.fault:
+            raise ValueError(self.fault)
+        return [{k: np.repeat(np.asarray(v[:1]), len(e), 0) for k, v in e.obs.items()} for e in recording]
+
+
 def returns() -> pd.DataFrame:
     "Returns of a stranger's memory on his task: ours, its curve, random play, and the paper's"
     row = dict(study='popgym', task=evil('task'), method=evil('memory'), target='return', group='all')
@@ -718,6 +767,18 @@ FIGURES = dict(
         axis=evil('axis'),
         title=evil('t'),
     ),
+    plot_target_table=lambda f: f(target_scores(), selected=('wind', 'ours', evil('method'), evil('inputs'), 64)),
+    plot_target_ranking=lambda f: f(target_scores(), 'wind', selected=(evil('inputs'), evil('method'), 64)),
+    plot_predicted=lambda f: f(
+        np.ones(2), np.zeros(2), pd.DataFrame(dict(flight=evil('flight'), start=[0, 5])), name=evil('n'), unit=evil('u')
+    ),
+    plot_said=lambda f: f(np.ones((9, 2)), np.zeros((9, 2)), [evil('n'), 'b'], [evil('u'), ''], title=evil('t')),
+    plot_errors=lambda f: f({evil('what'): {evil('m'): np.ones(9), 'b': np.ones(9)}}, title=evil('t')),
+    plot_reconstruction=lambda f: f(*[np.zeros((4, 8, 8), np.uint8)] * 2, title=evil('t')),
+    plot_reconstructed=lambda f: f([plots()['plot_errors']({evil('what'): {evil('m'): np.ones(9)}})], title=evil('t')),
+    plot_failure_curves=lambda f: f({evil('m'): ([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')),
+    plot_both_kinds=lambda f: f([True, False], [1.0, 0.0], 0.5, title=evil('t')),
+    plot_calibration=lambda f: f({evil('m'): ([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')),
     plot_recall=lambda f: f(recalls(), title=evil('t')),
     plot_recall_map=lambda f: f(recalls(), title=evil('t')),
     plot_cost=lambda f: f(costs(), title=evil('t')),
@@ -843,6 +904,10 @@ SAID = [
     'told',
     'value',
     'move',
+    'flight',
+    'inputs',
+    'encoder',
+    'encoding',
 ]
 
 
@@ -1016,6 +1081,9 @@ def widgets_shown() -> list[str]:
         'SensorBrowser',
         'FlightBrowser',
         'FleetBrowser',
+        'TargetTable',
+        'FailureExplorer',
+        'ReconstructionBrowser',
         'PlotView',
         'FramePlayer',
         'FramePicker',

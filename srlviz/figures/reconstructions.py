@@ -216,7 +216,7 @@ def plot_errors(
     rows, rate = len(errors), hz or 1.0
     fig = make_subplots(rows, 1, shared_xaxes=True, vertical_spacing=min(0.2, 26 / (rows * height)))
     known = list(dict.fromkeys(k for of in errors.values() for k in of))
-    first = first or known[-1]
+    first, listed = first or known[-1], set()
     for i, of in enumerate(errors.values(), 1):
         for label in sorted(of, key=lambda k: k == first):
             values, mine = np.asarray(of[label], float), label == first
@@ -224,7 +224,8 @@ def plot_errors(
             look = dict(color=method_color(split_method(label)[0]), width=2 if mine else 1.2)
             words = f'{label_words(label)} <b>%{{y:.3~g}}</b><extra></extra>'
             at = dict(x=np.round(keep / rate, 3), y=values[keep].astype(np.float32), name=label_words(label))
-            once = dict(legendgroup=label, showlegend=len(known) > 1 and i == 1, connectgaps=False)
+            once = dict(legendgroup=label, showlegend=len(known) > 1 and label not in listed, connectgaps=False)
+            listed.add(label)
             fig.add_scatter(
                 mode='lines', line=look, opacity=1 if mine else 0.7, hovertemplate=words, **at, **once, row=i, col=1
             )

@@ -114,7 +114,7 @@ def counts_html(present: Sequence, said: Sequence, threshold: float) -> Markup:
     c = count_at(present, said, threshold)
     share = lambda v: '' if v != v else f' ({v:.0%})'
     line = Markup('<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>').format
-    head = Markup('<tr><th></th><th>called broken</th><th>not called</th></tr>')
+    head = Markup('<tr><td></td><th>called broken</th><th>not called</th></tr>')
     rows = [
         line('with the failure', f'{c.found:,} found{share(c.recall)}', f'{c.missed:,} missed'),
         line('without', f'{c.alarms:,} false alarms{share(c.alarm_rate)}', f'{c.quiet:,} rightly'),

@@ -49,8 +49,8 @@ def encoder_sources(encoders) -> dict:
 
     Parameters
     ----------
-    encoders : one, or a name or (method, n_codes, inputs) -> one: something with `reconstruct(recording)`, or a list with
-        a dict for each episode, from a modality to (T, ...)
+    encoders : one, or a name or (method, n_codes, inputs) -> one: something with `reconstruct(recording)`, or a list
+        with a dict for each episode, from a modality to (T, ...)
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Said(Mapping):
 
 # %% ../../nbs/08_widgets/15_reconstructions.ipynb #ee855757
 def told_spread(encoder, n: int) -> np.ndarray | None:
-    """Get the standard deviations of n sensors that an encoder has learned, 0 of constant ones; None if it tells none."""
+    """Get the standard deviations of n sensors that an encoder learned, 0 of constant ones; None if it tells none."""
     factor = getattr(encoder, 'factor_', None)
     if factor is None or np.shape(factor) != (n,):
         return None
@@ -142,7 +142,7 @@ class Reconstructed:
             self.wrong['sensors (standard deviations)'] = root_mean(self.errors, 1)
             self.order, self.size = rank_sensors(self.errors), root_mean(self.errors, 0)
 
-    def worst(self, n: int = 6, apart: int = 10) -> list[int]:
+    def worst(self, n: int = 3, apart: int = 10) -> list[int]:
         """Find the steps that were said worst, none within `apart` steps of another, in order of time."""
         wrong = np.nan_to_num(next(iter(self.wrong.values())), nan=-1.0).astype(float)
         found = []
@@ -210,6 +210,14 @@ class ReconstructionParts:
                 self.list.rows, self.list.titles = rows, titles
                 self.list.sparks = sparks(one.errors).tobytes()
 
+    def sides(self, numbers: bool) -> tuple[list, list]:
+        """List what stands left and right; without numbers, what is beside the film goes to the right."""
+        beside, sensors = (
+            [self.errors, self.worst_words, self.picker],
+            [self.search, self.list, self.found, self.scroll],
+        )
+        return ([self.player, *beside], sensors) if numbers else ([self.player], beside)
+
     def find(self, one: Reconstructed, table: pd.DataFrame, search: str):
         """List the sensors whose names have all the words, the most wrong first; constant ones are left out."""
         words = search.lower().split()
@@ -249,7 +257,9 @@ def read_reconstruction(e: 'ReconstructionBrowser', t: int = 0):
     one = e.one = open_reconstruction(e)
     e.table = known_columns(e.recording, [one.said.numbers]) if one.said.numbers else None
     label = f'{label_words(e.method)}, {e.title()}'
-    e.parts.show(one, t, label, e.recording.hz, e.table)
+    with e.quietly():
+        e.parts.show(one, t, label, e.recording.hz, e.table)
+        e.left.children, e.right.children = e.parts.sides(e.table is not None)
     if e.table is not None:
         e.parts.find(one, e.table, e.parts.search.value)
         known = [c for c in e.chosen if c < len(e.table)]
@@ -268,11 +278,12 @@ def draw_errors(e: 'ReconstructionBrowser'):
     errors = {what: {m: one.wrong[what] for m, one in spoke.items() if what in one.wrong} for what in known}
     e.parts.errors.figure = plot_errors(errors, first=e.method, hz=e.recording.hz, height=92)
     e.parts.cursor.kinds = ['line'] * (1 + (e.table is not None))
-    said = [f'{number(float(root_mean(v, 0)))} {what}' for what, v in e.one.wrong.items()]
+    split = {what: what.rstrip(')').partition(' (') for what in e.one.wrong}
+    said = [f'{w[0]} {number(float(root_mean(e.one.wrong[k], 0)))} {w[2]}' for k, w in split.items()]
     silent = sum(np.isnan(v).sum() for v in e.one.wrong.values())
     told = f'; of {silent:,} rows nothing was said' if silent else ''
-    words = Markup('<b>{}</b> is wrong by {}, root mean squares{}.')
-    e.parts.words.value = words.format(label_words(e.method), ' and '.join(said), told)
+    words = Markup('<b>{}</b>, root mean square errors: {}{}.')
+    e.parts.words.value = words.format(label_words(e.method), ', '.join(said), told)
     several = len(e.sources) > 1 and len(spoke) < len(e.sources)
     e.status.say('Choose another encoder to see its errors beside these.' if several else '')
 
@@ -414,9 +425,9 @@ def lay_out_reconstruction(e: ReconstructionBrowser):
     e.menus['method'].layout.display = '' if len(e.sources) > 1 else 'none'
     e.episodes = row()
     tell_episodes(e)
-    left = [p.player, p.errors, p.worst_words, p.picker]
-    right = [p.search, p.list, p.found, p.scroll]
-    e.children = [row(e.menus['method'], e.episodes), p.words, e.status, columns(left, right), p.cursor]
+    both = columns(*p.sides(True))
+    e.left, e.right = both.children
+    e.children = [row(e.menus['method'], e.episodes), p.words, e.status, both, p.cursor]
     e.bind(method=e.menus['method'], t=p.player)
     e.on(p.list, 'picked', lambda picked: setattr(e, 'chosen', in_order(e.chosen, picked, range(len(e.table)))))
     e.on(p.search, 'value', lambda words: p.find(e.one, e.table, words) if e.table is not None else None)

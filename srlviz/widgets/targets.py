@@ -152,7 +152,7 @@ class OpenedFlight:
             part.layout.display = '' if step else 'none'
         self.box = W.VBox([row(self.back, self.before, self.after), self.words, self.place])
         self.box.layout.overflow, self.box.layout.display = 'visible', 'none'
-        self.start = self.length = 0
+        self.start, self.length, self.number = 0, 0, -1
 
     def open(self, window: Mapping, length: int, words: str, chosen: Sequence[str] = ()):
         """Show a window of a flight.
@@ -177,18 +177,18 @@ class OpenedFlight:
             self.browser = FlightBrowser(self.flights, episode=i, t=int(self.start), interactive=True)
             self.browser.traces.observe(lambda _: self.mark(), 'figure')
             self.place.children = [self.browser]
+        self.number = i
         self.browser.seek(i, int(self.start))
         known = [k for k in chosen if k in self.browser.reading.timed]
         kept = [c for c in self.browser.chosen if not isinstance(c, str)]
         self.browser.chosen = (*known, *kept)
         self.mark()
         self.words.value = words
-        self.number = i
 
     def mark(self):
         """Shade the window in the traces."""
         shapes = [s for s in self.browser.traces.figure.layout.shapes if s.name != 'window']
-        if self.browser.episode == getattr(self, 'number', self.browser.episode):
+        if self.browser.episode == self.number:
             shapes.append(shade(self.start, max(self.length, 1), self.browser.hz))
         self.browser.traces.mark(shapes)
 
@@ -674,6 +674,10 @@ def settle(e: TargetTable, name: str):
     """Bring what hangs together in line after a choice: the cell is one that is shown."""
     if name == 'factor':
         return
+    there = set(pick_targets(e.table.scores, e.metric, group=e.group)['source'])
+    if e.source != 'both' and e.source not in there:
+        e.source = min(there)
+    e.pressed = e.pressed if e.pressed in there else min(there)
     if name == 'target' and e.target not in e.table.targets[e.group]:
         e.group = next(g for g, of in e.table.targets.items() if e.target in of)
         e.metric = e.table.fitting(e.group, e.metric)
