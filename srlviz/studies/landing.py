@@ -7,9 +7,10 @@ __all__ = ['TABLE4', 'BEYOND', 'FIVE', 'TIERS', 'LANDING', 'table4', 'landing_en
            'target_cells', 'landing_conditions', 'errors_in', 'left_files']
 
 # %% ../../nbs/09_studies/18_landing.ipynb #4d8c0908
-import inspect, time
+import inspect, time, warnings
 from collections.abc import Mapping
-from functools import lru_cache
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +94,7 @@ def landing_encoder(method: str, inputs: str = '', every: int = 1, **arguments):
 
 
 def seen(recording: Recording, inputs: str, every: int) -> Recording:
-    """Give a recording as an encoder is shown it: without tell-tale columns if `inputs` says so, each `every`-th row."""
+    """Give a recording as an encoder is shown it: without tell-tale columns if `inputs` says so, every n-th row."""
     return thin(quiet_sensors(recording) if 'quiet' in inputs else recording, every)
 
 # %% ../../nbs/09_studies/18_landing.ipynb #e1cc451e
@@ -151,7 +152,8 @@ def landing_trial(
     for head in heads:
         kind, _, select = head.partition(' ')
         how = dict(head=kind, select=select or 'valid', seed=seed, device=device, progress=False)
-        result = score_targets(codes, targets, **how)
+        with _told_once():
+            result = score_targets(codes, targets, **how)
         result.save(Path(out) / f'{head}.npz', states=False)  # thirty megabytes of next rows each
         rows += result.rows(**said).to_dict('records')
     file.unlink(missing_ok=True)
@@ -168,7 +170,23 @@ def set_name(flights: Recording) -> str:
 def _asked(data: str, length: int):
     "A set of flights and what is asked of it; trials of one process share it"
     flights = read_flights(data)
-    return flights, landing_targets(flights, length, progress=False)
+    with _told_once():
+        return flights, landing_targets(flights, length, progress=False)
+
+
+@contextmanager
+def _told_once():
+    "Print what is warned of in a block, once in a process: every head of every encoder asks the same targets"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter('always')
+        yield
+    for w in told:
+        _say(str(w.message))
+
+
+@cache
+def _say(line: str) -> None:
+    print(line)
 
 
 def _first_rows(flights: Recording, budget: int) -> Recording:
