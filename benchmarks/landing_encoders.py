@@ -189,7 +189,7 @@ def waiting(flights):
             worked.append(now() - had)
         share = sum(waited[1:]) / (sum(waited[1:]) + sum(worked[1:]))
         print(
-            f"{type(encoder).__name__} of {encoder.network}: waits {share:.1%} of the time, {len(waited)} batches of {encoder.batch_size}"
+            f"{type(encoder).__name__} of {encoder.network}: waits {share:.1%} of the time, {len(waited)} batches of 32"
         )
 
 
