@@ -54,7 +54,7 @@ class Conv1DDecoder(nn.Module):
 
     def forward(self, codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(B, n_codes) -> (B, T, n_out), where `mask` (B, T) says which rows are real"""
-        return self.convs(codes.unsqueeze(1).expand(-1, mask.shape[1], -1), mask)
+        return self.convs(codes.unsqueeze(1) * mask.unsqueeze(2), mask)
 
 # %% ../../../nbs/03_encoders/sequences/04_autoencoder.ipynb #1402bcfa
 class Autoencoder(nn.Module):

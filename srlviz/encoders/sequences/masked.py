@@ -7,6 +7,7 @@ __all__ = ['POOLS', 'masked_mean', 'pooled', 'masked_mse', 'masked_softmax']
 
 # %% ../../../nbs/03_encoders/sequences/01_masked.ipynb #ab8d3522
 import torch
+from torch.nn import functional as F
 
 from ...core.names import unknown
 
@@ -46,6 +47,8 @@ def pooled(steps: torch.Tensor, mask: torch.Tensor, how: str) -> torch.Tensor:
 # %% ../../../nbs/03_encoders/sequences/01_masked.ipynb #0a63ad83
 def masked_mse(said: torch.Tensor, true: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Average the squared error of (B, T, ...) over the values of the real rows; a scalar."""
+    if said.shape == true.shape and bool(mask.all()):
+        return F.mse_loss(said, true)  # the same in half the time
     error = ((said - true) ** 2).flatten(2).mean(2)  # (B, T)
     return (error * mask).sum() / mask.sum().clamp(min=1)
 

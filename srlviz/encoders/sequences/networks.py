@@ -97,7 +97,7 @@ def conv_widths(n: int) -> list[int]:
 
 
 class RowConvs(nn.Module):
-    """Convolutions along rows with ReLU between; padded rows are zero before each.
+    """Convolutions along rows with ReLU between; padded rows, zero in what comes in, are zero before each.
 
     Parameters
     ----------
@@ -111,8 +111,9 @@ class RowConvs(nn.Module):
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         padded = None if bool(mask.all()) else ~mask.unsqueeze(-1)
         for i, conv in enumerate(self.convs):
-            x = F.relu(x) if i else x
-            x = conv(x if padded is None else x.masked_fill(padded, 0))
+            if i:
+                x = F.relu(x) if padded is None else F.relu(x).masked_fill(padded, 0)
+            x = conv(x)
         return x
 
 

@@ -1,0 +1,216 @@
+"""Sequence encoders beside the modules of the landing paper's released code: steps of training per second.
+
+The released code (github.com/advimman/xeval, MIT) is read from a folder that --xeval names. It runs with what it needs
+by now: a stand-in for torchvision (no ResNet is made), `collections.Sequence`, a last matrix of the attention encoder
+as wide as its input, states of the ConvLSTM on the CPU. Both train on the same batch, step by step in turn: forward,
+loss, backward, Adam. CPU seconds; medians, and the median of the ratios of neighbouring steps.
+
+Then, of our own: flights encoded per second, and the share of a fit that waits for data.
+"""
+
+import argparse
+import collections
+import importlib
+import sys
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from srlviz.core.files import sample_path
+from srlviz.core.training import threads
+from srlviz.data.landing import read_flights
+from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
+from srlviz.encoders.sequences.context import ContextModel
+from srlviz.encoders.sequences.encoder import batch_loss, random_batches
+from srlviz.encoders.sequences.forecast import Forecaster
+from srlviz.encoders.sequences.networks import Conv1DNet
+from srlviz.encoders.sequences.rows import Batch
+
+N_SENSORS, N_CODES = 1090, 64
+
+
+def released(folder: Path):
+    "The models and losses of the released code"
+    vision = types.ModuleType('torchvision'), types.ModuleType('torchvision.models')
+    vision[1].resnet18 = vision[1].resnet34 = vision[1].resnet50 = None
+    sys.modules |= dict(zip(('torchvision', 'torchvision.models'), vision))
+    collections.Sequence = collections.abc.Sequence
+    sys.path.insert(0, str(folder))
+    models, losses, layers = (
+        importlib.import_module(f'xeval.feature_extractor.{n}') for n in ('models', 'losses', 'layers')
+    )
+    zeros = lambda cell, n: (torch.zeros(n, cell._hidden_dim, cell._height, cell._width) for _ in range(2))
+    layers.ConvLSTMCell.init_hidden = zeros
+    return models, losses, layers
+
+
+class Film(nn.Module):
+    "The released image encoder where a forecaster expects an encoder of modalities"
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, inputs, lengths):
+        return self.encoder(inputs[0], lengths)
+
+
+def pairs(xeval: Path, film: int) -> dict:
+    "name -> our encoder, their model, their loss"
+    models, losses, layers = released(xeval)
+    d = N_CODES
+    lstm = lambda n, both: dict(
+        lstm_hidden_size=d, lstm_num_layers=n, is_lstm_bidirectional=both, lstm_dropout=0, features_size=d
+    )
+    lstm_autoencoder = lambda n, both: models.LSTMAutoEncoder(lstm(n, both), lstm(n, both))
+    convs = lambda: dict(cnn_channels_list=[20, 30, 40, 50, 60, 70], cnn_kernel_size=7, cnn_padding=3, features_size=d)
+    attention = models.AttentionEncoder(d, d, 3)
+    attention._final_fc = nn.Linear(N_SENSORS + 3 * d, d)
+    images = layers.ImagesEncoder(d, (film, film), 3, [16, 16, 32, 32, 64], (3, 3))
+    drawn, said = losses.ReconstructionMSELoss(), losses.TimeSeriesRegressionMSELoss()
+    ahead = lambda k, net: models.TimeSeriesRegressor(k, d, 1, net)
+    xeval_conv = lambda n_in, n_codes: Conv1DNet(n_in, n_codes, layers=7, rectified=True)
+    both = dict(layers=2, bidirectional=True)
+    return {
+        'LSTM autoencoder, 1 layer': (SequenceAutoencoder(), lstm_autoencoder(1, False), drawn),
+        'the same, last states': (
+            SequenceAutoencoder(pool='final'), lstm_autoencoder(1, False), drawn,
+        ),
+        'LSTM autoencoder, 2 both ways': (
+            SequenceAutoencoder(**both), lstm_autoencoder(2, True), drawn,
+        ),
+        'Conv1D autoencoder, 7 layers': (
+            SequenceAutoencoder(network='conv1d', layers=7), models.CNNAutoEncoder(convs(), convs()), drawn,
+        ),
+        'LSTM forecaster, 2 both ways': (Forecaster(**both), ahead(30, models.LSTMEncoder(**lstm(2, True))), said),
+        'attention forecaster': (Forecaster(network='attention', horizon=1), ahead(1, attention), said),
+        'Conv1D context model, 7 layers': (
+            ContextModel(network=xeval_conv),
+            models.ContextRegressor(10, d, 1, models.CNNEncoder(**convs())),
+            losses.ContextReconstructionMSELoss(),
+        ),
+        'ConvLSTM forecaster': (
+            Forecaster(network='convlstm', inputs='frames', horizon=1), ahead(1, Film(images)), said,
+        ),
+    }  # fmt: skip
+
+
+def make_batch(n: int, shortest: int, longest: int, film: int | None, seed: int = 0) -> Batch:
+    "Windows of noise"
+    rng = np.random.default_rng(seed)
+    lengths = torch.from_numpy(rng.integers(shortest, longest + 1, n))
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    sensors = torch.from_numpy(rng.normal(size=(*mask.shape, N_SENSORS)).astype(np.float32)) * mask.unsqueeze(2)
+    frames = torch.from_numpy(rng.integers(0, 256, (*mask.shape, film, film, 3), np.uint8)) if film else None
+    return Batch(sensors, frames, mask)
+
+
+def stepper(model, loss):
+    "One step of training, in CPU seconds"
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step():
+        start = time.process_time()
+        value = loss()
+        adam.zero_grad()
+        value.backward()
+        adam.step()
+        value.item()
+        return time.process_time() - start
+
+    return step
+
+
+def side_by_side(encoder, theirs, their_loss, batch: Batch, steps: int):
+    "Median CPU seconds of a step, ours and theirs, and the median ratio"
+    encoder.shapes_ = {'sensors': (N_SENSORS,)} | (
+        {'frame': tuple(batch.frames.shape[2:])} if batch.frames is not None else {}
+    )
+    ours, lengths = encoder.blank_model().train(), batch.lengths
+    inputs = [batch.sensors] if batch.frames is None else [batch.frames / 255]
+
+    def their_value():
+        said = theirs(inputs, lengths)
+        return their_loss(said, [batch.sensors], lengths)
+
+    a, b = stepper(ours, lambda: ours(batch)), stepper(theirs.train(), their_value)
+    a(), b()
+    took = np.array([(a(), b()) for _ in range(steps)])
+    return *np.median(took, 0), np.median(took[:, 1] / took[:, 0])
+
+
+def training(xeval: Path, steps: int, film: int):
+    print(f"{'steps of training, 32 windows':34}{'25 to 75 rows':>30}{'50 rows':>30}")
+    for name, (encoder, theirs, loss) in pairs(xeval, film).items():
+        filmed = 'frames' in encoder.inputs
+        n, least = (4, 3) if filmed else (32, steps)
+        row = f'{name:34}'
+        for shortest, longest in ((25, 75), (50, 50)):
+            if filmed:
+                shortest, longest = shortest // 2, longest // 2
+            batch = make_batch(n, max(shortest, encoder.least), max(longest, encoder.least), film if filmed else None)
+            a, b, ratio = side_by_side(encoder, theirs, loss, batch, min(steps, least))
+            row += f"{1 / a:9.1f}/s ({1 / b:.1f}) {ratio:5.2f}x  "
+        print(row + (f'({n} windows of half the rows, {film} px)' if filmed else ''), flush=True)
+
+
+def encoding(flights):
+    "Whole flights a second, by wall clock; read from the cache"
+    encoder = SequenceAutoencoder(epochs=1, progress=False).fit(flights)
+    for _ in range(2):
+        wall, cpu = time.perf_counter(), time.process_time()
+        encoder.encode(flights, progress=False)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    n, rows = len(flights), flights.n_steps
+    print(f"encoding: {n / wall:.0f} flights/s of {rows / n:.0f} rows ({n / cpu:.0f} a CPU second)")
+
+
+def waiting(flights):
+    "The share of an epoch that the loop waits for windows; the first is not counted"
+    few = dict(epochs=1, windows=4, progress=False)
+    for encoder in SequenceAutoencoder(**few), Forecaster(network='attention', horizon=1, **few):
+        model = encoder.fit(flights).model_.train()
+        adam, waited, worked = torch.optim.Adam(model.parameters()), [], []
+        batches, now = iter(random_batches(encoder, flights)(1)), time.perf_counter
+        while True:
+            start = now()
+            if (batch := next(batches, None)) is None:
+                break
+            had = now()
+            loss = batch_loss(model, batch)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            waited.append(had - start)
+            worked.append(now() - had)
+        share = sum(waited[1:]) / (sum(waited[1:]) + sum(worked[1:]))
+        print(
+            f"{type(encoder).__name__} of {encoder.network}: waits {share:.1%} of the time, {len(waited)} batches of 32"
+        )
+
+
+def main(xeval: str | None, flights: str, steps: int, film: int, cores: int, most: int):
+    if xeval:
+        with threads(1):
+            training(Path(xeval), steps, film)
+    with threads(cores):
+        data = read_flights(flights or sample_path('landings'))
+        data = data[: min(most, len(data))].cached()
+        data = data.replace(split=[''] * len(data))
+        encoding(data)
+        waiting(data)
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--xeval', help='folder of the released code; without it only our own times')
+    parser.add_argument('--flights', default='', help='a set of flights; the shipped sample if not given')
+    parser.add_argument('--steps', type=int, default=15, help='timed steps of each model')
+    parser.add_argument('--film', type=int, default=64, help='pixels of the ConvLSTM')
+    parser.add_argument('--cores', type=int, default=2, help='threads while encoding and fitting')
+    parser.add_argument('--most', type=int, default=256, help='flights to encode, at most')
+    main(**vars(parser.parse_args()))

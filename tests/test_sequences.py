@@ -1,0 +1,93 @@
+"""Whatever encoder reads stretches: padding never shows, each part of its loss is felt, and it learns eight flights."""
+
+import pytest, torch
+
+from srlviz.core.checks.encoder import SMALL
+from srlviz.core.files import sample_path
+from srlviz.core.protocols import tiny_recording
+from srlviz.core.training import seeded
+from srlviz.data.landing import read_flights
+from srlviz.encoders.sequences.encoder import held_out_loss
+from srlviz.encoders.sequences.rows import WindowRows
+from srlviz.studies.methods import methods
+from srlviz.studies.probing import make_encoder
+
+METHODS = sorted(m for m, (cls, _) in methods().items() if '.sequences.' in cls.__module__)
+FEW = dict(epochs=1, n_codes=8, batch_size=2, windows=1, device='cpu', progress=False)
+LONG = dict(epochs=150, n_codes=32, batch_size=8, windows=4, lr=2e-3, progress=False)  # one to ten CPU minutes
+TINY = tiny_recording(lengths=(60, 55, 52, 58), size=SMALL)
+
+
+def padded(batch, more: int):
+    "The same windows, `more` rows of padding behind them"
+    return batch.map(lambda x: torch.cat([x, x.new_zeros(len(x), more, *x.shape[2:])], 1))
+
+
+@pytest.fixture(scope='module', params=METHODS)
+def fitted(request):
+    encoder = make_encoder(request.param, quick=True, **FEW).fit(TINY)
+    rows = WindowRows(TINY, encoder.learns_from, encoder.scale)
+    return encoder, encoder.model_, rows
+
+
+def terms(model, batch):
+    with seeded(0):
+        return model.terms(batch)
+
+
+def test_each_part_of_the_loss_is_felt_by_the_network(fitted):
+    encoder, model, rows = fitted
+    model.train()
+    batch, weights = rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50]), [*model.net.parameters()]
+    parts = terms(model, batch)
+    assert parts
+    for name, loss in parts.items():
+        found = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+        assert any(g is not None and bool(g.abs().max() > 0) for g in found), name
+        assert all(g is None or bool(g.isfinite().all()) for g in found), name
+
+
+def test_each_weight_is_learned(fitted):
+    encoder, model, rows = fitted
+    model.train()
+    with seeded(0):
+        model.zero_grad(), model(rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50])).backward()
+    still = [name for name, w in model.named_parameters() if w.grad is None or not w.grad.abs().max() > 0]
+    model.zero_grad()
+    assert not still, still
+
+
+def test_padding_changes_no_code(fitted):
+    encoder, model, rows = fitted
+    model.eval()
+    alone, both = rows.read([0], [4], [37]), rows.read([0, 1, 2], [4, 0, 1], [37, 52, 40])
+    for pool in ('mean', 'max', 'std') if encoder.pool != 'final' else ('final',):
+        with torch.no_grad():
+            a, b = (model.net.codes(batch, pool)[0] for batch in (alone, both))
+        assert (a - b).abs().max() <= 1e-4 * a.abs().max().clamp(min=1e-3), pool
+
+
+def test_padding_changes_no_loss(fitted):
+    encoder, model, rows = fitted
+    model.eval()
+    batch = rows.read([0, 1, 2], [4, 0, 1], [50, 52, 44])
+    with torch.no_grad():
+        for name, loss in terms(model, batch).items():
+            torch.testing.assert_close(terms(model, padded(batch, 13))[name], loss, rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', METHODS)
+def test_eight_flights_can_be_learned(method):
+    "The loss on the same windows of eight flights falls below a fifth of that of the untrained model"
+    flights = read_flights(sample_path('landings'))[:8]
+    flights = flights.replace(split=[''] * 8)
+    encoder = make_encoder(method, **LONG).fit(flights)
+    validate, model = held_out_loss(encoder, flights), encoder.model_.eval()
+    with torch.no_grad():
+        after = validate(model)
+        with seeded(encoder.seed):
+            encoder.rebuild()
+        before = validate(encoder.model_.to(next(model.parameters()).device).eval())
+    print(f'{method}: {before:.3f} -> {after:.3f}, {after / before:.3f} of it')
+    assert after < before / 5
