@@ -1,0 +1,133 @@
+"""TargetTable, FailureExplorer and ReconstructionBrowser: without a page, on what the rooms before them give; and in a
+real JupyterLab, what a reader presses, what the page shows, what the kernel then holds."""
+
+import nbformat, numpy as np, pandas as pd, pytest
+from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+
+from srlviz.core.files import sample_path
+from srlviz.core.scores import merge_scores, paper_scores
+
+CELL = """
+import numpy as np, pandas as pd
+from types import SimpleNamespace
+from srlviz.core.files import sample_path
+from srlviz.core.scores import check_scores, merge_scores, paper_scores, score_row
+from srlviz.data.landing import read_flights
+from srlviz.figures.targets import FAILURES
+from srlviz.widgets.failures import FailureExplorer
+from srlviz.widgets.targets import TargetTable
+flights = read_flights(sample_path('landings'))
+rows = [dict(flight=e.name, episode=i, start=s) for i, e in enumerate(flights) for s in range(0, len(e) - 50, 50)]
+at = lambda r, k: np.asarray(flights[r['episode']].factors[k], float)[r['start'] : r['start'] + 50]
+truth = dict(wind=np.array([[at(r, 'wind_speed_kt').mean()] for r in rows]))
+truth['fail'] = np.array([[at(r, k).max() for k in FAILURES] for r in rows])
+noise = np.random.default_rng(0).standard_normal
+told = dict(windows=pd.DataFrame(rows), names=dict(wind=['wind'], fail=list(FAILURES)), truth=truth)
+told |= dict(said={k: v + 0.2 * noise(v.shape) for k, v in truth.items()}, units=lambda target, z: z)
+results = {(m, 64, 'sensors'): SimpleNamespace(**told) for m in ('lstm_ae_1layer', 'conv1d_ae')}
+same = dict(study='landing', task='approach', inputs='sensors', group='targets', metric='mse', protocol='mlp')
+scores = [score_row(**same, method=m, n_codes=64, target=t, value=v) for (m, *_), v in zip(results, (0.3, 0.4))
+          for t in ('wind', 'fail')]
+scores += [score_row(**same, method='mean_baseline', target=t, value=1.0) for t in ('wind', 'fail')]
+board = TargetTable(merge_scores(paper_scores('landing'), check_scores(pd.DataFrame(scores))), results, flights)
+board
+"""
+MORE = "explorer = FailureExplorer(results, flights, method=('conv1d_ae', 64, 'sensors'))\nexplorer"
+START = "[setattr(board, 'opened', False), setattr(explorer, 'opened', False)] and None"
+
+
+def test_on_what_score_targets_gives():
+    "The widgets read what the room evaluate hands out, and the two agree on AUROC and intervals"
+    from srlviz.data.landing import read_flights
+
+    targets = pytest.importorskip('srlviz.evaluate.targets', reason='scores of targets are not there yet')
+    flights = read_flights(sample_path('landings'))
+    asked = targets.landing_targets(flights.with_split(['fit', 'valid', 'probe', 'test'] * 3), 25, progress=False)
+    codes = [np.asarray(w.obs['sensors']).mean(0)[:40] for w in asked.windows]
+    said = targets.score_targets(codes, asked, 'linear', progress=False)
+    rows = [said.rows(method='pca', inputs='sensors', n_codes=40)]
+    blank = targets.score_targets([np.zeros(1, np.float32)] * len(codes), asked, 'linear', progress=False)
+    rows.append(blank.rows(method='mean_baseline', inputs='', n_codes=0))
+    from srlviz.widgets.failures import FailureExplorer
+    from srlviz.widgets.targets import TargetTable
+
+    results = {('pca', 40, 'sensors'): said, ('mean_baseline', 0, ''): blank}
+    board = TargetTable(merge_scores(paper_scores('landing'), pd.concat(rows)), results, flights, interactive=True)
+    assert board.head == 'linear' and len(board.bounds()) >= 12 and board.detail.figure.data
+    for target in said.names:
+        board.target = target
+        assert board.detail.figure.data and board.method == 'pca · sensors · d40', target
+    board.open_window(0)
+    assert board.opened and board.opened_flight.browser.t == said.windows['start'][0]
+    explorer = FailureExplorer(results, flights, method=('pca', 40, 'sensors'), interactive=True)
+    table = said.auroc(n_resamples=1).set_index('event')['auroc']
+    for explorer.factor in explorer.failures.names:
+        names = [t.name for t in explorer.curves.figure.data if t.showlegend]
+        area = table[explorer.factor]
+        assert names[0][:2] == ('–' if np.isnan(area) else f'{area:.2f}'.replace('0.', '.', 1))[:2], explorer.factor
+
+
+@pytest.fixture(scope='module')
+def lab(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('targets')
+    nbformat.write(of_cells(CELL.strip(), MORE), folder / 'cells.ipynb')
+    (folder / 'lab').mkdir()
+    lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(scope='module')
+def opened(browser, lab):
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    return page
+
+
+@pytest.fixture
+def page(opened, lab):
+    yield from begin_anew(opened, lab, START)
+
+
+def point(page, where, trace, k):
+    "Where on the page point k of a trace of a plot is"
+    plot = page.locator(where)
+    wait_for(lambda: plot.count() and plot.evaluate('g => !!g._fullLayout?.xaxis?._length'), say='the plot is drawn')
+    plot.scroll_into_view_if_needed()
+    in_step(page)
+    return plot.evaluate(
+        """(g, [j, k]) => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[j];
+            return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }""",
+        [trace, k],
+    )
+
+
+@pytest.mark.browser
+def test_a_window_in_jupyterlab(page, lab):
+    "A press on a point opens its flight at the window, a press on ‹ back gives the table back"
+    assert lab.ask('board.method') == 'lstm_ae_1layer · sensors · d64'
+    k = lab.ask('int(np.argmax(truth["wind"]))')  # a point that no other covers
+    k = lab.ask(f'[d[0] for d in board.detail.figure.data[1].customdata].index({k})')
+    page.mouse.click(*point(page, '.srlviz-targets .js-plotly-plot >> nth=1', 1, k))
+    wait_for(lambda: lab.ask('board.opened'), say='the flight is open')
+    window = lab.ask('rows[int(np.argmax(truth["wind"]))]')
+    assert lab.ask('[board.flight, board.t]') == [window['flight'], window['start']]
+    player = page.locator('.srlviz-targets .srlviz-player')
+    wait_for(lambda: player.get_attribute('data-frame') == str(window['start']), say='its film stands at the window')
+    page.screenshot(path=SHOTS / 'targets_flight.png')
+    page.locator('.srlviz-targets').get_by_role('button', name='‹ back').click()
+    wait_for(lambda: not lab.ask('board.opened') and not player.is_visible(), say='the table is back')
+
+
+@pytest.mark.browser
+def test_the_wrong_side_in_jupyterlab(page, lab):
+    "A row of the list opens its flight; next goes on"
+    rows = page.locator('.srlviz-failures .srlviz-item')
+    lab.do("explorer.threshold = explorer.slider.min")
+    wait_for(lambda: rows.count() > 2, say='flights are listed')
+    rows.nth(1).click()
+    wait_for(lambda: lab.ask('[explorer.opened, explorer.row]') == [True, 1], say='the flight is open')
+    page.locator('.srlviz-failures').get_by_role('button', name='next').click()
+    wait_for(lambda: lab.ask('explorer.row') == 2, say='the next one is')
+    assert lab.ask('explorer.flight == explorer.wrong["flight"][2]')
+    page.screenshot(path=SHOTS / 'failures_flight.png')
