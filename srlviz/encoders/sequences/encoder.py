@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['SequenceNetwork', 'batch_loss', 'random_batches', 'held_out_loss', 'check_fitted', 'check_arguments', 'on_all_cores',
-           'SequenceEncoder']
+           'train_encoder', 'whole_batches', 'SequenceEncoder']
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #a18ca84c
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
@@ -104,6 +105,48 @@ def on_all_cores(work: Callable, items: Iterable[tuple], cores: int | None = Non
                 out.append(waiting.popleft().result())
         return out + [task.result() for task in waiting]
 
+# %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #941d8b97
+def train_encoder(encoder, fit: Recording, held_out: Recording | None, about: Mapping) -> pd.DataFrame:
+    """Train the module `model_` of an encoder, and give its history.
+
+    fit, held_out : what it learns from and what it is validated on, or None
+    about : what a checkpoint goes with, beside the encoder's arguments
+    """
+    stops = None if held_out is None else dict(factor=0.5, patience=3, cooldown=1)
+    return train(
+        encoder.model_,
+        batch_loss,
+        random_batches(encoder, fit),
+        epochs=encoder.epochs,
+        lr=encoder.lr,
+        validate=None if held_out is None else held_out_loss(encoder, held_out),
+        patience=None if held_out is None else encoder.patience,
+        plateau=stops,
+        seed=encoder.seed,
+        checkpoint=encoder.checkpoint,
+        config=decisive_arguments(encoder) | about,
+        progress=encoder.progress,
+        label=f'fitting {type(encoder).__name__}',
+    )
+
+
+def whole_batches(encoder, recording: Recording, names: Sequence[str], progress: bool = True, label: str = ''):
+    """Walk through whole episodes: their places, and a batch on the device of the encoder, which is set to evaluate.
+
+    names : what is read, 'sensors' and 'frame';  label : what it is for, before the bar
+    """
+    from srlviz.core.progress import Bar
+
+    check_fitted(encoder, recording, names)
+    rows, device = WindowRows(recording, names, encoder.scale), next(encoder.model_.parameters()).device
+    encoder.model_.eval()
+    jobs = whole_episodes(recording.lengths, 512 if 'frame' in names else 64 * 75)
+    label, quiet = f'{label} with {type(encoder).__name__}', not progress or recording.n_steps < 10_000
+    with Bar(total=recording.n_steps, desc=label, unit=' rows', disable=quiet) as bar:
+        for places, batch in zip(jobs, Ahead(lambda places: rows.read(*places), jobs)):
+            yield places, batch.to(device)
+            bar.update(int(places.stops.sum()))
+
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #4f1b6879
 class SequenceEncoder(ABC):
     """What all encoders share that read stretches of sensors or film.
@@ -155,21 +198,7 @@ class SequenceEncoder(ABC):
         of_recording = {'recording': recording.fingerprint()} if self.checkpoint else {}
         with seeded(self.seed):
             self.model_ = self.blank_model().to(pick_device(self.device))
-        self.history_ = train(
-            self.model_,
-            batch_loss,
-            random_batches(self, fit),
-            epochs=self.epochs,
-            lr=self.lr,
-            validate=None if held_out is None else held_out_loss(self, held_out),
-            patience=None if held_out is None else self.patience,
-            plateau=None if held_out is None else dict(factor=0.5, patience=3, cooldown=1),
-            seed=self.seed,
-            checkpoint=self.checkpoint,
-            config=decisive_arguments(self) | of_recording,
-            progress=self.progress,
-            label=f'fitting {type(self).__name__}',
-        )
+        self.history_ = train_encoder(self, fit, held_out, of_recording)
         return self
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
@@ -186,26 +215,9 @@ class SequenceEncoder(ABC):
             return [*net.codes(batch, self.pool).float().cpu().numpy()]
         return [c[:n].copy() for c, n in zip(net(batch).float().cpu().numpy(), places.stops)]
 
-    def batches(self, recording: Recording, names: tuple[str, ...], progress: bool = True, label: str = ''):
-        """Walk through whole episodes: their places, and a batch on the device of the model, which is set to evaluate.
-
-        names : what is read, 'sensors' and 'frame'
-        """
-        from srlviz.core.progress import Bar
-
-        check_fitted(self, recording, names)
-        rows, device = WindowRows(recording, names, self.scale), next(self.model_.parameters()).device
-        self.model_.eval()
-        jobs = whole_episodes(recording.lengths, 512 if 'frame' in names else 64 * 75)
-        with Bar(
-            total=recording.n_steps,
-            desc=f'{label} with {type(self).__name__}',
-            unit=' rows',
-            disable=not progress or recording.n_steps < 10_000,
-        ) as bar:
-            for places, batch in zip(jobs, Ahead(lambda places: rows.read(*places), jobs)):
-                yield places, batch.to(device)
-                bar.update(int(places.stops.sum()))
+    def batches(self, recording: Recording, names: Sequence[str], progress: bool = True, label: str = ''):
+        """Walk through whole episodes; see `whole_batches`."""
+        return whole_batches(self, recording, names, progress, label)
 
     def rebuild(self) -> None:
         """Make the untrained module anew; the weights of a file come in afterwards."""
