@@ -78,6 +78,7 @@ ALPHAS = tuple(10.0**k for k in range(-1, 6))
 def _linear(x, y, select, **_):
     from sklearn.linear_model import Ridge
 
+    x = {s: a.astype(np.float64) for s, a in x.items()}  # of columns that are nearly alike
     X, Y = known_rows(x['probe'], y['probe'])
     Xs, Ys = known_rows(x[select], y[select])
     ridges = [Ridge(alpha=a).fit(X, Y) for a in ALPHAS]

@@ -291,7 +291,7 @@ def auroc(self: TargetScores, level: float = 0.95, n_resamples: int = 1000, seed
     DataFrame, one row an event and at last 'mean' (of those that have a value): event, auroc, low, high (over flights),
     ece (calibration error), clock (AUROC of nothing but the window's place in its flight: what fails stays failed, so
     late windows have more of it, and .5 is not chance), windows and flights that have it. NaN where the test split has
-    one class only, or the split `valid` (of ece). Where fewer than about ten flights have it, the interval is too narrow
+    one class only, or the split `valid` (of ece). Where fewer than ten flights have it, the interval is too narrow
     """
     rows, flights = [], self.windows['episode']
     for k, there in self.present.items():

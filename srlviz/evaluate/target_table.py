@@ -116,7 +116,7 @@ class Targets:
     @cached_property
     def present(self) -> pd.DataFrame:
         "One row a window and one column an event: True where its value is above 0."
-        return self.table[[k for target in self.events for k in self.names[target]]] > 0
+        return self.table[[k for target in self.events for k in self.names.get(target, ())]] > 0
 
     @cached_property
     def summary(self) -> pd.DataFrame:

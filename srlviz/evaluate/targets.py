@@ -184,7 +184,8 @@ def _scores(targets, splits, said, base, history, about, flat) -> TargetScores:
     dropped = {
         f'outputs of {t} with one value in probe, not ranked ({", ".join(of)})': len(of) for t, of in flat.items()
     }
-    events = [(t, i, k) for t in targets.events for i, k in enumerate(names[t]) if k not in flat.get(t, ())]
+    asked = [t for t in targets.events if t in names]
+    events = [(t, i, k) for t in asked for i, k in enumerate(names[t]) if k not in flat.get(t, ())]
     present, probability = targets.present[[k for *_, k in events]], {}
     for target, i, k in events:
         of = [said[target][s][:, i] if s in splits else np.zeros(0) for s in ('valid', 'test')]
