@@ -14,7 +14,7 @@ from srlviz.studies.probing import make_encoder
 
 METHODS = sorted(m for m, (cls, _) in methods().items() if '.sequences.' in cls.__module__)
 FEW = dict(epochs=1, n_codes=8, batch_size=2, windows=1, device='cpu', progress=False)
-LONG = dict(epochs=150, n_codes=32, batch_size=8, windows=4, lr=2e-3, progress=False)  # one to ten CPU minutes
+LONG = dict(epochs=600, n_codes=32, batch_size=8, windows=4, lr=2e-3, progress=False)  # CPU minutes each
 TINY = tiny_recording(lengths=(60, 55, 52, 58), size=SMALL)
 
 

@@ -122,20 +122,17 @@ class SequenceAutoencoder(SequenceEncoder):
     """Autoencoder of windows of sensors: a code from which the whole window is drawn again.
 
     Codes are of a window (or episode) as a whole; with `pool=None` it learns with the mean, and its codes are those of
-    the rows, whose mean that is. Codes of rows of an LSTM know what came before, `bidirectional` and convolutions see
-    what comes, too.
+    the rows. Those of a one-way LSTM do not look ahead.
 
     Parameters
     ----------
-    network : 'lstm', 'conv1d', 'attention', or a network of one's own; see `sensor_network`. The decoder of 'conv1d' is
-        convolutions, of all others an LSTM
-    layers : of the network and of the decoder; None: one LSTM layer, six convolutions, three cells of attention
+    network : 'lstm', 'conv1d', 'attention', or one's own, see `sensor_network`; the decoder is convolutions or an LSTM
+    layers : of network and decoder; None: one LSTM layer, six convolutions, three cells of attention
     bidirectional : read and draw both ways (LSTM)
     n_codes : size of the code;  inputs : 'sensors'
     pool : 'mean', 'max', 'final' or 'std' over time; None for a code of each row
-    epochs, batch_size, lr, patience : training; an epoch is `windows` random windows of `shortest` to `longest` rows of
-        each episode of the split 'fit'. With a split 'valid' the rate halves when its loss stays for three epochs,
-        training stops after `patience` such ones, and the best weights are kept
+    epochs, batch_size, lr, patience : training; an epoch is `windows` windows of `shortest` to `longest` rows of each
+        episode of the split 'fit'. With a split 'valid' the best weights are kept
     cap : largest deviation of a sensor that is read
     seed : of weights and windows;  device : 'auto', 'cpu' or 'cuda'
     checkpoint : file written after each epoch, from which a killed `fit` goes on
