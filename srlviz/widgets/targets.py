@@ -400,8 +400,8 @@ def flight_words(e: 'TargetTable', i: int) -> Markup:
     shown = outputs if len(outputs) <= 3 else [e.factor or outputs[0]]
     for k in shown:
         truth, said = (x[i] for x in e.answers.pair(e.method, target, k))
-        true = 'unknown' if truth != truth else f'{truth:.3g}'
-        parts.append(f'{output_words(k)} true {true}, said {said:.3g} {e.unit(k)}'.strip())
+        true = 'unknown' if truth != truth else number(float(truth))
+        parts.append(f'{output_words(k)} true {true}, said {number(float(said))} {e.unit(k)}'.strip())
     ends = f'{window["start"] / e.hz:.0f} to {(window["start"] + e.length) / e.hz:.0f} s'
     told = Markup('<b>{}</b>, {} (shaded): {}. Said from the codes of {}.')
     return told.format(window['flight'], ends, '; '.join(parts), label_words(e.method))
