@@ -345,7 +345,7 @@ def make_targets(
     more |= dict(events=tuple(events), cap=cap, dropped=dropped, cut=_cut_of(recording, length))
     return Targets(cut, table, names, mean, std, **more)
 
-
+# %% ../../nbs/06_evaluate/09_target_table.ipynb #9d584702
 def _cut_of(recording, length) -> dict:
     return dict(name=recording.name, episodes=len(recording), rows=recording.n_steps, length=length)
 

@@ -409,7 +409,7 @@ def plot_target_table(
         fig, blocks, rows, names, (x_edges, x), (y_edges, y), line, len(widths) > 1, selected, title, dark
     )
 
-
+# %% ../../nbs/07_figures/12_targets.ipynb #b20144d3
 def _finish_table(fig, blocks, rows, names, xs, ys, line, wide, selected, title, dark):
     (x_edges, x), (y_edges, y) = xs, ys
     said = lambda k: f'<b>{k}</b>' if isinstance(k, str) else encoder_words(k[1]) + f' · {k[2]}' * (wide and k[2] > 0)
@@ -498,7 +498,7 @@ def plot_target_ranking(
     fig.update_layout(title=said, height=inner + 108, margin=dict(l=60, r=12, t=34, b=74), dragmode=False)
     return style(fig.update_layout(legend=dict(y=-46 / inner, yanchor='top', font_size=11)), dark=dark)
 
-
+# %% ../../nbs/07_figures/12_targets.ipynb #f8d0792a
 def _ranked(fig, values, keys, source, target, grid, intervals):
     colours, paper = [method_color(k[1]) for k in values.index], source == 'paper'
     bounds = [_bounds(intervals, source, k, target) for k in values.index]

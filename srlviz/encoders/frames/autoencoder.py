@@ -135,6 +135,40 @@ def pool_codes(codes: Sequence[np.ndarray], pool: str | None) -> list[np.ndarray
 NETWORKS = 'resnet34', 'resnet18', 'linear'
 
 
+def _check(encoder) -> None:
+    "Refuse arguments that are none"
+    if encoder.network not in NETWORKS:
+        raise unknown('network', encoder.network, NETWORKS)
+    if encoder.pool is not None and encoder.pool not in POOLS:
+        raise unknown('pool', encoder.pool, POOLS)
+    if encoder.precision not in (known := ('auto', 'float32', 'bfloat16')):
+        raise unknown('precision', encoder.precision, known)
+    if encoder.network == 'linear' and encoder.weights is not None:
+        raise ValueError(f"weights are for a ResNet; network='linear' begins with random ones, got {encoder.weights!r}")
+    for name in ('n_codes', 'frames_per_episode', 'batch_size'):
+        value = getattr(encoder, name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+
+
+class _Autoencoder(nn.Module):
+    "Network and decoder; forward gives the loss of frames (B, H, W, C) uint8"
+
+    def __init__(self, net, decoder):
+        super().__init__()
+        self.net, self.decoder = net, decoder
+
+    def forward(self, frames):
+        return ((self.decoder(self.net(frames)) - frames.permute(0, 3, 1, 2) / 255) ** 2).mean()
+
+
+def _on_frames(held_out: Recording, encoder) -> Callable[[nn.Module], float]:
+    "A validation on four frames of each episode, or more, always the same"
+    batches = drawn_frames(held_out, encoder.batch_size, max(4, encoder.frames_per_episode), (0,))
+    n = [len(p.starts) for p in batches.jobs]
+    return lambda model: np.average([model_loss(model, b).item() for b in batches], weights=n)
+
+# %% ../../../nbs/03_encoders/frames/08_autoencoder.ipynb #3a308476
 class FrameAutoencoder(FrameEncoder):
     """Codes from which a frame can be drawn again; the code of a window is made of those of its frames.
 
@@ -247,37 +281,3 @@ class FrameAutoencoder(FrameEncoder):
         return self.precision == 'bfloat16' or (
             self.precision == 'auto' and device.type != 'cpu' and native_bfloat16(device)
         )
-
-
-def _check(encoder: FrameAutoencoder) -> None:
-    "Refuse arguments that are none"
-    if encoder.network not in NETWORKS:
-        raise unknown('network', encoder.network, NETWORKS)
-    if encoder.pool is not None and encoder.pool not in POOLS:
-        raise unknown('pool', encoder.pool, POOLS)
-    if encoder.precision not in (known := ('auto', 'float32', 'bfloat16')):
-        raise unknown('precision', encoder.precision, known)
-    if encoder.network == 'linear' and encoder.weights is not None:
-        raise ValueError(f"weights are for a ResNet; network='linear' begins with random ones, got {encoder.weights!r}")
-    for name in ('n_codes', 'frames_per_episode', 'batch_size'):
-        value = getattr(encoder, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
-
-
-class _Autoencoder(nn.Module):
-    "Network and decoder; forward gives the loss of frames (B, H, W, C) uint8"
-
-    def __init__(self, net, decoder):
-        super().__init__()
-        self.net, self.decoder = net, decoder
-
-    def forward(self, frames):
-        return ((self.decoder(self.net(frames)) - frames.permute(0, 3, 1, 2) / 255) ** 2).mean()
-
-
-def _on_frames(held_out: Recording, encoder: FrameAutoencoder) -> Callable[[nn.Module], float]:
-    "A validation on four frames of each episode, or more, always the same"
-    batches = drawn_frames(held_out, encoder.batch_size, max(4, encoder.frames_per_episode), (0,))
-    n = [len(p.starts) for p in batches.jobs]
-    return lambda model: np.average([model_loss(model, b).item() for b in batches], weights=n)
