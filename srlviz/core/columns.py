@@ -122,6 +122,8 @@ def _places(columns: list, names: list, n: int) -> np.ndarray:
     for k in columns:
         if isinstance(k, str) and k not in at:
             raise unknown('column', k, at)
+    if odd := [k for k in columns if isinstance(k, (bool, np.bool_)) or not isinstance(k, (str, int, np.integer))]:
+        raise ValueError(f"columns are named, or counted from 0; got {odd[0]!r} (np.flatnonzero(mask) counts a mask)")
     places = [at[k] if isinstance(k, str) else int(k) for k in columns]
     if wrong := [i for i in places if not 0 <= i < n]:
         raise ValueError(f"column {wrong[0]} of {n}; they count from 0")

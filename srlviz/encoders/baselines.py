@@ -52,7 +52,7 @@ class Majority:
         return load_encoder(path, cls, device)
 
     def __repr__(self):
-        return f"Majority(n_codes={self.n_codes})"
+        return f"Majority(n_codes={self.n_codes}, level={self.level!r})"
 
 # %% ../../nbs/03_encoders/00_baselines.ipynb #b12958bc
 class RandomCNN(FrameEncoder):

@@ -29,7 +29,8 @@ def known_rows(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def standardized(codes: Mapping[str, np.ndarray], by: str = 'probe') -> dict[str, np.ndarray]:
     """Subtract from each code its mean over a split, and divide by its standard deviation; a constant one is 0."""
     mean, std = codes[by].mean(0, dtype=np.float64), codes[by].std(0, dtype=np.float64)
-    factor = np.where(np.ptp(codes[by], axis=0) > 0, 1 / np.where(std > 0, std, 1), 0)
+    still = np.ptp(codes[by], axis=0) <= 1e-6 * np.abs(codes[by]).max(0)  # a constant, or one that rounds
+    factor = np.where(~still, 1 / np.where(std > 0, std, 1), 0)
     return {s: ((x - mean) * factor).astype(np.float32) for s, x in codes.items()}
 
 # %% ../../nbs/06_evaluate/10_heads.ipynb #7085f6aa

@@ -218,14 +218,15 @@ def target_grid(
     protocol = (known or [''])[0] if protocol is None or source == 'paper' else protocol
     if source == 'ours' and protocol not in known:
         raise unknown('head', protocol, known)
+    _check_one_set(rows)
     constant = rows['method'] == MEAN
     same = rows[constant & (rows['protocol'] == protocol)]
     mean = (same if len(same) else rows[constant]).groupby('target')['value'].mean()
     rows = rows[~constant & (rows['protocol'] == protocol)]
     for kind, value in dict(inputs=inputs, n_codes=n_codes).items():
         if value is not None:
-            if value not in set(rows[kind]) and not len(rows):
-                raise unknown(kind, value, sorted(rows[kind].unique()))
+            if value not in set(scores[kind]):
+                raise unknown(kind, value, sorted(scores[kind].unique()))
             rows = rows[rows[kind] == value]
     _check_alone(rows)
     targets = sorted({*rows['target'], *mean.index}, key=target_rank)
@@ -238,6 +239,15 @@ def target_grid(
         for x in (by.mean(), by.size())
     )
     return TargetGrid(value, count, mean.reindex(targets).fillna(_CHANCE.get(metric, np.nan)), metric)
+
+
+def _check_one_set(rows):
+    "Refuse rows of several data sets, whose MEAN is not the same"
+    if rows['data'].nunique() > 1 if 'data' in rows else False:
+        found = ', '.join(map(repr, rows['data'].unique()[:4]))
+        raise ValueError(
+            f"scores differ in data ({found}), whose MEAN is not the same; give one: scores[scores['data'] == ...]"
+        )
 
 
 def _check_alone(rows):

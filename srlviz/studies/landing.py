@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['TABLE4', 'BEYOND', 'FIVE', 'TIERS', 'LANDING', 'table4', 'landing_encoder', 'seen', 'landing_trial', 'set_name',
-           'target_cells', 'landing_conditions', 'errors_in', 'left_files']
+           'check_asked', 'target_cells', 'landing_conditions', 'errors_in', 'left_files']
 
 # %% ../../nbs/09_studies/18_landing.ipynb #4d8c0908
 import inspect, time, warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -27,7 +27,8 @@ from ..encoders.sequences.rows import INPUTS
 from ..evaluate.heads import HEADS
 from ..evaluate.targets import landing_targets, score_targets
 from .methods import find_method
-from .trials import Study
+from .probing import encode_method
+from .trials import Study, parameters_hash
 
 # %% ../../nbs/09_studies/18_landing.ipynb #4a564a91
 TABLE4 = {
@@ -62,14 +63,28 @@ def table4(data: str | Path | Recording, methods: list[str] = (), inputs: list[s
 
     Returns
     -------
-    pairs of a method and what it reads
+    pairs of a method and what it reads; a method that is named and has none is said to be left out
+
+    Raises
+    ------
+    ValueError : for what is not in `TIERS`, or if nothing is left
     """
+    for word in inputs:
+        if word not in TIERS:
+            raise unknown('inputs', word, TIERS)
     flights = data if isinstance(data, Recording) else read_flights(data)
     there = [i for i in TIERS if 'frames' not in i or 'frame' in flights[0].obs]
     asked = {m: list(TABLE4.get(m, BEYOND.get(m, ('',)))) for m in methods or (TABLE4 | BEYOND)}
     quiet = {m: [i.replace('sensors', 'quiet sensors') for i in reads if 'sensors' in i] for m, reads in asked.items()}
     pairs = [(m, i) for m, reads in asked.items() for i in reads + quiet[m] if i in there or not i]
-    return [(m, i) for m, i in pairs if not inputs or i in inputs or not i]
+    pairs = [(m, i) for m, i in pairs if not inputs or i in inputs or not i]
+    lost = [m for m in asked if m not in {m for m, _ in pairs}]
+    why = f"asked for inputs {', '.join(inputs) or 'of any kind'}; this set has {', '.join(there)}"
+    if not pairs:
+        raise ValueError(f"none of {', '.join(lost)} is left ({why})")
+    if methods and lost:
+        print(f"left out: {', '.join(lost)} ({why})")
+    return pairs
 
 # %% ../../nbs/09_studies/18_landing.ipynb #5ae35674
 _IN_ROWS = ('horizon', 'context', 'shortest', 'longest')
@@ -142,10 +157,11 @@ def landing_trial(
     shown = _first_rows(flights, budget)
     encoder = encoder.fit(seen(shown, inputs, every)) or encoder
     began = time.perf_counter()
-    codes = encoder.encode(seen(targets.windows, inputs, every), progress=False)
+    codes = encode_method(encoder, seen(targets.windows, inputs, every), progress=False)
     seconds = (time.perf_counter() - began) / targets.table['episode'].nunique()
-    encoder.save(Path(out) / 'encoder.safetensors')
-    said = dict(data=set_name(flights), method=method, inputs=inputs, n_codes=int(encoder.n_codes), seed=seed)
+    if hasattr(encoder, 'save'):
+        encoder.save(Path(out) / 'encoder.safetensors')
+    said = dict(data=set_name(flights), method=method, inputs=inputs, n_codes=codes[0].shape[-1], seed=seed)
     said['budget'] = int((shown['fit'] if (shown.split != '').any() else shown).n_steps)
     cost = dict(target='extraction', group='cost', metric='seconds_per_flight', value=seconds)
     rows = [score_row(study='landing', task='approach', **said, **cost)]
@@ -196,15 +212,21 @@ def _first_rows(flights: Recording, budget: int) -> Recording:
     return flights[~of | (before < budget)] if budget else flights
 
 # %% ../../nbs/09_studies/18_landing.ipynb #8bd35b86
+def check_asked(methods: Sequence[str], inputs: Sequence[str], heads: Sequence[str]) -> None:
+    """Refuse methods, inputs or heads that there are not, before flights are made for them."""
+    for method in methods:
+        find_method(method)
+    for kind, asked, known in ('inputs', inputs, TIERS), ('head', [h.removesuffix(' xeval') for h in heads], HEADS):
+        for word in asked:
+            if word not in known:
+                raise unknown(kind, word, known)
+
+
 def _check_landing(p: Mapping) -> None:
     method = find_method(p['method'])
-    if p['inputs'] not in ('', *TIERS):
-        raise unknown('inputs', p['inputs'], TIERS)
+    check_asked([], [p['inputs']] * bool(p['inputs']), p['heads'])
     if not is_flights(p['data']):
         raise ValueError(f"data is the folder of a set of flights; {p['data']!r} is none")
-    for head in p['heads']:
-        if head.removesuffix(' xeval') not in HEADS:
-            raise unknown('head', head, HEADS)
     for name in ('n_codes', 'every', 'length'):
         if p[name] < 1:
             raise ValueError(f"{name} must be at least 1; got {p[name]}")
@@ -277,23 +299,31 @@ def errors_in(result, conditions: pd.Series) -> pd.Series:
     -------
     condition -> sum of the errors
     """
-    word = result.windows['flight'].map(conditions).to_numpy()
-    squared = {t: np.square(result.said[t] - result.truth[t]).mean(1) for t in result.truth}
-    words = sorted({*word} - {'', np.nan})
-    return pd.Series({w: sum(float(np.nanmean(x[word == w])) for x in squared.values()) for w in words})
+    word = result.windows['flight'].map(conditions).fillna('')
+    five = result.errors[result.targets]  # one without a truth, a flight without touchdown, is NaN
+    return five.groupby(word.to_numpy()).mean().sum(axis=1, min_count=1).drop('', errors='ignore')
 
 # %% ../../nbs/09_studies/18_landing.ipynb #399d2b73
-def left_files(folder: str | Path, name: str = 'encoder.safetensors') -> dict[tuple[str, int, str], Path]:
+def left_files(
+    folder: str | Path, name: str = 'encoder.safetensors', trials: Sequence[Mapping] | None = None
+) -> dict[tuple[str, int, str], Path]:
     """Find what trials of a sweep left behind: (method, n_codes, inputs) -> file, of the first seed of each.
 
     name : 'encoder.safetensors', for `load_encoder`; 'mlp.npz' or that of another head, for `TargetScores.load`
+    trials : parameters of those to look for, as `grid_trials` lists them; None for all
+
+    Raises
+    ------
+    ValueError : if two trials differ in something else than the seed (data, epochs, ...), so that one has to be chosen
     """
-    found = []
-    for result in Path(folder).glob('trials/*/result.json'):
+    found, asked = {}, None if trials is None else {parameters_hash(p) for p in trials}
+    for result in sorted(Path(folder).glob('trials/*/result.json')):
         p, file = read_json(result).get('parameters', {}), result.with_name(name)
-        if file.exists():
-            found.append(((p['method'], p['n_codes'], p['inputs']), p.get('seed', 0), file))
-    first = {}
-    for key, _, file in sorted(found):
-        first.setdefault(key, file)
-    return first
+        if file.exists() and (asked is None or parameters_hash(p) in asked):
+            found.setdefault((p['method'], p['n_codes'], p['inputs']), []).append((p['seed'], p, file))
+    for key, several in found.items():
+        several.sort(key=lambda x: x[0])
+        first = several[0][1]
+        if odd := [k for _, p, _ in several for k in first if k != 'seed' and p.get(k) != first[k]]:
+            raise ValueError(f"trials of {key} in {str(folder)!r} differ in {odd[0]}; say which by trials=")
+    return {key: several[0][2] for key, several in sorted(found.items())}

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mse
@@ -169,8 +170,17 @@ def chosen_actions(actions: str | Sequence[int], recording: Recording) -> list[i
         width = [e.obs['sensors'].shape[1] for e in recording[:1] if 'sensors' in e.obs]
         if width and width[0] != len(names):
             raise ValueError(f"recording {recording.name!r} names {len(names)} sensors and has {width[0]}; name these")
-        return action_columns(names)
-    numbers = [*actions]
+        if not (found := action_columns(names)):
+            words = ', '.join(ACTION_WORDS)
+            raise ValueError(
+                f"no sensor of recording {recording.name!r} has {words} in the last part of its name; give actions=, "
+                "the names or numbers of their columns, or () for none"
+            )
+        return found
+    named = {k: i for i, k in enumerate(recording.meta.get('columns') or ())}
+    if lost := [a for a in actions if isinstance(a, str) and a not in named]:
+        raise unknown('action', lost[0], named)
+    numbers = [named[a] if isinstance(a, str) else a for a in actions]
     if any(isinstance(a, bool) or not isinstance(a, (int, np.integer)) or a < 0 for a in numbers):
         raise ValueError(f"actions are whole numbers of columns from 0; got {actions!r:.80}")
     return sorted({int(a) for a in numbers})
@@ -216,7 +226,7 @@ class Dynamics(SequenceEncoder):
     n_hidden, dropout, last_relu : of the three layers of sensors (the authors' code has the last ReLU)
     film, weights, draws, most, l_frames : see `MTE`, also for memory
     l_dec, l_for, l_inv : weights of the losses
-    residual, stop_gradient : forecast the change of the code (the authors' code: the code); pull at forecasts alone
+    residual, stop_gradient : forecast the change of the code (as the paper: the code); pull at forecasts alone
     epochs, ..., progress : see `SequenceEncoder`
 
     Learned: `model_`, a DynamicsModel; `actions_`, the columns taken; `weights_source_`, of the film network.
@@ -246,7 +256,7 @@ class Dynamics(SequenceEncoder):
         l_for: float = 0.5,
         l_inv: float = 0.5,
         l_frames: float = 0.5,
-        residual: bool = True,
+        residual: bool = False,
         stop_gradient: bool = False,
         epochs: int = 15,
         batch_size: int = 32,

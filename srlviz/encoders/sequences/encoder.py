@@ -93,6 +93,11 @@ def check_arguments(encoder) -> None:
         raise ValueError(f"{least}; longest={encoder.longest}")
     if encoder.pool is not None and encoder.pool not in POOLS:
         raise unknown('pool', encoder.pool, POOLS)
+    given = [k for k, v in decisive_arguments(encoder).items() if callable(v)]
+    if given and encoder.checkpoint:
+        raise ValueError(
+            f"a checkpoint cannot tell one network of your own ({given[0]}) from another; give checkpoint=None"
+        )
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #c729fd9d
 def on_all_cores(work: Callable, items: Iterable[tuple], cores: int | None = None) -> list:

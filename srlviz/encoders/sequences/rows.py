@@ -118,7 +118,7 @@ def sensor_scale(recording: Recording, cap: float = 10.0, progress: bool = True)
     for e in Bar(recording, desc='scale of the sensors', unit=' episodes', disable=quiet):
         scaler.partial_fit(finite_sensors(e, e.obs['sensors']))
     spread = np.sqrt(scaler.var_)
-    still = spread <= 1e-6 * np.maximum(1, np.abs(scaler.mean_))
+    still = spread <= 1e-6 * np.abs(scaler.mean_)  # constant, but for the rounding of float32
     factor = np.where(still, 0, 1 / np.where(still, 1, spread))
     return Scale(scaler.mean_.astype(np.float32), factor.astype(np.float32), float(cap))
 
