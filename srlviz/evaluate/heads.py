@@ -93,6 +93,8 @@ def _linear(x, y, select, **_):
 def _knn(x, y, select, *, k, **_):
     from sklearn.neighbors import NearestNeighbors
 
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k is a whole number of neighbours from 1; got {k!r:.80}")
     X, Y = known_rows(x['probe'], y['probe'])
     if len(X) < k:
         raise ValueError(f"k={k} neighbours are more than the {len(X)} windows of the split 'probe'; lower k")

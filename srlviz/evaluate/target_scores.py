@@ -162,6 +162,9 @@ def bounds(draws: pd.DataFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 # %% ../../nbs/06_evaluate/11_target_scores.ipynb #8e5cdba1
+_NOTHING = 1e-9  # variances: no more than the rounding of float32
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class TargetScores:
     """What a head said of the test windows from one encoder's codes; `score_targets` makes it.
@@ -221,7 +224,8 @@ class TargetScores:
         Returns
         -------
         DataFrame, one row a target, then 'overall' (their sum) and 'auto_distinct': mse, mean (of the constant mean of
-        the split `probe`), persistence (of `auto`), gain (1 - mse / mean), windows, flights
+        the split `probe`), persistence (of `auto`), gain (1 - mse / mean; NaN where the mean errs by nothing, because
+        no window of the test split differs from it), windows, flights
         """
         rows = {}
         for k in self.errors:
@@ -234,7 +238,7 @@ class TargetScores:
         told |= dict(windows=len(self), flights=self.windows['episode'].nunique())
         order = [*self.targets, 'overall', *(k for k in rows if k not in self.targets)]
         table = pd.concat([table, pd.DataFrame(told, ['overall'])]).loc[order].rename_axis('target')
-        table.insert(3, 'gain', 1 - table['mse'] / table['mean'])
+        table.insert(3, 'gain', 1 - table['mse'] / table['mean'].where(table['mean'] > _NOTHING))
         return table.reset_index()
 
     def __repr__(self):

@@ -159,6 +159,8 @@ def _asked_of(names: Mapping) -> dict[str, dict[str, str]]:
     "Target -> output -> factor"
     if not names:
         raise ValueError("names says nothing to ask; give factors by target: {'wind': ['wind_speed_kt']}")
+    if not isinstance(names, Mapping):
+        raise ValueError(f"names are factors by target, such as {{'wind': ['wind_speed_kt']}}; got {names!r:.80}")
     if STATE in names:
         raise ValueError(f"{STATE!r} is the row behind a window: ask for it by state='sensors', and not by its name")
     listed = lambda x: [x] if isinstance(x, str) else x
@@ -245,6 +247,9 @@ def _state_columns(recording: Recording, n: int, drop: Sequence[str]) -> tuple[l
     "Names and places of the columns of the row behind: all but those dropped by name"
     names = [*map(str, recording.meta.get('columns') or ())]
     names = names if len(names) == n else [f'column {i}' for i in range(n)]
+    drop = [drop] if isinstance(drop, str) else drop
+    if lost := [k for k in drop if k not in names]:
+        raise unknown('column', lost[0], names[:20] + ['...'] * (n > 20))
     kept = np.array([i for i, k in enumerate(names) if k not in drop], int)
     return [names[i] for i in kept], kept
 
@@ -273,6 +278,11 @@ def _check_window(recording, length, splits, scale_by, state):
     for s in (*splits, scale_by):
         if s not in SPLITS:
             raise unknown('split', s, SPLITS)
+    if not (recording.split != '').any():
+        raise ValueError(
+            f"the recording {recording.name!r} has no split; make one first: "
+            "recording.with_split(fit=.5, valid=.1, probe=.2, test=.2)"
+        )
     need = (length or 1) + (state is not None)
     for s in dict.fromkeys((scale_by, *splits)):
         of = recording.split == s

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import torch
 
 from ..core.names import unknown
 from ..core.recordings import Recording
@@ -66,24 +67,40 @@ def landing_targets(
     names = dict(
         wind={'wind': 'wind_speed_kt'}, turb=dict.fromkeys(TURBULENCE, 'turbulence'), land=_LAND, fail=failures
     )
-    asked = dict(how=dict(fail='max'), events=['fail'], state='sensors', drop=[TIME], splits=splits)
+    clock = [TIME] if TIME in (flights.meta.get('columns') or ()) else []
+    asked = dict(how=dict(fail='max'), events=['fail'], state='sensors', drop=clock, splits=splits)
     made = make_targets(flights, names, length, **asked, progress=progress)
     order = ('wind', 'turb', 'land', STATE, 'fail')
     return replace(made, names={k: made.names[k] for k in order})
 
 # %% ../../nbs/06_evaluate/12_targets.ipynb #947c06ba
+def _as_numbers(codes):
+    "Tensors, of any kind and with gradients or without, and tables as arrays; all else as it is"
+    if isinstance(codes, torch.Tensor):
+        return codes.detach().float().cpu().numpy()
+    return codes.to_numpy() if isinstance(codes, pd.DataFrame) else codes
+
+
 def window_codes(codes: Sequence[np.ndarray], n: int) -> np.ndarray:
     """Give one code a window, (n, n_codes) float32: a code for each step is averaged.
 
+    Parameters
+    ----------
+    codes : arrays, tensors or lists, one a window; or an array, tensor or DataFrame with a row a window
+
     Raises
     ------
-    ValueError : other windows than n, other shapes, values that are not finite
+    ValueError : an encoder in place of its codes, other windows than n, other shapes, values that are not finite
     """
+    if isinstance(codes, torch.nn.Module) or callable(getattr(codes, 'encode', None)) or not hasattr(codes, '__len__'):
+        kind = type(codes).__name__
+        raise ValueError(f"codes are one array a window, got {kind}; give encoder.encode(targets.windows)")
+    codes = _as_numbers(codes)
     if len(codes) != n:
         raise ValueError(
             f"{len(codes):,} codes for {n:,} windows; encode the windows of this table: encode(targets.windows)"
         )
-    rows = [np.asarray(c) for c in codes]
+    rows = [np.asarray(_as_numbers(c)) for c in codes]
     for i, c in enumerate(rows):
         if c.ndim not in (1, 2) or 0 in c.shape or c.shape[-1] != rows[0].shape[-1]:
             shape = rows[0].shape[-1:] if rows[0].ndim else 'n_codes'

@@ -109,7 +109,8 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     ----------
     scores : a score table
     metric : mse, r2, auroc or ece
-    group : 'targets', the five and their sum; 'failures', each by itself, and their mean
+    group : 'targets', the five and their sum, and others of that group, by their own names; 'failures', each by itself,
+        and their mean
 
     Returns
     -------
@@ -126,7 +127,7 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     target = scores['target'].map({t: paper_name(t) for t in scores['target'].unique()}).astype(object)
     more = scores['group'].isin(['all', 'beyond']) & (group == 'targets')
     rows = scores.assign(target=target)[(scores['group'] == group) | more]
-    rows = rows[rows['target'].isin(list(TARGETS))] if group == 'targets' else rows
+    rows = rows[(rows['group'] == group) | rows['target'].isin(list(TARGETS))]
     found = rows[rows['metric'] == metric]
     if not len(found):
         there = ', '.join(sorted(rows['metric'].unique())) or 'none'
@@ -480,14 +481,14 @@ def plot_target_ranking(
     if first is None:
         raise ValueError(f"no encoder has a {metric} of {target} for this choice")
     keys = of[first].sort_values(ascending=grids[first].sign > 0).index.tolist()
-    rest = [k for k in of.get('paper', []).index if k not in keys] if first == 'ours' else []
+    rest = [k for k in of['paper'].index if k not in keys] if first == 'ours' and 'paper' in of else []
     keys = sorted(rest, key=encoder_rank, reverse=True) + keys
     fig, several = go.Figure(), len({k[2] for k in keys}) > 1
     for s in ('paper', 'ours'):
         if s in of and len(of[s]):
             _ranked(fig, of[s], keys, s, target, grids[s], intervals)
     for s, dash in (('ours', 'solid'), ('paper', 'dot')):
-        if s in grids and (mean := grids[s].mean[target]) == mean:
+        if s in grids and (mean := grids[s].mean.get(target, np.nan)) == mean:
             at = dict(x=[mean, mean], y=[-0.6, len(keys) - 0.4], mode='lines', line=dict(color=MUTED, dash=dash))
             words = 'MEAN' + ' (paper)' * (s == 'paper')
             fig.add_scatter(name=words, hovertemplate=f'{words} {number(mean, 3)}<extra></extra>', **at)
@@ -499,7 +500,7 @@ def plot_target_ranking(
         np.nanmin([v for x in of.values() for v in x]),
         np.nanquantile([v for x in of.values() for v in x], 0.97),
     )
-    marks = [float(g.mean[target]) for g in grids.values() if g.mean[target] == g.mean[target]]
+    marks = [float(mean) for g in grids.values() if (mean := g.mean.get(target, np.nan)) == mean]
     low, high = min([low, *marks]), max([high, *marks])
     pad = 0.06 * (high - low or 1)
     fig.update_xaxes(title=f'{METRICS.get(metric, metric)} of {output_words(target)}', range=[low - pad, high + pad])

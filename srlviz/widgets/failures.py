@@ -29,7 +29,7 @@ from ..figures.targets import MEAN, encoder_label, label_words, output_words, ta
 from .base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
 from .landing import check_flights
 from .sensors import RowList, Several
-from .targets import Answers, OpenedFlight, window_length
+from .targets import Answers, OpenedFlight, check_row, window_length
 from .views import PlotView
 
 # %% ../../nbs/08_widgets/16_failures.ipynb #61a91ccd
@@ -369,6 +369,7 @@ class FailureExplorer(Explorer):
 
     def open_row(self, k: int):
         """Open the flight of row k of the list, at its worst window."""
+        k = check_row('row of the list of wrong flights', k, len(self.wrong))
         if self.flights is None:
             self.flight = str(self.wrong['flight'].iloc[k])
             self.complain('To look at flights, give them: FailureExplorer(results, flights).')

@@ -9,6 +9,7 @@ __all__ = ['CAPTION', 'is_said_already', 'encoder_sources', 'Said', 'told_spread
 
 # %% ../../nbs/08_widgets/15_reconstructions.ipynb #ebac9edc
 from collections.abc import Mapping, Sequence
+from os import PathLike
 
 import ipywidgets as W
 import numpy as np
@@ -44,6 +45,10 @@ def is_said_already(source) -> bool:
     return isinstance(source, Sequence) and not isinstance(source, str) and all(isinstance(x, Mapping) for x in source)
 
 
+def _is_path(source) -> bool:
+    return isinstance(source, (str, PathLike))
+
+
 def encoder_sources(encoders) -> dict:
     """Give encoders, or what they said, by name.
 
@@ -56,6 +61,8 @@ def encoder_sources(encoders) -> dict:
     ------
     ValueError : for none, and for what is neither
     """
+    if saved := [e for e in (encoders.values() if isinstance(encoders, Mapping) else [encoders]) if _is_path(e)]:
+        raise ValueError(f"{str(saved[0])!r} is a path; load the encoder first: load_encoder({str(saved[0])!r})")
     alone = hasattr(encoders, 'reconstruct') or is_said_already(encoders)
     found = {type(encoders).__name__ if hasattr(encoders, 'reconstruct') else 'said': encoders} if alone else encoders
     if not isinstance(found, Mapping) or not len(found):

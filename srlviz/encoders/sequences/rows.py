@@ -76,7 +76,9 @@ def read_shapes(recording: Recording, names: Sequence[str], reader: str) -> dict
         have = recording[0].obs if len(recording) else {}
         found = ', '.join(f"{k} {v.dtype} {tuple(v.shape)}" for k, v in have.items()) or '(no episodes)'
         if 'sensors' not in have or len(have['sensors'].shape) != 2 or have['sensors'].dtype.kind not in 'biuf':
-            raise ValueError(f"{reader} reads sensors, (T, N) numbers; episodes of {recording.name!r} have {found}")
+            how = "; name them: from_arrays({'sensors': X})" if 'vector' in have and 'sensors' not in have else ''
+            told = f"episodes of {recording.name!r} have {found}{how}"
+            raise ValueError(f"{reader} reads sensors, (T, N) numbers; {told}")
         shapes['sensors'] = tuple(have['sensors'].shape[1:])
     return shapes
 
