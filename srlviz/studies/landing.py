@@ -48,7 +48,7 @@ TABLE4 = {
     'mte': ('frames+sensors',),
     'dynamics': ('sensors', 'frames', 'frames+sensors'),
 }
-BEYOND = {'masked_autoencoder': ('sensors',), 'frame_pca': ('frames',)}
+BEYOND = {'masked_autoencoder': ('sensors',), 'pca': ('frames',)}
 FIVE = ('wind', 'turb', 'land', 'auto', 'fail')  # targets
 TIERS = (*INPUTS, 'quiet sensors', 'frames+quiet sensors')  # what a method may be given to read
 
