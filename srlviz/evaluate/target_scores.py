@@ -222,7 +222,8 @@ class TargetScores:
         Returns
         -------
         DataFrame, one row a target, then 'overall' (their sum) and 'auto_distinct': mse, mean (of the constant mean of
-        the split `probe`), persistence (of `auto`), gain (1 - mse / mean; NaN where the mean errs by nothing), windows, flights
+        the split `probe`), persistence (of `auto`), gain (1 - mse / mean; NaN if the mean does not err), windows,
+        flights
         """
         rows = {}
         for k in self.errors:
