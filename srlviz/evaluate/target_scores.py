@@ -88,6 +88,7 @@ def calibration_error(curve: pd.DataFrame) -> float:
 
 # %% ../../nbs/06_evaluate/11_target_scores.ipynb #3bf9685f
 DISTINCT = f'{STATE}_distinct'
+_NOTHING = 1e-9  # variances: no more than the rounding of float32
 
 
 def window_errors(truth: Mapping, said: Mapping, distinct: np.ndarray | None = None) -> pd.DataFrame:
@@ -162,9 +163,6 @@ def bounds(draws: pd.DataFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 # %% ../../nbs/06_evaluate/11_target_scores.ipynb #8e5cdba1
-_NOTHING = 1e-9  # variances: no more than the rounding of float32
-
-
 @dataclass(frozen=True, repr=False, eq=False)
 class TargetScores:
     """What a head said of the test windows from one encoder's codes; `score_targets` makes it.
@@ -224,8 +222,8 @@ class TargetScores:
         Returns
         -------
         DataFrame, one row a target, then 'overall' (their sum) and 'auto_distinct': mse, mean (of the constant mean of
-        the split `probe`), persistence (of `auto`), gain (1 - mse / mean; NaN where the mean errs by nothing, because
-        no window of the test split differs from it), windows, flights
+        the split `probe`), persistence (of `auto`), gain (1 - mse / mean; NaN if the mean does not err), windows,
+        flights
         """
         rows = {}
         for k in self.errors:

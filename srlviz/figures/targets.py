@@ -120,6 +120,10 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     ------
     ValueError : for what is no score table, and if there is no such row
     """
+    if not isinstance(scores, pd.DataFrame):
+        raise ValueError(
+            f"not a score table but {type(scores).__name__}; of a result, result.rows(method=...) makes one"
+        )
     if lost := [c for c in _NEEDED if c not in scores]:
         raise ValueError(f"not a score table, missing columns: {', '.join(lost)}")
     if group not in ('targets', 'failures'):

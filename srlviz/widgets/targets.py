@@ -6,7 +6,8 @@
 __all__ = ['SHOWS', 'SOURCES', 'GROUPS', 'VIEWS', 'Answers', 'window_length', 'find_flight', 'check_row', 'shade', 'OpenedFlight',
            'TargetScoresTable', 'table_menus', 'table_look', 'cell_of', 'detail_words', 'paired_words', 'heard_head',
            'outputs_of', 'detail_figure', 'draw_table', 'tell_outputs', 'flight_words', 'check_window', 'show_window',
-           'turn_table', 'detail_menus', 'worst_window', 'lay_out_table', 'TargetTable', 'check_table_choice', 'settle']
+           'turn_table', 'detail_menus', 'worst_window', 'lay_out_table', 'TargetTable', 'check_table_choice',
+           'follow_target', 'widen', 'settle']
 
 # %% ../../nbs/08_widgets/14_targets.ipynb #d3e23b48
 from collections.abc import Callable, Mapping, Sequence
@@ -691,23 +692,45 @@ def check_table_choice(e: TargetTable, name: str, value):
     return check_choice(name, value, known[name])
 
 
+def follow_target(e: TargetTable):
+    """Turn to the group, the metric and the source that know the chosen target."""
+    if e.target not in e.table.targets[e.group]:
+        e.group = next(g for g, of in e.table.targets.items() if e.target in of)
+        e.metric = e.table.fitting(e.group, e.metric)
+    for metric in dict.fromkeys((e.metric, *e.table.by_group[e.group])):
+        rows = pick_targets(e.table.scores, metric, group=e.group)
+        if there := set(rows.loc[rows['target'] == e.target, 'source']):
+            e.metric, e.pressed = metric, e.pressed if e.pressed in there else min(there)
+            e.source = e.source if e.source == 'both' else e.pressed
+            return
+
+
+def widen(e: TargetTable):
+    """Show all widths and tiers where the chosen one has no row of the source that is shown."""
+    rows = pick_targets(e.table.scores, e.metric, group=e.group)
+    rows = rows[(rows['source'] == e.pressed) & (rows['method'] != MEAN)]
+    e.width = e.width if e.width in set(rows['n_codes']) else 0
+    e.inputs = e.inputs if e.inputs in set(rows['inputs']) else 'all'
+
+
 def settle(e: TargetTable, name: str):
     """Bring what hangs together in line after a choice: the cell is one that is shown."""
     if name == 'factor':
         return
+    if name == 'target':
+        follow_target(e)
     there = set(pick_targets(e.table.scores, e.metric, group=e.group)['source'])
     if e.source != 'both' and e.source not in there:
         e.source = min(there)
     e.pressed = e.pressed if e.pressed in there else min(there)
-    if name == 'target' and e.target not in e.table.targets[e.group]:
-        e.group = next(g for g, of in e.table.targets.items() if e.target in of)
-        e.metric = e.table.fitting(e.group, e.metric)
     if name == 'method':  # it may stand in no row that is shown
         method, inputs, n_codes = e.key
         e.width = e.width if e.width in (0, n_codes) or not n_codes else n_codes
         e.inputs = e.inputs if e.inputs in ('all', inputs) or not inputs else 'all'
     if name == 'source' and e.source != 'both':
         e.pressed = e.source
+    if name in ('source', 'target', 'metric') and e.source != 'both':
+        widen(e)
     if name == 'method' and e.pressed == 'paper' and e.source != 'paper':
         e.pressed = 'ours'
     try:
