@@ -2387,8 +2387,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                    'srlviz/encoders/sequences/encoder.py'),
                                                    'srlviz.encoders.sequences.encoder.SequenceEncoder._codes': ( '03_encoders/sequences/encoder.html#sequenceencoder._codes',
                                                                                                                  'srlviz/encoders/sequences/encoder.py'),
-                                                   'srlviz.encoders.sequences.encoder.SequenceEncoder._look': ( '03_encoders/sequences/encoder.html#sequenceencoder._look',
-                                                                                                                'srlviz/encoders/sequences/encoder.py'),
                                                    'srlviz.encoders.sequences.encoder.SequenceEncoder.batches': ( '03_encoders/sequences/encoder.html#sequenceencoder.batches',
                                                                                                                   'srlviz/encoders/sequences/encoder.py'),
                                                    'srlviz.encoders.sequences.encoder.SequenceEncoder.blank_model': ( '03_encoders/sequences/encoder.html#sequenceencoder.blank_model',

@@ -523,7 +523,7 @@ def _ranked(fig, values, keys, source, target, grid, intervals):
     if any(bounds):
         rows = [_whisker(intervals, k, target) for k in values.index]
         ends = np.array(rows, float).reshape(-1, 2) - values.to_numpy()[:, None]
-        up, down = np.nan_to_num(ends[:, 1]), np.nan_to_num(-ends[:, 0])
+        up, down = (np.nan_to_num(x).clip(min=0) for x in (ends[:, 1], -ends[:, 0]))  # a mean of seeds may lie outside
         at |= dict(error_x=dict(type='data', array=up, arrayminus=down, color=INK, thickness=1.2, width=3))
     ids = [[target, source, m, i, int(n)] for i, m, n in values.index]
     look = dict(hovertext=hover, hovertemplate='%{hovertext}<extra></extra>', customdata=ids)

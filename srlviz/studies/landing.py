@@ -147,7 +147,7 @@ def landing_trial(
 
     Returns
     -------
-    Score rows of all heads, and the seconds that a flight took to be encoded
+    Score rows of all heads, and of the seconds that a flight took
     """
     flights, targets = _asked(str(data), length)
     file = Path(out) / 'checkpoint.pt'

@@ -90,11 +90,11 @@ class Answers(Mapping):
         k = list(r.names[target]).index(output)
         return tuple(np.asarray(r.units(target, np.asarray(x[target])), float)[:, k] for x in (r.truth, r.said))
 
-    def intervals(self) -> pd.DataFrame:
-        """Collect what results say of their intervals: method, inputs, n_codes, target, low, high."""
+    def intervals(self, protocol: str = '') -> pd.DataFrame:
+        """Collect what results of a head say of their intervals: method, inputs, n_codes, target, low, high."""
         parts = []
         for label, key in self.of.items():
-            if hasattr(self[label], 'interval'):
+            if hasattr(self[label], 'interval') and getattr(self[label], 'protocol', protocol) == protocol:
                 method, n_codes, inputs = key if isinstance(key, tuple) else (key, 0, '')
                 found = self[label].interval()[['target', 'low', 'high']]
                 parts.append(found.assign(method=method, inputs=inputs, n_codes=n_codes))
@@ -541,7 +541,7 @@ class TargetTable(Explorer):
         super().__init__(interactive)
         self.table, self.answers, self.compare = TargetScoresTable(scores), Answers(results), compare
         self.flights = None if flights is None else check_flights(flights)
-        self.pressed, self.compared, self._bounds, self.menus = 'ours', {}, None, table_menus(self.table)
+        self.pressed, self.compared, self._bounds, self.menus = 'ours', {}, {}, table_menus(self.table)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
         self.group = group or self.table.groups[0]
         self.metric = metric or self.table.by_group[self.group][0]
@@ -578,10 +578,9 @@ class TargetTable(Explorer):
         """Give the intervals of errors that results know of the shown head; None if there are none."""
         if self.metric != 'mse' or not len(self.answers):
             return None
-        if self._bounds is None:
-            self._bounds = self.answers.intervals()
-        told = next((getattr(self.answers[k], 'about', {}).get('head', '') for k in self.answers), '')
-        return self._bounds if not told or told == self.head.split(' ')[0] else None
+        if self.head not in self._bounds:
+            self._bounds[self.head] = self.answers.intervals(self.head)
+        return self._bounds[self.head] if len(self._bounds[self.head]) else None
 
     def _first_width(self):
         rows = self.table.scores[(self.table.scores['method'] != MEAN) & (self.table.scores['n_codes'] > 0)]

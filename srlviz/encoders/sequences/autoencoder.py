@@ -135,13 +135,12 @@ class SequenceAutoencoder(SequenceEncoder):
         episode of the split 'fit'. With a split 'valid' the best weights are kept
     cap : largest deviation of a sensor that is read
     seed : of weights and windows;  device : 'auto', 'cpu' or 'cuda'
-    checkpoint : file written after each epoch, from which a killed `fit` goes on
-    progress : show a progress bar
+    checkpoint : file written after each epoch, from which a killed `fit` goes on;  progress : show a bar
 
     Attributes
     ----------
     model_ : Autoencoder, whose `net` makes the codes;  history_ : DataFrame of epoch, loss, valid, lr, seconds
-    shapes_ : {'sensors': (N,)};  mean_, factor_ : (N,), the scale of the sensors
+    shapes_, mean_, factor_ : as of `SequenceEncoder`
 
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """

@@ -156,13 +156,8 @@ def whole_batches(encoder, recording: Recording, names: Sequence[str], progress:
 class SequenceEncoder(ABC):
     """What all encoders share that read stretches of sensors or film.
 
-    A subclass stores its keyword arguments unchanged: `n_codes`, `inputs`, `pool`, `epochs`, `batch_size`, `lr`,
-    `patience`, `shortest`, `longest`, `windows`, `cap`, `seed`, `device`, `checkpoint`, `progress`, and its own. It has
-
-    `blank_model()` : builds the untrained module from its arguments and `shapes_`; its `forward(batch)` gives the loss,
-        `terms(batch)` the weighted parts of it by name, and `net` is a `SequenceNetwork`
-    `least` : fewest rows of a window that it can learn from
-    `learns_from` : what it reads when it learns, as episodes name it; what `inputs` says, if nothing else
+    A subclass stores its keyword arguments unchanged, the base's (see below) and its own. It has `blank_model()`, and
+    may say `least`, the fewest rows of a window that it can learn from, and `learns_from`, what it reads for that.
 
     Attributes
     ----------
@@ -175,7 +170,7 @@ class SequenceEncoder(ABC):
 
     @abstractmethod
     def blank_model(self) -> nn.Module:
-        """Build the untrained module."""
+        """Build the untrained module: `forward(batch)` gives its loss, `net` is its `SequenceNetwork`."""
 
     @property
     def level(self) -> str:
@@ -199,7 +194,10 @@ class SequenceEncoder(ABC):
         """
         check_arguments(self)
         fit, held_out = fit_splits(recording)
-        self._look(fit)
+        self.shapes_ = read_shapes(fit, self.learns_from, type(self).__name__)
+        too_short(fit.lengths, self.least, type(self).__name__)
+        if 'sensors' in self.shapes_:
+            self.mean_, self.factor_, _ = sensor_scale(fit, self.cap, self.progress)
         of_recording = {'recording': recording.fingerprint()} if self.checkpoint else {}
         with seeded(self.seed):
             self.model_ = self.blank_model().to(pick_device(self.device))
@@ -237,14 +235,6 @@ class SequenceEncoder(ABC):
     def load(cls, path: str | Path, device: str | None = None):
         """Load one that was saved; see `load_encoder`."""
         return load_encoder(path, cls, device)
-
-    def _look(self, fit: Recording) -> None:
-        "What a row of the recording looks like, and the scale of its sensors"
-        name = type(self).__name__
-        self.shapes_ = read_shapes(fit, self.learns_from, name)
-        too_short(fit.lengths, self.least, name)
-        if 'sensors' in self.shapes_:
-            self.mean_, self.factor_, _ = sensor_scale(fit, self.cap, self.progress)
 
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in decisive_arguments(self).items())})"
