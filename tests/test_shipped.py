@@ -120,3 +120,34 @@ def test_the_shipped_agents_play_as_their_scores_say():
         seen = record_pomdp(task, 10, agent, seed=5, progress=False)
         earned = np.mean([e.rewards.sum() for e in seen])
         assert abs(earned - last[paper_name(task), memory]) < 0.2, (task, memory, earned)
+
+
+LANDING = load_scores(sample_path('landing_benchmark.csv'))
+
+
+def test_landing_scores_are_of_encoders_beside_a_mean_of_the_same_flights():
+    assert set(LANDING['source']) == {'srlviz'} and set(LANDING['study']) == {'landing'}
+    errors = LANDING[(LANDING['metric'] == 'mse') & (LANDING['group'] == 'targets')]
+    for (data, head), rows in errors.groupby(['data', 'protocol']):
+        assert {'wind', 'turb', 'land', 'auto', 'fail'} == set(rows.loc[rows['method'] == 'mean_baseline', 'target'])
+        mean = rows[rows['method'] == 'mean_baseline'].set_index('target')['value']
+        best = rows[rows['method'] != 'mean_baseline'].groupby('target')['value'].min()
+        assert head == 'knn' or (best['auto'] < mean['auto'] and best['turb'] < mean['turb']), (data, head)
+    known = {*paper_scores('landing')['method'], 'masked_autoencoder', 'pca'}
+    assert set(LANDING['method']) <= known and LANDING['value'].notna().all()
+
+
+def test_encoders_that_ship_read_the_flights_that_ship():
+    from srlviz.core.saving import load_encoder
+    from srlviz.data.landing import read_flights
+
+    flights, shelf = read_flights(sample_path('landings'))['test'], sample_path('encoders')
+    files = sorted(shelf.glob('*.safetensors'))
+    assert len(files) == 3 and all(f.stat().st_size < 1_000_000 for f in files)
+    for file in files:
+        encoder = load_encoder(file)
+        assert np.shape(encoder.encode(flights, progress=False)) == (len(flights), 32)
+        said = encoder.reconstruct(flights[:1], progress=False)[0]['sensors']
+        true, scale = np.asarray(flights[0].obs['sensors']), encoder.scale
+        error = np.nanmean((scale.scale(said) - scale.scale(true)) ** 2)
+        assert error < np.mean(scale.scale(true) ** 2), file.name  # better than the mean
