@@ -3,9 +3,12 @@
 `python flights_world.py FOLDER N WORKERS [FAULT]` makes a set of them.
 """
 
-import sys, time
+import os, sys, time
 from pathlib import Path
 from types import SimpleNamespace
+
+# a module that is compiled while files may not grow would be left behind cut off, for all who import it later
+sys.dont_write_bytecode, os.environ['PYTHONDONTWRITEBYTECODE'] = True, '1'
 
 import cloudpickle
 import numpy as np

@@ -254,7 +254,8 @@ def test_full_disk_then_room(mine, sound, tmp_path, workers, most):
     import resource
 
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
-    process = start(mine, tmp_path, '--workers', workers, preexec_fn=limit)
+    uncompiled = os.environ | {'PYTHONDONTWRITEBYTECODE': '1'}  # a module cut off at the limit would stay so
+    process = start(mine, tmp_path, '--workers', workers, preexec_fn=limit, env=uncompiled)
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 2 and 'File too large' in said and 'Traceback' not in said, said
     kept = len([*tmp_path.glob('trials/*/result.json')])
