@@ -99,11 +99,10 @@ def _lassos(q: Question, alphas: Sequence[float], tol: float, progress: bool) ->
 
 
 def _forest(q: Question, n_estimators: int, max_depth: int | None, seed: int, progress: bool) -> Answers:
-    importance, said = {}, {s: {} for s in ('probe', 'test')}
+    importance, said, z = {}, {s: {} for s in ('probe', 'test')}, {s: q.z(s) for s in q.table}
     for name in Bar(q.names, desc='forests', unit='factor', disable=not progress):
         category = name in q.categories
-        scale = (lambda y: y) if category else (lambda y: (y - q.mean[name]) / q.std[name])
-        values = {s: scale(t[name].to_numpy()) for s, t in q.table.items()}
+        values = {s: t[name].to_numpy() if category else z[s][:, q.numbers.index(name)] for s, t in q.table.items()}
         how = dict(category=category, n_estimators=n_estimators, max_depth=max_depth, seed=seed)
         chosen_by = (q.x['valid'], values['valid']) if max_depth is None else None
         forest = fit_forest(q.x['probe'], values['probe'], chosen_by, **how)

@@ -166,4 +166,6 @@ def ask(
     numbers = table['probe'][[k for k in table['probe'] if k not in classes]].astype(np.float64)
     x = standardized(codes, dtype=np.float64)
     asked = tuple(k for k in classes if k not in constant)
-    return Question(x, table, numbers.mean(), numbers.std(ddof=0), asked, constant)
+    values = np.ascontiguousarray(numbers)  # whose sums round as the reference's do: trees break ties by the last digit
+    mean, std = (pd.Series(v, numbers.columns) for v in (values.mean(0), values.std(0)))
+    return Question(x, table, mean, std, asked, constant)
