@@ -21,10 +21,12 @@ from ..core.files import atomic_path, make_folder, read_npz, reading
 from ..core.names import unknown
 from ..core.progress import Bar
 from ..core.scores import SCORE_COLUMNS, check_scores
+from .disentangled.dci import boosted_importance
 from .disentangled.entropy import Completeness, Disentanglement, completeness, disentanglement
 from .disentangled.forest import fit_forest
 from .disentangled.lasso import class_importance, indicators, lasso_weights, say_class, triangle
-from .disentangled.question import Question, ask, category_names
+from .disentangled.question import Question, ask, binned, category_names  # noqa: F401
+from .disentangled.xeval import xeval_linear, xeval_scores
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #e2ccd871
 _all_ = ['Completeness', 'Disentanglement', 'category_names', 'completeness', 'disentanglement']
@@ -34,7 +36,7 @@ REGRESSORS, COMPAT = ('lasso', 'forest', 'boosting'), ('', 'xeval')
 
 
 class Informativeness(NamedTuple):
-    "Normalised errors on 'test', lower is better: `overall`, of each factor (`per_factor`), and of each on 'probe' (`train`)"
+    "Normalised errors, lower is better: `overall`, of each factor (`per_factor`); these on 'probe' are `train`"
 
     overall: float
     per_factor: pd.Series
@@ -63,7 +65,7 @@ def relative_error(truth: pd.Series, said: pd.Series, usual) -> float:
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #53fe3341
 def lasso_columns(q: Question) -> tuple[np.ndarray, dict[str, tuple]]:
-    """Give what the lassos are of, standardised (N, n): the numbers, then the values of categories; and where those stand."""
+    """Give what the lassos are of, standardised (N, n): the numbers, then values of categories; and where these are."""
     parts, places, a = [q.z('probe')], {}, len(q.numbers)
     for name in q.categories:
         classes, columns, variance = indicators(q.table['probe'][name].to_numpy())
@@ -112,6 +114,17 @@ def _forest(q: Question, n_estimators: int, max_depth: int | None, seed: int, pr
             said[s][name] = told if category else told * q.std[name] + q.mean[name]
     return Answers(pd.DataFrame(importance), None, {s: pd.DataFrame(columns) for s, columns in said.items()})
 
+
+def _boosting(q: Question, seed: int, progress: bool) -> Answers:
+    classes = {k: np.unique(t) for k, t in q.table['probe'].items()}
+    place = lambda k, t: pd.Categorical(t[k], classes[k]).codes  # -1 where 'probe' has no such value
+    y = {s: np.stack([place(k, q.table[s]) for k in q.names], 1).astype(np.int64) for s in ('probe', 'test')}
+    both = np.concatenate([q.x['probe'], q.x['test']]), np.concatenate([y['probe'], y['test']])
+    importance, *_, said = boosted_importance(q.x['probe'], y['probe'], *both, seed=seed, progress=progress)
+    told = pd.DataFrame({k: classes[k][said[:, j]] for j, k in enumerate(q.names)})
+    n = len(y['probe'])
+    return Answers(pd.DataFrame(importance, columns=q.names), None, dict(probe=told[:n], test=told[n:]))
+
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #352ed1eb
 _TABLES = ('importance', 'weights', 'errors', 'truth', 'said')
 
@@ -120,8 +133,8 @@ _TABLES = ('importance', 'weights', 'errors', 'truth', 'said')
 class QEDR:
     """What codes were asked about factors, and what came of it; `qedr` makes it.
 
-    importance : DataFrame (n_codes, n_factors), a row a code, >= 0;  weights : the same with signs, of lassos (NaN for a
-        category); None of trees
+    importance : DataFrame (n_codes, n_factors), a row a code, >= 0
+    weights : the same with signs, of lassos (NaN for a category); None of trees
     errors : DataFrame (n_factors, 2), the normalised errors on 'probe' and 'test'
     truth, said : DataFrames (N test rows, n_factors), in the factors' own units
     regressor, alpha, compat, seed : how it was asked
@@ -143,12 +156,20 @@ class QEDR:
     @property
     def disentanglement(self) -> Disentanglement:
         "Does each code serve a single factor?"
-        return disentanglement(self.importance)
+        return self._xeval[0] if self.compat else disentanglement(self.importance)
 
     @property
     def completeness(self) -> Completeness:
         "Is each factor served by a single code?"
-        return completeness(self.importance)
+        return self._xeval[1] if self.compat else completeness(self.importance)
+
+    @property
+    def _xeval(self) -> tuple[Disentanglement, Completeness]:
+        "What the released code calls so: of the transposed matrix, so that a row of it is a factor"
+        R = self.importance
+        found, share = xeval_scores(R.to_numpy().T), R.sum() / R.to_numpy().sum()
+        of_factors = Disentanglement(found.called_disentanglement, pd.Series(found.per_factor, R.columns), share)
+        return of_factors, Completeness(found.called_completeness, pd.Series(found.per_code, R.index))
 
     @property
     def informativeness(self) -> Informativeness:
@@ -273,6 +294,20 @@ def _result(q: Question, answers: Answers, **how) -> QEDR:
     told = dict(truth=q.table['test'], said=said['test'], categories=q.categories, constant=q.constant)
     return QEDR(answers.importance[q.names], answers.weights, pd.DataFrame(errors), **told, **how)
 
+
+def _xeval(q: Question, codes: Mapping, seed: int, progress: bool) -> QEDR:
+    "What the released code computes: codes as they come, a linear layer by Adam, errors not over a standard deviation"
+    if q.categories:
+        raise ValueError(f"the released code regresses numbers; got the categories {', '.join(q.categories)}")
+    x, y = ({s: of(s) for s in ('probe', 'test')} for of in (lambda s: np.asarray(codes[s]), q.z))
+    made = xeval_linear(x['probe'], y['probe'], x['test'], y['test'], seed=seed, progress=progress)
+    said = {s: x[s] @ made.weights.T + made.bias for s in x}
+    errors = dict(probe=np.sqrt(((said['probe'] - y['probe']) ** 2).mean(0)), test=made.best)
+    units = pd.DataFrame(said['test'], q.table['test'].index, q.names) * q.std + q.mean
+    weights = pd.DataFrame(made.weights.T, columns=q.names)
+    how = dict(regressor='lasso', alpha=1.0, compat='xeval', seed=int(seed), constant=q.constant)
+    return QEDR(weights.abs(), weights, pd.DataFrame(errors, q.names), q.table['test'], units, **how)
+
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #3193b642
 def qedr(
     codes: Mapping[str, np.ndarray],
@@ -301,7 +336,8 @@ def qedr(
         number always is
     tol : when a lasso stops; see `disentangled.lasso`
     n_estimators, max_depth : of forests; None chooses a depth of 2 to 12 on 'valid'
-    compat : 'xeval' computes what the landing paper's released code did, under its names; see `disentangled.xeval`
+    compat : 'xeval' computes what the landing paper's released code did, with its alpha of 1 and under its names:
+        what it calls disentanglement is of factors, `per_code` has a row a factor; see `disentangled.xeval`
     seed : of forests and boosted trees
     progress : show a bar where it takes long
 
@@ -320,11 +356,15 @@ def qedr(
     _check_arguments(regressor, [alpha], compat, n_estimators, max_depth)
     grown = regressor == 'forest' and max_depth is None
     q = ask(codes, factors, categories, ('probe', 'valid', 'test') if grown else ('probe', 'test'))
+    if compat:
+        return _xeval(q, codes, seed, progress)
     if regressor == 'lasso':
         answers = next(_lassos(q, [alpha], tol, progress))
-    else:
+    elif regressor == 'forest':
         answers = _forest(q, n_estimators, max_depth, seed, progress)
-    return _result(q, answers, regressor=regressor, alpha=float(alpha), compat=compat, seed=int(seed))
+    else:
+        answers = _boosting(q := binned(q), seed, progress)
+    return _result(q, answers, regressor=regressor, alpha=float(alpha), seed=int(seed))
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #eaaa428c
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
