@@ -221,7 +221,8 @@ def table(
     """
     scores = {k: getattr(self, k) for k in ('disentanglement', 'completeness', 'informativeness')}
     rows = [('mean', k, x.overall) for k, x in scores.items() if np.isfinite(x.overall)]
-    rows += [(f, k, v) for k in scores if k != 'disentanglement' for f, v in scores[k].per_factor.items()]
+    per_factor = ['informativeness'] + ['completeness'] * (not self.compat)  # the released code has none of factors
+    rows += [(f, k, v) for k in per_factor for f, v in scores[k].per_factor.items()]
     rows = pd.DataFrame(rows, columns=['target', 'metric', 'value'])
     said = dict(study=study, source='srlviz', task=task, data=data, method=method, inputs=inputs, budget=budget)
     said |= dict(n_codes=len(self.importance), norm='standardize', protocol=self.protocol, seed=seed, group=group)
@@ -231,18 +232,18 @@ def table(
 QEDR.table = table
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #110713d2
-def save(self: QEDR, path: str | Path) -> Path:
-    """Save to an .npz file of plain arrays, atomically."""
+def save(self: QEDR, path: str | Path, rows: bool = True) -> Path:
+    """Save to an .npz file of plain arrays, atomically; `rows=False` leaves out truth and said."""
     told = dict(format='srlviz qedr', regressor=self.regressor, alpha=self.alpha, compat=self.compat, seed=self.seed)
     told |= dict(categories=self.categories, constant=self.constant, factors=list(self.importance))
     arrays = {}
     for name in _TABLES:
         t = getattr(self, name)
-        if t is not None:
+        if t is not None and (rows or name not in ('truth', 'said')):
             plain = lambda c: c.to_numpy(None if c.dtype.kind in 'biuf' else str)
             arrays |= {f'{name}.{k}': plain(t[k]) for k in t}
     index = self.truth.index
-    if list(index.names) == ['episode', 't']:
+    if rows and list(index.names) == ['episode', 't']:
         arrays |= {f'rows.{k}': index.get_level_values(k).to_numpy(np.int64) for k in index.names}
     make_folder(Path(path).parent)
     with atomic_path(path) as p, open(p, 'wb') as f:
@@ -302,7 +303,7 @@ def _xeval(q: Question, codes: Mapping, seed: int, progress: bool) -> QEDR:
     x, y = ({s: of(s) for s in ('probe', 'test')} for of in (lambda s: np.asarray(codes[s]), q.z))
     made = xeval_linear(x['probe'], y['probe'], x['test'], y['test'], seed=seed, progress=progress)
     said = {s: x[s] @ made.weights.T + made.bias for s in x}
-    errors = dict(probe=np.sqrt(((said['probe'] - y['probe']) ** 2).mean(0)), test=made.best)
+    errors = dict(probe=np.sqrt(((said['probe'] - y['probe']) ** 2).mean(0)), test=made.best.astype(float))
     units = pd.DataFrame(said['test'], q.table['test'].index, q.names) * q.std + q.mean
     weights = pd.DataFrame(made.weights.T, columns=q.names)
     how = dict(regressor='lasso', alpha=1.0, compat='xeval', seed=int(seed), constant=q.constant)
