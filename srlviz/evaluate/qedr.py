@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['REGRESSORS', 'COMPAT', 'ALPHAS', 'Informativeness', 'Answers', 'relative_error', 'lasso_columns', 'lasso_importance',
-           'QEDR', 'table', 'save', 'load_qedr', 'qedr', 'qedr_path', 'path_table', 'Completeness', 'Disentanglement',
-           'category_names', 'completeness', 'disentanglement']
+           'QEDR', 'table', 'save_results', 'load_results', 'save', 'qedr', 'qedr_path', 'path_table', 'Completeness',
+           'Disentanglement', 'category_names', 'completeness', 'disentanglement']
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #4a420468
 from collections.abc import Iterator, Mapping, Sequence
@@ -232,48 +232,75 @@ def table(
 QEDR.table = table
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #110713d2
-def save(self: QEDR, path: str | Path, rows: bool = True) -> Path:
-    """Save to an .npz file of plain arrays, atomically; `rows=False` leaves out truth and said."""
-    told = dict(format='srlviz qedr', regressor=self.regressor, alpha=self.alpha, compat=self.compat, seed=self.seed)
-    told |= dict(categories=self.categories, constant=self.constant, factors=list(self.importance))
-    arrays = {}
-    for name in _TABLES:
-        t = getattr(self, name)
-        if t is not None and (rows or name not in ('truth', 'said')):
-            plain = lambda c: c.to_numpy(None if c.dtype.kind in 'biuf' else str)
-            arrays |= {f'{name}.{k}': plain(t[k]) for k in t}
-    index = self.truth.index
+_KEPT = ('regressor', 'alpha', 'compat', 'seed', 'categories', 'constant')
+
+
+def _to_arrays(r: QEDR, rows: bool, at: str) -> dict[str, np.ndarray]:
+    "What is saved of a result, each name behind `at`; without `rows` in half the digits"
+    told = {k: getattr(r, k) for k in _KEPT} | dict(factors=list(r.importance))
+    arrays = {f'{at}told': np.array(json.dumps(told))}
+    digits = lambda x: x if rows or x.dtype != np.float64 else x.astype(np.float32)
+    plain = lambda c: digits(c.to_numpy()) if c.dtype.kind in 'biuf' else c.to_numpy(str)
+    for name in _TABLES if rows else _TABLES[:3]:
+        t = getattr(r, name)
+        arrays |= {} if t is None else {f'{at}{name}.{k}': plain(t[k]) for k in t}
+    index = r.truth.index
     if rows and list(index.names) == ['episode', 't']:
-        arrays |= {f'rows.{k}': index.get_level_values(k).to_numpy(np.int64) for k in index.names}
+        arrays |= {f'{at}rows.{k}': index.get_level_values(k).to_numpy(np.int64) for k in index.names}
+    return arrays
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray], at: str) -> QEDR:
+    told, tables = json.loads(str(arrays[f'{at}told'])), {}
+    factors = told.pop('factors')
+    if set(told) != set(_KEPT):
+        raise ValueError(f"it tells {', '.join(told)}; expected {', '.join(_KEPT)}")
+    for name in _TABLES:
+        columns = ('probe', 'test') if name == 'errors' else factors
+        there = {k: arrays[f'{at}{name}.{k}'] for k in columns if f'{at}{name}.{k}' in arrays}
+        tables[name] = pd.DataFrame({k: v.astype(float) if v.dtype == np.float32 else v for k, v in there.items()})
+    if list(tables['importance']) != factors:
+        raise ValueError("the importance of a factor is missing")
+    tables['errors'].index = factors
+    if f'{at}rows.t' in arrays:
+        index = [arrays[f'{at}rows.{k}'] for k in ('episode', 't')]
+        tables['truth'].index = tables['said'].index = pd.MultiIndex.from_arrays(index, names=['episode', 't'])
+    if tables['weights'].empty:
+        tables['weights'] = None
+    return QEDR(**tables, **told | {k: tuple(told[k]) for k in ('categories', 'constant')})
+
+# %% ../../nbs/06_evaluate/13_qedr.ipynb #cd8bbaf0
+def save_results(results: Sequence[QEDR], path: str | Path, rows: bool = True) -> Path:
+    """Save results to one .npz file of plain arrays, atomically.
+
+    Parameters
+    ----------
+    rows : False leaves out what was true and said of each test row, and half of the digits
+    """
+    arrays = {k: v for i, r in enumerate(results) for k, v in _to_arrays(r, rows, f'{i}/').items()}
     make_folder(Path(path).parent)
     with atomic_path(path) as p, open(p, 'wb') as f:
-        np.savez_compressed(f, told=np.array(json.dumps(told)), **arrays)
+        np.savez_compressed(f, **arrays)
     return Path(path)
 
 
-def load_qedr(path: str | Path) -> QEDR:
-    """Load what `QEDR.save` saved; a ValueError names a file that is broken or another thing."""
-    what = 'a QEDR of srlviz'
+def load_results(path: str | Path) -> list[QEDR]:
+    """Load what `save_results` saved; a ValueError names a file that is broken or another thing."""
+    what = 'QEDR of srlviz'
     with reading(path, what, 'remove it, and it is computed again'):
         arrays = read_npz(path, what)
-        told = json.loads(str(arrays['told']))
-        if told.pop('format') != 'srlviz qedr':
+        n = sum(name.endswith('/told') for name in arrays)
+        if not n:
             raise ValueError("it says that it is something else")
-        factors, tables = told.pop('factors'), {}
-        for name in _TABLES:
-            columns = ('probe', 'test') if name == 'errors' else factors
-            tables[name] = pd.DataFrame({k: arrays[f'{name}.{k}'] for k in columns if f'{name}.{k}' in arrays})
-        tables['errors'].index = factors
-        if 'rows.t' in arrays:
-            index = pd.MultiIndex.from_arrays([arrays['rows.episode'], arrays['rows.t']], names=['episode', 't'])
-            tables['truth'].index = tables['said'].index = index
-        if not len(tables['weights']):
-            tables['weights'] = None
-        told |= {k: tuple(told[k]) for k in ('categories', 'constant')}
-        return QEDR(**tables, **told)
+        return [_from_arrays(arrays, f'{i}/') for i in range(n)]
 
 
-QEDR.save, QEDR.load = save, staticmethod(load_qedr)
+def save(self: QEDR, path: str | Path, rows: bool = True) -> Path:
+    """Save to an .npz file of plain arrays, atomically; see `save_results`."""
+    return save_results([self], path, rows)
+
+
+QEDR.save, QEDR.load = save, staticmethod(lambda path: load_results(path)[0])
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #e6891cd8
 def _check_arguments(regressor, alphas, compat, n_estimators, max_depth) -> None:
