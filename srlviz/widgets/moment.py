@@ -61,10 +61,17 @@ class MomentReading:
         table = known_sensors(self.recording) if flight else known_columns(self.recording, modalities)
         return Reading(self.episode, table, told_by(self.recording)._replace(hz=None), modalities)
 
-    def traces(self, height: int | None = None) -> go.Figure:
-        """Draw some columns over time."""
+    def traces(self, height: int | None = None, factor: str = '') -> go.Figure:
+        """Draw some columns over time, or a factor in place of the last of them."""
         reading = self.reading()
-        return traces_of(reading, first_chosen(reading, self.n)[: self.n], height=height)
+        columns, own = first_chosen(reading, self.n)[: self.n], [factor] * (factor in reading.timed)
+        return traces_of(reading, [*columns[: self.n - len(own)], *(f for f in own if f not in columns)], height=height)
+
+    def drawn(self, factor: str = '') -> go.Figure:
+        """Draw what stands below: a factor of what was filmed, columns of what was not."""
+        if self.film:
+            return FactorStrip(self.table, self.values).figure(factor, height=140)
+        return self.traces(230, factor)
 
     def figure(self, t: int) -> go.Figure:
         """Draw one step on paper: its frame, and the first factor that varies; or the columns, the step marked."""
@@ -88,8 +95,9 @@ class Moment(Explorer):
     episode, t : where to begin
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: recording, episode, t. Parts: `player`, `table` (true factors of the step), `plot` (columns over time of
-    what was not filmed).
+    Traits: recording, episode, t. Parts: `player`, `table` (true factors of the step), `plot` (columns over time
+    of what was not filmed, and a factor that is pressed in
+    the table).
     """
 
     recording, episode, t = traitlets.Any(), traitlets.Int(0), traitlets.Int(0)
@@ -101,6 +109,7 @@ class Moment(Explorer):
         self.player, self.words = (FilmPlayer() if photographed else FramePlayer()), Words()
         self.table = FrameTable(channel=self.player.channel, label='true factors of this step', height=250)
         self.table.add_class('srlviz-beside')
+        self.on(self.table, 'picked', self._draw)
         self.plot = strip_view(self.player.channel)
         self.plot.label = 'columns over the steps of the episode; press or drag to move the step'
         self.episode = episode
@@ -132,10 +141,16 @@ class Moment(Explorer):
         self.words.value = reading.title
         self.table.show([factor_row(f) for f in reading.table.itertuples()], reading.values)
         self.table.layout.display = '' if len(reading.table) else 'none'
-        self.plot.layout.display = 'none' if reading.film else ''
-        if not reading.film:
-            self.plot.figure = reading.traces(height=230)
+        self.table.height = 250 if reading.film else 96
+        (self.remove_class if reading.film else self.add_class)('srlviz-unfilmed')
+        self._draw(self.table.picked)
         self.t = t
+
+    def _draw(self, factor: str):
+        factor = factor if factor in set(self.reading.table['name']) else ''
+        self.plot.layout.display = 'none' if self.reading.film and not factor else ''
+        if factor or not self.reading.film:
+            self.plot.figure = self.reading.drawn(factor)
 
     def seek(self, episode: int, t: int = 0):
         """Show one step of one episode; a step beyond its end is its last."""
