@@ -183,6 +183,9 @@ def _sequence(n: int) -> list[str]:
     return sample_colorscale(SEQUENTIAL, np.linspace(_LOW, 1, n).tolist())
 
 # %% ../../nbs/07_figures/15_qedr.ipynb #cc8827cf
+_LEAST = 340  # pixels that the words of a small matrix need
+
+
 class _Room(NamedTuple):
     "Pixels: of a cell, of the margins, of a panel above the cells, of what stands beside them"
 
@@ -200,14 +203,22 @@ def _room(names, n_rows, width, height, margins, lines) -> _Room:
     "Choose sizes; width and height are what there is, or None"
     left, panel, beside = 58, 44 if margins else 0, 78 if margins else 0
     longest = max(len(n) for n in names)
-    wide = 34.0 if width is None else float(np.clip((width - left - 10 - beside) / len(names), 3, 62))
+    wide = float(np.clip(200 / len(names), 34, 62)) if width is None else (width - left - 10 - beside) / len(names)
+    wide = float(np.clip(wide, 3, 62))
     right = 10 if margins or _angle(wide, longest) != -45 else int(4.2 * longest)
     top = 34 + {0: 20, -45: int(4.6 * longest + 16), -90: int(6.2 * longest + 10)}[_angle(wide, longest)]
     bottom = 10 + 15 * lines
-    tall = float(np.clip(1100 / n_rows, 4, 20))
+    most = 34 if n_rows <= 8 else 22
+    tall = float(np.clip(1100 / n_rows, 4, most))
     if height is not None:
-        tall = float(np.clip((height - top - bottom - 2 * panel) / n_rows, 1.5, 24))
+        tall = float(np.clip((height - top - bottom - 2 * panel) / n_rows, 1.5, most))
     return _Room(wide, tall, left, right, top, bottom, panel, beside)
+
+
+def _letters(n: int, width: int | None, margins: bool) -> int:
+    "How many letters of the words below a matrix fit into a line"
+    wide = _room(['x'] * n, 1, width, None, margins, 0)
+    return int(max(_LEAST, wide.left + wide.wide * n + wide.beside) / 6.4)
 
 
 def _angle(wide: float, longest: int) -> int:
@@ -368,7 +379,7 @@ def plot_qedr_matrix(
         raise ValueError(f"rows {rows} are none of the {len(whole.codes)} codes that are shown")
     names = [_short(str(importance.columns[k]), 22) for k in shown.factors]
     told = matrix_words(importance, weights, whole, threshold, constant, rows)
-    told = [line for words in told for line in _lines(words, int((width or 520) / 6.6)).split('<br>')]
+    told = [line for words in told for line in _lines(words, _letters(len(names), width, D is not None)).split('<br>')]
     room = _room(names, len(shown.codes), width, height, D is not None, len(told))
     fig = go.Figure([_ground(importance, weights, shown), *_squares(importance, weights, shown, threshold)])
     fig.data[0].update(dict(xgap=1, ygap=1) if min(room.tall, room.wide) > 7 else dict(xgap=0, ygap=0))
@@ -392,13 +403,14 @@ def _finish_matrix(fig, importance, room, told, shown, selected, title, dark):
             text=line, showarrow=False, align='left', font=dict(size=11, color=MUTED), yshift=-15 * k - below, **at
         )
     high = room.tall * len(shown.codes) + 2 * room.panel
-    wide = room.wide * len(shown.factors) + room.beside
+    wide = room.wide * len(shown.factors) + room.beside + room.left
+    right = max(room.right, _LEAST - wide)
     said = f'{len(importance)} codes and {importance.shape[1]} factors' if title is None else title
     fig.update_layout(
         title=dict(text=said, font_size=14),
         height=int(high + room.top + room.bottom + below),
-        width=int(wide + room.left + room.right),
-        margin=dict(l=room.left, r=room.right, t=room.top - (24 if said == '' else 0), b=room.bottom + below),
+        width=int(wide + right),
+        margin=dict(l=room.left, r=int(right), t=room.top - (24 if said == '' else 0), b=room.bottom + below),
         barmode='overlay',
         showlegend=False,
         dragmode=False,
@@ -544,7 +556,8 @@ def _point_ink(third: _Column | None, at) -> dict:
     bar = dict(
         title=dict(text=_short(third.title, 24), side='right', font_size=12), thickness=10, outlinewidth=0, x=1.01
     )
-    return dict(color=v, colorscale=SEQUENTIAL, colorbar=bar, showscale=True)
+    rim = dict(line=dict(width=0.7, color=MUTED), opacity=0.85)  # both ends of the scale are seen on both grounds
+    return dict(color=v, colorscale=SEQUENTIAL, colorbar=bar, showscale=True) | rim
 
 # %% ../../nbs/07_figures/15_qedr.ipynb #fd010040
 def plot_code_factor(
@@ -619,7 +632,7 @@ def _finish_points(fig, x, y, third, unit, drawn, known, selected, height, dark)
         fig.update_yaxes(tickvals=list(range(len(y.names))), ticktext=[_short(n, 16) for n in y.names])
     fig.update_layout(title=dict(text=said, font_size=12), height=height, showlegend=False, dragmode=False)
     fig.update_layout(
-        margin=dict(l=60, r=10 if third is None or third.names else 70, t=28 + 18 * said.count('<br>'), b=40)
+        margin=dict(l=60, r=10 if third is None or third.names else 76, t=28 + 18 * said.count('<br>'), b=40)
     )
     fig.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
     fig = style(fig, dark=dark)
