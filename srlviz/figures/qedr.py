@@ -199,14 +199,14 @@ class _Room(NamedTuple):
     beside: int
 
 
-def _room(names, n_rows, width, height, margins, lines) -> _Room:
+def _room(names, n_rows, width, height, margins, lines, titled=True) -> _Room:
     "Choose sizes; width and height are what there is, or None"
     left, panel, beside = 58, 44 if margins else 0, 78 if margins else 0
     longest = max(len(n) for n in names)
     wide = float(np.clip(200 / len(names), 34, 62)) if width is None else (width - left - 10 - beside) / len(names)
     wide = float(np.clip(wide, 3, 62))
     right = 10 if margins or _angle(wide, longest) != -45 else int(4.2 * longest)
-    top = 34 + {0: 20, -45: int(4.6 * longest + 16), -90: int(6.2 * longest + 10)}[_angle(wide, longest)]
+    top = 8 + 26 * titled + {0: 20, -45: int(4.6 * longest + 16), -90: int(6.2 * longest + 10)}[_angle(wide, longest)]
     bottom = 10 + 15 * lines
     most = 34 if n_rows <= 8 else 22
     tall = float(np.clip(1100 / n_rows, 4, most))
@@ -318,16 +318,17 @@ def matrix_words(importance, weights, shown: Arranged, threshold: float, constan
     """Say what a matrix shows, and what is not seen in it."""
     largest = _sizes(importance, weights)[2]
     n = len(importance)
-    said = ['area and colour: ' + ('importance' if weights is None else 'weight, orange below 0, gray a category')]
+    said = ['area and colour: ' + ('importance' if weights is None else 'weight (orange: below 0, gray: a category)')]
     said[0] += f', the largest {number(largest)}' + (f'; below {threshold:.2g} of it hidden' if threshold else '')
     used = n - len(shown.dead)
-    said.append(f'{used} of {n} codes used' if used < n else f'{n} codes, all used')
+    told = [f'{used} of {n} codes used' if used < n else f'{n} codes, all used']
     if rows is not None:
-        said[-1] += f', here {rows[0] + 1} to {min(rows[1], len(shown.codes))} of {len(shown.codes)} in this order'
-    if len(shown.weak):
-        said.append(f'codes hidden as all of theirs is below the threshold: {listed(importance.index[shown.weak])}')
+        told.append(f'here {rows[0] + 1} to {min(rows[1], len(shown.codes))} of {len(shown.codes)} in this order')
     if len(shown.dead):
-        said.append(f'dead codes: {listed(importance.index[shown.dead])}')
+        told.append(f'dead: {listed(importance.index[shown.dead])}')
+    if len(shown.weak):
+        told.append(f'hidden whole: {listed(importance.index[shown.weak])}')
+    said.append('; '.join(told))
     if len(constant):
         said.append(f'constant, not scored: {listed([_short(str(c), 24) for c in constant])}')
     return said
@@ -380,7 +381,7 @@ def plot_qedr_matrix(
     names = [_short(str(importance.columns[k]), 22) for k in shown.factors]
     told = matrix_words(importance, weights, whole, threshold, constant, rows)
     told = [line for words in told for line in _lines(words, _letters(len(names), width, D is not None)).split('<br>')]
-    room = _room(names, len(shown.codes), width, height, D is not None, len(told))
+    room = _room(names, len(shown.codes), width, height, D is not None, len(told), title != '')
     fig = go.Figure([_ground(importance, weights, shown), *_squares(importance, weights, shown, threshold)])
     fig.data[0].update(dict(xgap=1, ygap=1) if min(room.tall, room.wide) > 7 else dict(xgap=0, ygap=0))
     _axes(fig, names, [str(importance.index[i]) for i in shown.codes], room)
@@ -410,7 +411,7 @@ def _finish_matrix(fig, importance, room, told, shown, selected, title, dark):
         title=dict(text=said, font_size=14),
         height=int(high + room.top + room.bottom + below),
         width=int(wide + right),
-        margin=dict(l=room.left, r=int(right), t=room.top - (24 if said == '' else 0), b=room.bottom + below),
+        margin=dict(l=room.left, r=int(right), t=room.top, b=room.bottom + below),
         barmode='overlay',
         showlegend=False,
         dragmode=False,
@@ -459,10 +460,10 @@ def plot_alpha_curve(
     for name, (colour, symbol) in lines.items():
         look = dict(mode='lines+markers', line=dict(color=colour), marker=dict(symbol=symbol, size=7), customdata=ids)
         hover = f'{name} <b>%{{y:.3f}}</b><br>%{{text}}<extra></extra>'
-        said = f'{name[:1].upper()}, {name}' + ' (an error)' * (name == 'informativeness')
+        said = name[:1].upper() + ' (an error)' * (name == 'informativeness')
         fig.add_scatter(x=x, y=table[name], name=said, text=words, hovertemplate=hover, **look)
     look = dict(mode='lines', line=dict(color=INK, dash='dot', width=1.5, shape='hv'), hoverinfo='skip')
-    fig.add_scatter(x=x, y=table['n_used'], name='codes used (right)', yaxis='y2', **look)
+    fig.add_scatter(x=x, y=table['n_used'], name='codes used', yaxis='y2', **look)
     return _finish_curve(fig, table, told, x, alpha, height, title, dark)
 
 # %% ../../nbs/07_figures/15_qedr.ipynb #a1a77b5e
@@ -479,7 +480,11 @@ def _finish_curve(fig, table, told, x, alpha, height, title, dark):
     )
     fig.update_yaxes(range=[0, 1.04 * most], showgrid=True)
     right = dict(
-        overlaying='y', side='right', range=[0, 1.04 * max(1, table['n_used'].max())], showgrid=False, nticks=4
+        overlaying='y',
+        side='right',
+        range=[0, 1.04 * max(1, table['n_used'].max())],
+        showgrid=False,
+        tickvals=[0, int(table['n_used'].max())],
     )
     shapes = alpha_shapes(table, alpha)
     fig.update_layout(

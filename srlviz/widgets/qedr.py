@@ -31,7 +31,7 @@ from srlviz.figures.qedr import (
     point_shapes,
 )
 from ..figures.returns import number
-from ..figures.style import pretty
+from ..figures.targets import encoder_words
 from .base import Explorer, Words, button, check_choice, check_place, columns, menu, reacts, row
 from .moment import Moment
 from .views import PlotView
@@ -174,14 +174,15 @@ _BELOW = dict(curve='curve over alpha', moment='the step')
 def qedr_menus(results: QEDRResults) -> dict[str, W.Widget]:
     """Make what chooses in a QEDRMatrix, by trait."""
     short = dict(style=dict(description_width='initial'))
-    words = lambda m: pretty(m) if m else 'codes'
-    made = dict(method=menu('Method', [(words(m), m) for m in results.of], 190, **short))
-    made |= dict(regressor=menu('Asked by', [('', '')], 200, **short))
+    words = lambda m: encoder_words(m) if m else 'codes'
+    made = dict(method=menu('Method', [(words(m), m) for m in results.of], 180, **short))
+    made['method'].layout.display = '' if len(results.of) > 1 else 'none'
+    made |= dict(regressor=menu('Asked by', [('', '')], 185, **short))
     made['alpha'] = W.SelectionSlider(
-        options=[('', 0.0)], description='alpha', layout=dict(width='230px'), continuous_update=False, **short
+        options=[('', 0.0)], description='alpha', layout=dict(width='195px'), continuous_update=False, **short
     )
-    made['order'] = menu('Sort', [(w, k) for k, w in ORDERS.items()], 290, **short)
-    look = dict(min=0, max=0.5, step=0.01, readout_format='.0%', continuous_update=False, layout=dict(width='240px'))
+    made['order'] = menu('Sort', [(w, k) for k, w in ORDERS.items()], 250, **short)
+    look = dict(min=0, max=0.5, step=0.01, readout_format='.0%', continuous_update=False, layout=dict(width='200px'))
     made['threshold'] = W.FloatSlider(
         description='Hide below', tooltip='share of the largest importance', **look, **short
     )
@@ -189,8 +190,8 @@ def qedr_menus(results: QEDRResults) -> dict[str, W.Widget]:
     made['signed'].tooltip = 'weights with their signs, in place of importances'
     look = dict(min=0, step=1, continuous_update=False, layout=dict(width='98%'))
     made['rows'] = W.IntRangeSlider(value=(0, 1), max=1, description='Codes from, to', **look, **short)
-    made['code'], made['factor'] = menu('Code', [('', 0)], 130, **short), menu('Factor', [('', '')], 170, **short)
-    made['by'] = menu('Colour', [('none', '')], 170, **short)
+    made['code'], made['factor'] = menu('Code', [('', 0)], 112, **short), menu('Factor', [('', '')], 172, **short)
+    made['by'] = menu('Colour', [('none', '')], 160, **short)
     made['below'] = menu('Below', [(w, k) for k, w in _BELOW.items()], 210, **short)
     return made
 
@@ -314,7 +315,7 @@ def column_of(e: 'QEDRMatrix', name: str) -> tuple[pd.Series, Factor | None]:
     return values.astype('category') if category and not named else values, told.get(name)
 
 
-def points_figure(e: 'QEDRMatrix', height: int = 262) -> go.Figure:
+def points_figure(e: 'QEDRMatrix', height: int = 244) -> go.Figure:
     """Draw the chosen code against the chosen factor."""
     (y, told), look = column_of(e, e.factor), {}
     if told is not None:
@@ -353,7 +354,7 @@ def draw_curve(e: 'QEDRMatrix'):
     if path is None or seen:
         return
     if e.drawn.get('curve') != (e.method, e.regressor):
-        e.curve.figure, e.drawn['curve'] = plot_alpha_curve(path, height=250), (e.method, e.regressor)
+        e.curve.figure, e.drawn['curve'] = plot_alpha_curve(path, height=240), (e.method, e.regressor)
     e.curve.mark(alpha_shapes(path, e.alpha))
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #f1d9b1d0
@@ -364,17 +365,12 @@ def cell_words(e: 'QEDRMatrix') -> Markup:
     i, k = e.code, list(r.importance.columns).index(e.factor)
     said = Markup('<b>code {}, {}</b>: importance {}').format(r.importance.index[i], e.factor, number(R[i, k], 3))
     if R[i, k]:
-        said += f', {R[i, k] / R[i].sum():.0%} of the code and {R[i, k] / R[:, k].sum():.0%} of the factor'
+        said += f' ({R[i, k] / R[i].sum():.0%} of the code, {R[i, k] / R[:, k].sum():.0%} of the factor)'
     if r.weights is not None and np.isfinite(w := np.asarray(r.weights, float)[i, k]):
         said += f', weight {w:+.3g}'
-    of = [
-        np.asarray(x, float)
-        for x in (r.disentanglement.per_code, r.completeness.per_factor, r.informativeness.per_factor)
-    ]
-    return (
-        said
-        + f'. D of the code {number(of[0][i])}, C of the factor {number(of[1][k])}, its error I {number(of[2][k])}.'
-    )
+    of = r.disentanglement.per_code, r.completeness.per_factor, r.informativeness.per_factor
+    D, C, I = (float(np.asarray(x, float)[at]) for x, at in zip(of, (i, k, k)))
+    return said + f'. D of the code {number(D)}; C {number(C)} and error I {number(I)} of the factor.'
 
 
 def tell(e: 'QEDRMatrix'):
@@ -609,7 +605,7 @@ class QEDRMatrix(Explorer):
     def figure(self) -> go.Figure:
         """Draw the static form: the matrix."""
         r = result_of(self)
-        words = ', '.join(filter(None, [self.method and pretty(self.method), self.regressor]))
+        words = ', '.join(filter(None, [self.method and encoder_words(self.method), self.regressor]))
         words += f' {self.alpha:g}' if self.regressor.startswith('lasso') else ''
         title = f'{words}: {len(r.importance)} codes and {r.importance.shape[1]} factors'
         return plot_qedr_matrix(r.importance, **matrix_look(self), selected=(self.code, self.factor), title=title)
