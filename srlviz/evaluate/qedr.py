@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['REGRESSORS', 'COMPAT', 'ALPHAS', 'Informativeness', 'Answers', 'relative_error', 'lasso_columns', 'lasso_importance',
-           'QEDR', 'table', 'save', 'load_qedr', 'qedr', 'qedr_path', 'path_table', 'Completeness', 'Disentanglement',
-           'category_names', 'completeness', 'disentanglement']
+           'QEDR', 'table', 'save_results', 'load_results', 'save', 'qedr', 'qedr_path', 'path_table', 'Completeness',
+           'Disentanglement', 'category_names', 'completeness', 'disentanglement']
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #4a420468
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +21,12 @@ from ..core.files import atomic_path, make_folder, read_npz, reading
 from ..core.names import unknown
 from ..core.progress import Bar
 from ..core.scores import SCORE_COLUMNS, check_scores
+from .disentangled.dci import boosted_importance
 from .disentangled.entropy import Completeness, Disentanglement, completeness, disentanglement
 from .disentangled.forest import fit_forest
 from .disentangled.lasso import class_importance, indicators, lasso_weights, say_class, triangle
-from .disentangled.question import Question, ask, category_names
+from .disentangled.question import Question, ask, binned, category_names  # noqa: F401
+from .disentangled.xeval import xeval_linear, xeval_scores
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #e2ccd871
 _all_ = ['Completeness', 'Disentanglement', 'category_names', 'completeness', 'disentanglement']
@@ -34,7 +36,7 @@ REGRESSORS, COMPAT = ('lasso', 'forest', 'boosting'), ('', 'xeval')
 
 
 class Informativeness(NamedTuple):
-    "Normalised errors on 'test', lower is better: `overall`, of each factor (`per_factor`), and of each on 'probe' (`train`)"
+    "Normalised errors, lower is better: `overall`, of each factor (`per_factor`); these on 'probe' are `train`"
 
     overall: float
     per_factor: pd.Series
@@ -63,7 +65,7 @@ def relative_error(truth: pd.Series, said: pd.Series, usual) -> float:
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #53fe3341
 def lasso_columns(q: Question) -> tuple[np.ndarray, dict[str, tuple]]:
-    """Give what the lassos are of, standardised (N, n): the numbers, then the values of categories; and where those stand."""
+    """Give what the lassos are of, standardised (N, n): the numbers, then values of categories; and where these are."""
     parts, places, a = [q.z('probe')], {}, len(q.numbers)
     for name in q.categories:
         classes, columns, variance = indicators(q.table['probe'][name].to_numpy())
@@ -112,6 +114,17 @@ def _forest(q: Question, n_estimators: int, max_depth: int | None, seed: int, pr
             said[s][name] = told if category else told * q.std[name] + q.mean[name]
     return Answers(pd.DataFrame(importance), None, {s: pd.DataFrame(columns) for s, columns in said.items()})
 
+
+def _boosting(q: Question, seed: int, progress: bool) -> Answers:
+    classes = {k: np.unique(t) for k, t in q.table['probe'].items()}
+    place = lambda k, t: pd.Categorical(t[k], classes[k]).codes  # -1 where 'probe' has no such value
+    y = {s: np.stack([place(k, q.table[s]) for k in q.names], 1).astype(np.int64) for s in ('probe', 'test')}
+    both = np.concatenate([q.x['probe'], q.x['test']]), np.concatenate([y['probe'], y['test']])
+    importance, *_, said = boosted_importance(q.x['probe'], y['probe'], *both, seed=seed, progress=progress)
+    told = pd.DataFrame({k: classes[k][said[:, j]] for j, k in enumerate(q.names)})
+    n = len(y['probe'])
+    return Answers(pd.DataFrame(importance, columns=q.names), None, dict(probe=told[:n], test=told[n:]))
+
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #352ed1eb
 _TABLES = ('importance', 'weights', 'errors', 'truth', 'said')
 
@@ -120,8 +133,8 @@ _TABLES = ('importance', 'weights', 'errors', 'truth', 'said')
 class QEDR:
     """What codes were asked about factors, and what came of it; `qedr` makes it.
 
-    importance : DataFrame (n_codes, n_factors), a row a code, >= 0;  weights : the same with signs, of lassos (NaN for a
-        category); None of trees
+    importance : DataFrame (n_codes, n_factors), a row a code, >= 0
+    weights : the same with signs, of lassos (NaN for a category); None of trees
     errors : DataFrame (n_factors, 2), the normalised errors on 'probe' and 'test'
     truth, said : DataFrames (N test rows, n_factors), in the factors' own units
     regressor, alpha, compat, seed : how it was asked
@@ -143,12 +156,20 @@ class QEDR:
     @property
     def disentanglement(self) -> Disentanglement:
         "Does each code serve a single factor?"
-        return disentanglement(self.importance)
+        return self._xeval[0] if self.compat else disentanglement(self.importance)
 
     @property
     def completeness(self) -> Completeness:
         "Is each factor served by a single code?"
-        return completeness(self.importance)
+        return self._xeval[1] if self.compat else completeness(self.importance)
+
+    @property
+    def _xeval(self) -> tuple[Disentanglement, Completeness]:
+        "What the released code calls so: of the transposed matrix, so that a row of it is a factor"
+        R = self.importance
+        found, share = xeval_scores(R.to_numpy().T), R.sum() / R.to_numpy().sum()
+        of_factors = Disentanglement(found.called_disentanglement, pd.Series(found.per_factor, R.columns), share)
+        return of_factors, Completeness(found.called_completeness, pd.Series(found.per_code, R.index))
 
     @property
     def informativeness(self) -> Informativeness:
@@ -200,7 +221,8 @@ def table(
     """
     scores = {k: getattr(self, k) for k in ('disentanglement', 'completeness', 'informativeness')}
     rows = [('mean', k, x.overall) for k, x in scores.items() if np.isfinite(x.overall)]
-    rows += [(f, k, v) for k in scores if k != 'disentanglement' for f, v in scores[k].per_factor.items()]
+    per_factor = ['informativeness'] + ['completeness'] * (not self.compat)  # the released code has none of factors
+    rows += [(f, k, v) for k in per_factor for f, v in scores[k].per_factor.items()]
     rows = pd.DataFrame(rows, columns=['target', 'metric', 'value'])
     said = dict(study=study, source='srlviz', task=task, data=data, method=method, inputs=inputs, budget=budget)
     said |= dict(n_codes=len(self.importance), norm='standardize', protocol=self.protocol, seed=seed, group=group)
@@ -210,48 +232,75 @@ def table(
 QEDR.table = table
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #110713d2
-def save(self: QEDR, path: str | Path) -> Path:
-    """Save to an .npz file of plain arrays, atomically."""
-    told = dict(format='srlviz qedr', regressor=self.regressor, alpha=self.alpha, compat=self.compat, seed=self.seed)
-    told |= dict(categories=self.categories, constant=self.constant, factors=list(self.importance))
-    arrays = {}
+_KEPT = ('regressor', 'alpha', 'compat', 'seed', 'categories', 'constant')
+
+
+def _to_arrays(r: QEDR, rows: bool, at: str) -> dict[str, np.ndarray]:
+    "What is saved of a result, each name behind `at`; without `rows` in half the digits"
+    told = {k: getattr(r, k) for k in _KEPT} | dict(factors=list(r.importance))
+    arrays = {f'{at}told': np.array(json.dumps(told))}
+    digits = lambda x: x if rows or x.dtype != np.float64 else x.astype(np.float32)
+    plain = lambda c: digits(c.to_numpy()) if c.dtype.kind in 'biuf' else c.to_numpy(str)
+    for name in _TABLES if rows else _TABLES[:3]:
+        t = getattr(r, name)
+        arrays |= {} if t is None else {f'{at}{name}.{k}': plain(t[k]) for k in t}
+    index = r.truth.index
+    if rows and list(index.names) == ['episode', 't']:
+        arrays |= {f'{at}rows.{k}': index.get_level_values(k).to_numpy(np.int64) for k in index.names}
+    return arrays
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray], at: str) -> QEDR:
+    told, tables = json.loads(str(arrays[f'{at}told'])), {}
+    factors = told.pop('factors')
+    if set(told) != set(_KEPT):
+        raise ValueError(f"it tells {', '.join(told)}; expected {', '.join(_KEPT)}")
     for name in _TABLES:
-        t = getattr(self, name)
-        if t is not None:
-            plain = lambda c: c.to_numpy(None if c.dtype.kind in 'biuf' else str)
-            arrays |= {f'{name}.{k}': plain(t[k]) for k in t}
-    index = self.truth.index
-    if list(index.names) == ['episode', 't']:
-        arrays |= {f'rows.{k}': index.get_level_values(k).to_numpy(np.int64) for k in index.names}
+        columns = ('probe', 'test') if name == 'errors' else factors
+        there = {k: arrays[f'{at}{name}.{k}'] for k in columns if f'{at}{name}.{k}' in arrays}
+        tables[name] = pd.DataFrame({k: v.astype(float) if v.dtype == np.float32 else v for k, v in there.items()})
+    if list(tables['importance']) != factors:
+        raise ValueError("the importance of a factor is missing")
+    tables['errors'].index = factors
+    if f'{at}rows.t' in arrays:
+        index = [arrays[f'{at}rows.{k}'] for k in ('episode', 't')]
+        tables['truth'].index = tables['said'].index = pd.MultiIndex.from_arrays(index, names=['episode', 't'])
+    if tables['weights'].empty:
+        tables['weights'] = None
+    return QEDR(**tables, **told | {k: tuple(told[k]) for k in ('categories', 'constant')})
+
+# %% ../../nbs/06_evaluate/13_qedr.ipynb #cd8bbaf0
+def save_results(results: Sequence[QEDR], path: str | Path, rows: bool = True) -> Path:
+    """Save results to one .npz file of plain arrays, atomically.
+
+    Parameters
+    ----------
+    rows : False leaves out what was true and said of each test row, and half of the digits
+    """
+    arrays = {k: v for i, r in enumerate(results) for k, v in _to_arrays(r, rows, f'{i}/').items()}
     make_folder(Path(path).parent)
     with atomic_path(path) as p, open(p, 'wb') as f:
-        np.savez_compressed(f, told=np.array(json.dumps(told)), **arrays)
+        np.savez_compressed(f, **arrays)
     return Path(path)
 
 
-def load_qedr(path: str | Path) -> QEDR:
-    """Load what `QEDR.save` saved; a ValueError names a file that is broken or another thing."""
-    what = 'a QEDR of srlviz'
+def load_results(path: str | Path) -> list[QEDR]:
+    """Load what `save_results` saved; a ValueError names a file that is broken or another thing."""
+    what = 'QEDR of srlviz'
     with reading(path, what, 'remove it, and it is computed again'):
         arrays = read_npz(path, what)
-        told = json.loads(str(arrays['told']))
-        if told.pop('format') != 'srlviz qedr':
+        n = sum(name.endswith('/told') for name in arrays)
+        if not n:
             raise ValueError("it says that it is something else")
-        factors, tables = told.pop('factors'), {}
-        for name in _TABLES:
-            columns = ('probe', 'test') if name == 'errors' else factors
-            tables[name] = pd.DataFrame({k: arrays[f'{name}.{k}'] for k in columns if f'{name}.{k}' in arrays})
-        tables['errors'].index = factors
-        if 'rows.t' in arrays:
-            index = pd.MultiIndex.from_arrays([arrays['rows.episode'], arrays['rows.t']], names=['episode', 't'])
-            tables['truth'].index = tables['said'].index = index
-        if not len(tables['weights']):
-            tables['weights'] = None
-        told |= {k: tuple(told[k]) for k in ('categories', 'constant')}
-        return QEDR(**tables, **told)
+        return [_from_arrays(arrays, f'{i}/') for i in range(n)]
 
 
-QEDR.save, QEDR.load = save, staticmethod(load_qedr)
+def save(self: QEDR, path: str | Path, rows: bool = True) -> Path:
+    """Save to an .npz file of plain arrays, atomically; see `save_results`."""
+    return save_results([self], path, rows)
+
+
+QEDR.save, QEDR.load = save, staticmethod(lambda path: load_results(path)[0])
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #e6891cd8
 def _check_arguments(regressor, alphas, compat, n_estimators, max_depth) -> None:
@@ -272,6 +321,20 @@ def _result(q: Question, answers: Answers, **how) -> QEDR:
     errors = {s: {k: relative_error(q.table[s][k], t[k], usual[k]) for k in q.names} for s, t in said.items()}
     told = dict(truth=q.table['test'], said=said['test'], categories=q.categories, constant=q.constant)
     return QEDR(answers.importance[q.names], answers.weights, pd.DataFrame(errors), **told, **how)
+
+
+def _xeval(q: Question, codes: Mapping, seed: int, progress: bool) -> QEDR:
+    "What the released code computes: codes as they come, a linear layer by Adam, errors not over a standard deviation"
+    if q.categories:
+        raise ValueError(f"the released code regresses numbers; got the categories {', '.join(q.categories)}")
+    x, y = ({s: of(s) for s in ('probe', 'test')} for of in (lambda s: np.asarray(codes[s]), q.z))
+    made = xeval_linear(x['probe'], y['probe'], x['test'], y['test'], seed=seed, progress=progress)
+    said = {s: x[s] @ made.weights.T + made.bias for s in x}
+    errors = dict(probe=np.sqrt(((said['probe'] - y['probe']) ** 2).mean(0)), test=made.best.astype(float))
+    units = pd.DataFrame(said['test'], q.table['test'].index, q.names) * q.std + q.mean
+    weights = pd.DataFrame(made.weights.T, columns=q.names)
+    how = dict(regressor='lasso', alpha=1.0, compat='xeval', seed=int(seed), constant=q.constant)
+    return QEDR(weights.abs(), weights, pd.DataFrame(errors, q.names), q.table['test'], units, **how)
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #3193b642
 def qedr(
@@ -301,7 +364,8 @@ def qedr(
         number always is
     tol : when a lasso stops; see `disentangled.lasso`
     n_estimators, max_depth : of forests; None chooses a depth of 2 to 12 on 'valid'
-    compat : 'xeval' computes what the landing paper's released code did, under its names; see `disentangled.xeval`
+    compat : 'xeval' computes what the landing paper's released code did, with its alpha of 1 and under its names:
+        what it calls disentanglement is of factors, `per_code` has a row a factor; see `disentangled.xeval`
     seed : of forests and boosted trees
     progress : show a bar where it takes long
 
@@ -320,11 +384,15 @@ def qedr(
     _check_arguments(regressor, [alpha], compat, n_estimators, max_depth)
     grown = regressor == 'forest' and max_depth is None
     q = ask(codes, factors, categories, ('probe', 'valid', 'test') if grown else ('probe', 'test'))
+    if compat:
+        return _xeval(q, codes, seed, progress)
     if regressor == 'lasso':
         answers = next(_lassos(q, [alpha], tol, progress))
-    else:
+    elif regressor == 'forest':
         answers = _forest(q, n_estimators, max_depth, seed, progress)
-    return _result(q, answers, regressor=regressor, alpha=float(alpha), compat=compat, seed=int(seed))
+    else:
+        answers = _boosting(q := binned(q), seed, progress)
+    return _result(q, answers, regressor=regressor, alpha=float(alpha), seed=int(seed))
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #eaaa428c
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)

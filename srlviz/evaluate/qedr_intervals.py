@@ -6,7 +6,7 @@
 __all__ = ['weighted_triangle', 'refit_intervals']
 
 # %% ../../nbs/06_evaluate/16_qedr_intervals.ipynb #c3a95ed4
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd

@@ -143,7 +143,11 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
 
 def heads(scores: pd.DataFrame) -> list[str]:
     """List the protocols of our rows on targets, 'mlp', the paper's head, first."""
-    there = scores.loc[(scores['source'] != 'paper') & scores['group'].isin(['targets', 'failures']), 'protocol']
+    of_heads = ~scores['metric'].isin(
+        ['informativeness', 'disentanglement', 'completeness']
+    )  # QEDR has ways of its own
+    there = (scores['source'] != 'paper') & scores['group'].isin(['targets', 'failures']) & of_heads
+    there = scores.loc[there, 'protocol']
     return sorted(there.unique(), key=lambda p: (p != 'mlp', p))
 
 # %% ../../nbs/07_figures/12_targets.ipynb #b40405c6
