@@ -34,7 +34,7 @@ def world(n: int, n_codes: int, n_factors: int, seed: int = 0):
 
 
 def in_z(codes, factors):
-    x, y = ({s: np.asarray(a, np.float64) for s, a in m.items()} for m in (codes, factors))
+    x, y = ({s: np.ascontiguousarray(a, np.float64) for s, a in m.items()} for m in (codes, factors))
     return ({s: (a - m['probe'].mean(0)) / m['probe'].std(0) for s, a in m.items()} for m in (x, y))
 
 
