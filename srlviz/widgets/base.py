@@ -381,16 +381,17 @@ class Explorer(W.VBox):
             self._kept = KeptPicture(self)
 
 # %% ../../nbs/08_widgets/00_base.ipynb #d6c9f2fc
-WORDS = ('recording', 'episode', 't', 'factor', 'method', 'task')
+WORDS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps')
 
 
 class Selection(traitlets.HasTraits):
     """What is looked at, shared by explorers.
 
-    Traits: recording, episode, t, factor, method, task, each as an explorer means it; None where nobody said.
+    Traits: recording, episode, t, factor, method, task, each as an explorer means it; None where nobody said. steps:
+    which steps are selected together, a `srlviz.core.steps.Steps`; an empty one says that none is.
     """
 
-    recording, episode, t, factor, method, task = (traitlets.Any(None) for _ in WORDS)
+    recording, episode, t, factor, method, task, steps = (traitlets.Any(None) for _ in WORDS)
 
     def join(self, explorer: traitlets.HasTraits, words: Sequence[str] = WORDS):
         """Tie an explorer to this selection by the words that it has as traits."""

@@ -39,8 +39,9 @@ const isDark = () => document.body.dataset.jpThemeLight === 'false';
 
 function render({ model, el }) {
   const root = make('div', { class: 'srlviz-plot', role: 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
+  const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' });
   div.textContent = 'waiting for the kernel to send the plot…';
-  root.append(div, cursor);
+  root.append(div, cursor, card);
   el.append(root);
 
   const key = model.get('key');
@@ -75,8 +76,55 @@ function render({ model, el }) {
     still = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), STILL);
   }
   const drawWhole = () => { whole(); draw(); };
+  // The point under the pointer is told to the kernel, at most every 50 ms and never before it answered the last; a card with a picture comes back.
+  let over = null, asked = 0, asking = 0;
+  function hover({ points: [p], event }) {
+    const box = root.getBoundingClientRect();
+    over = { curve: p.curveNumber, i: p.pointNumber ?? null, data: p.customdata ?? null, at: [event.clientX - box.left, event.clientY - box.top] };
+    if (!asking) asking = setTimeout(ask, 50);
+  }
+  function ask() {
+    asking = 0;
+    if (!over || ended) return;
+    const { curve, i, data } = over;
+    over.n = ++asked;
+    model.set('hovered', { curve, i, data, n: asked });
+    model.save_changes();
+  }
+  function unhover() { over = null; card.hidden = true; }
+  let shownUrl = '';
+  async function showCard({ n, words }, buffers) {
+    if (!over || n !== over.n) return;
+    URL.revokeObjectURL(shownUrl);
+    const lines = words.map((line, k) => make('div', k ? {} : { class: 'srlviz-card-head' }, line)), parts = [make('div', {}, ...lines)];
+    if (buffers?.length) {
+      shownUrl = URL.createObjectURL(new Blob([buffers[0]], { type: 'image/png' }));
+      const image = make('img', { src: shownUrl, alt: '' });
+      parts.unshift(image);
+      await image.decode().catch(() => {});
+      if (!over || n !== over.n) return;
+    }
+    card.replaceChildren(...parts);
+    card.hidden = false;
+    const [x, y] = over.at, { offsetWidth: wide, offsetHeight: tall } = card;
+    card.style.left = `${x + 14 + wide < root.clientWidth ? x + 14 : Math.max(0, x - 14 - wide)}px`;
+    card.style.top = `${Math.max(0, Math.min(root.clientHeight - tall, y - tall / 2))}px`;
+    root.dataset.card = n;
+  }
+  /** What was drawn around with a lasso or a box, in units of the axes; nothing after a double press. */
+  let shifted = false;
+  function enclosed(event) {
+    const key = letter => Object.keys(event?.range ?? {}).find(name => name.startsWith(letter));
+    const box = event?.range && [event.range[key('x')], event.range[key('y')]];
+    const x = event?.lassoPoints?.x ?? (box ? [box[0][0], box[0][1], box[0][1], box[0][0]] : []);
+    const y = event?.lassoPoints?.y ?? (box ? [box[1][0], box[1][0], box[1][1], box[1][1]] : []);
+    model.set('region', { x: [...x], y: [...y], add: shifted, n: (model.get('region').n || 0) + 1 });
+    model.save_changes();
+  }
   async function receive(message, buffers) {
-    if (message.kind === 'picture') {
+    if (message.kind === 'card') {
+      showCard(message, buffers);
+    } else if (message.kind === 'picture') {
       const { png, size } = await pictured(P, message.figure, message.words, Math.min(1000, root.closest('.srlviz-explorer')?.clientWidth || 900));
       model.send({ kind: 'picture', which: message.which, size }, undefined, [png]);
     } else if (message.kind === 'whole') {
@@ -126,7 +174,7 @@ function render({ model, el }) {
   const up = () => { moving = false; };
   root.addEventListener('pointerdown', down, true);
   root.addEventListener('pointermove', move);
-  root.addEventListener('pointerup', up);
+  root.addEventListener('pointerup', event => { shifted = event.shiftKey; up(); }, true);
   root.addEventListener('pointercancel', up);
   root.addEventListener('mousedown', event => { if (model.get('scrub') && inside(event)) event.stopPropagation(); }, true);    // else plotly starts a drag of its own
 
@@ -155,7 +203,10 @@ function render({ model, el }) {
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
     div.addEventListener('mousedown', () => { taken = false; }, true);
     div.addEventListener('click', event => { if (!taken && event.target.classList.contains('drag')) setTimeout(() => { if (!taken && !ended && div._hoverdata?.length) take(div._hoverdata); }, 80); });
+    if (model.get('hovers')) { div.on('plotly_hover', hover); div.on('plotly_unhover', unhover); }
+    if (model.get('regions')) div.on('plotly_deselect', () => enclosed(null));
     div.on('plotly_selected', event => {
+      if (model.get('regions')) { if (event) enclosed(event); return; }
       const [x, y] = ['x', 'y'].map(axis => Object.entries(event?.range ?? {}).find(([name]) => name.startsWith(axis))?.[1].slice().sort((a, b) => a - b));
       model.set('selected', event?.points?.map(p => p.pointNumber) ?? []);
       if (x && y) model.set('box', [x[0], y[0], x[1], y[1]]);
@@ -175,6 +226,8 @@ function render({ model, el }) {
     ended = true;
     if (--figures.get(key).views < 1) figures.delete(key);      // a view that is made later asks the kernel what it missed
     clearTimeout(still);
+    clearTimeout(asking);
+    URL.revokeObjectURL(shownUrl);
     theme.disconnect();
     resize.disconnect();
     deaf();

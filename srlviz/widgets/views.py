@@ -10,7 +10,7 @@ __all__ = ['PlotlyScript', 'figure_parts', 'changed_parts', 'Drawn', 'PlotView',
 import gzip
 import io
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 import anywidget
@@ -88,6 +88,9 @@ class PlotView(anywidget.AnyWidget):
     cursor : int or None; a line over the plot at this x
     channel : of a FramePlayer; the line follows that in the page, without the kernel, and `scrub` moves its frame
     dark : whether the page is dark, as the browser says
+    hovers : whether the page tells what the pointer is over: `hovered`, a dict with curve, i, data, n; `tell` answers
+    regions : whether it tells what was drawn around, in place of `selected`: `region`, a dict with x and y (corners,
+        in units of the axes; empty after a double press), add (whether the shift key was held) and n
     """
 
     _esm = script('plot_view.js')
@@ -97,7 +100,8 @@ class PlotView(anywidget.AnyWidget):
     config = traitlets.Dict().tag(sync=True)
     inks = traitlets.Dict(INKS).tag(sync=True)
     label = traitlets.Unicode('plot').tag(sync=True)
-    clicked = traitlets.Dict().tag(sync=True)
+    clicked, hovered, region = (traitlets.Dict().tag(sync=True) for _ in range(3))
+    hovers, regions = (traitlets.Bool(False).tag(sync=True) for _ in range(2))
     selected = traitlets.List().tag(sync=True)
     box = traitlets.List().tag(sync=True)
     cursor = traitlets.Int(None, allow_none=True).tag(sync=True)
@@ -145,7 +149,11 @@ class PlotView(anywidget.AnyWidget):
         self._pictures[which] = keep
         self.send({'kind': 'picture', 'which': which, 'figure': figure_json, 'words': words})
 
-    @traitlets.validate('clicked')
+    def tell(self, words: Sequence[str], png: bytes | None = None):
+        """Show a card beside the point under the pointer: lines of plain words, the first as a heading, and a PNG."""
+        self.send({'kind': 'card', 'n': self.hovered.get('n', 0), 'words': list(words)}, [png] if png else None)
+
+    @traitlets.validate('clicked', 'hovered')
     def _by_name(self, proposal):
         return {k: original(v) for k, v in proposal['value'].items()}
 
