@@ -115,7 +115,8 @@ def place(page, k: int, row: int):
     in_step(page)
     return plot.evaluate(
         """(g, row) => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0];
-            return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[row]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[row])] }""",
+            const at = (axis, v) => axis._offset + axis.c2p(v);
+            return [r.left + at(l.xaxis, t.x[row]), r.top + at(l.yaxis, t.y[row])] }""",
         row,
     )
 

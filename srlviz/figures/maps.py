@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_POINTS', 'MapValues', 'map_values', 'MapColumns', 'check_map_scores', 'thinned', 'inside', 'step_mark',
-           'plot_code_map', 'side_by_side', 'selection_summary', 'selection_words']
+           'plot_code_map', 'side_by_side', 'selection_summary', 'selection_words', 'alike']
 
 # %% ../../nbs/07_figures/16_maps.ipynb #37d8987a
 import textwrap
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
 from ..core.names import unknown
 from ..core.recordings import Recording
@@ -193,6 +194,9 @@ _SYMBOLS = ['diamond', 'square', 'triangle-up', 'star', 'pentagon', 'hexagon', '
 _RINGS = 150  # marks of one tag at most
 
 
+_SCALE = sample_colorscale(SEQUENTIAL, np.linspace(0.2, 0.92, 19))  # its ends are lost on a dark, and on a white page
+
+
 def _size(n: int) -> float:
     return 3.5 if n > 10_000 else 4.5 if n > 2000 else 6 if n > 300 else 8
 
@@ -225,7 +229,7 @@ def _points(xy, ids, told: MapValues, chosen: np.ndarray | None, cards: bool) ->
     if not told.names and known.any():
         number = '%{marker.color:.4g}' + f' {told.unit}'
         bar = dict(title=dict(text=f'{told.name}{f" ({told.unit})" if told.unit else ""}', side='right'), thickness=12)
-        scale = dict(color=told.values[known], colorscale=SEQUENTIAL, colorbar=bar, showscale=True)
+        scale = dict(color=told.values[known], colorscale=_SCALE, colorbar=bar, showscale=True)
         add(known, scale if told.name else dict(color=LINE), f'<br>{told.name}: {number}' if told.name else '')
     if not known.all():
         add(~known, dict(color=NO_VALUE, opacity=0.35), '<br>no value', name='no value', showlegend=True)
@@ -401,5 +405,17 @@ def selection_words(
         if r.value:
             lines.append(f'{r.factor} {r.value}: {r.selected:.0%}, of all {r.all:.0%}')
         else:
-            lines.append(f'{r.factor}: mean {r.selected:.3g} {unit}'.rstrip() + f', of all {r.all:.3g} {unit}'.rstrip())
+            here, everywhere = (f'{_number(v)} {unit}'.rstrip() for v in (r.selected, r.all))
+            lines.append(f'{r.factor}: mean {here}, of all {everywhere}')
     return lines if len(lines) > 1 or len(summary) == 0 else [*lines, 'Their factors are spread as those of all steps.']
+
+
+def _number(x: float) -> str:
+    return f'{x:,.0f}' if abs(x) >= 1000 else f'{x:.3g}'
+
+
+def alike(told: MapValues, row: int) -> np.ndarray:
+    """Tell which steps have the value of one step, (N,) bool; of numbers, within a tenth of a standard deviation."""
+    v = told.values
+    reach = 0 if told.names or not np.isfinite(v[row]) else 0.1 * np.nanstd(v)
+    return np.abs(v - v[row]) <= reach if np.isfinite(v[row]) else ~np.isfinite(v)

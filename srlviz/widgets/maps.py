@@ -21,7 +21,15 @@ from ..core.files import TABLE, TEXT, check_fields, is_whole, read_json, write_j
 from ..core.recordings import Episode, Recording
 from ..core.steps import Steps
 from ..figures.frames import frame_png
-from ..figures.maps import MOST_POINTS, MapColumns, inside, plot_code_map, selection_summary, selection_words
+from srlviz.figures.maps import (
+    MOST_POINTS,
+    MapColumns,
+    alike,
+    inside,
+    plot_code_map,
+    selection_summary,
+    selection_words,
+)
 from ..figures.maps import side_by_side, step_mark
 from ..figures.style import pretty
 from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row
@@ -344,7 +352,11 @@ def lay_out_explorer(x):
     does = lambda act: lambda: x.trying(act)
     parts = [
         button('this episode', does(x.select_episode), 'select all steps of the episode that is shown'),
-        button('this value', does(x.select_alike), 'select all steps of the colour of the step that is shown'),
+        button(
+            'this value',
+            does(x.select_alike),
+            'select all steps that have the value of the step that is shown, or for numbers nearly',
+        ),
         button('nothing', does(lambda: x.select(Steps())), 'select nothing'),
     ]
     choices = row(methods, how, second, factor, drags, W.Label('select'), *parts)
@@ -485,12 +497,11 @@ class CodesExplorer(Explorer):
         self.steps = Steps(np.full(n, self.episode), np.arange(n))
 
     def select_alike(self):
-        """Select all steps whose colour is that of the current step."""
+        """Select all steps whose colour is that of the current step, or for numbers nearly so."""
         if not self.factor:
             raise ValueError("choose a colour first: steps of one value of it are selected")
         known = self.pane.known()
-        told, here = known[self.factor].values, known.row(self.episode, self.t)
-        near = told == told[here]
+        near = alike(known[self.factor], known.row(self.episode, self.t))
         self.steps = Steps(known.episode[near], known.t[near])
 
     def tag(self, name: str, steps: Steps | None = None):

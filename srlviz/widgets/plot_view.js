@@ -41,7 +41,7 @@ const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
 const isDark = () => document.body.dataset.jpThemeLight === 'false';
 
 function render({ model, el }) {
-  const root = make('div', { class: 'srlviz-plot', role: 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
+  const root = make('div', { class: 'srlviz-plot', role: model.get('regions') ? 'group' : 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
   const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' });
   div.textContent = 'waiting for the kernel to send the plot…';
   root.append(div, cursor, card);
