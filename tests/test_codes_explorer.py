@@ -77,7 +77,7 @@ def test_on_what_the_rooms_give(world):
         x.pane.view.hovered = dict(curve=0, i=0, data=step, n=1)
         x.pane.view.clicked = dict(curve=0, i=0, data=step, n=1)
         assert (x.episode, x.t) == (len(recording) - 1, recording.lengths[-1] - 1) == (x.moment.episode, x.moment.t)
-        for name in x.columns[False].names:
+        for name in [*x.columns[False].names[::7], "error", "episode"]:
             x.factor = name
             assert sum(len(t.x) for t in x.pane.view.figure.data) == len(made.t), name
         x.select_episode()
