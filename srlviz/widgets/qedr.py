@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['REGRESSORS', 'PAGE', 'TALL', 'QEDRResults', 'CodeTable', 'code_table', 'qedr_menus', 'offer', 'result_of', 'settle',
-           'offer_codes', 'offer_colours', 'offer_rows', 'table_of', 'codes_by_method', 'matrix_look', 'draw_matrix',
-           'column_of', 'points_figure', 'draw_points', 'draw_curve', 'cell_words', 'tell', 'draw_all', 'open_moment',
-           'follow_moment', 'press_point', 'press_cell', 'lay_out_matrix', 'check_matrix_choice', 'QEDRMatrix']
+           'offer_codes', 'offer_colours', 'offer_rows', 'turn_to_code', 'table_of', 'codes_by_method', 'matrix_look',
+           'draw_matrix', 'column_of', 'points_figure', 'draw_points', 'draw_curve', 'cell_words', 'tell', 'draw_all',
+           'open_moment', 'follow_moment', 'press_point', 'press_cell', 'lay_out_matrix', 'check_matrix_choice',
+           'QEDRMatrix']
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #83dc0c2f
 from collections.abc import Mapping, Sequence
@@ -179,7 +180,7 @@ def qedr_menus(results: QEDRResults) -> dict[str, W.Widget]:
     made['method'].layout.display = '' if len(results.of) > 1 else 'none'
     made |= dict(regressor=menu('Asked by', [('', '')], 185, **short))
     made['alpha'] = W.SelectionSlider(
-        options=[('', 0.0)], description='alpha', layout=dict(width='195px'), continuous_update=False, **short
+        options=[('', 0.0)], description='alpha', layout=dict(width='225px'), continuous_update=False, **short
     )
     made['order'] = menu('Sort', [(w, k) for k, w in ORDERS.items()], 250, **short)
     look = dict(min=0, max=0.5, step=0.01, readout_format='.0%', continuous_update=False, layout=dict(width='200px'))
@@ -260,6 +261,19 @@ def offer_rows(e: 'QEDRMatrix'):
         part.value = e.rows = (0, n)
 
 
+def turn_to_code(e: 'QEDRMatrix'):
+    """Move the page of codes to where the chosen one is, if it is on none that is shown."""
+    if e.menus['rows'].layout.display == 'none':
+        return
+    r = result_of(e)
+    codes = arrange(r.importance, e.order, e.threshold, r.disentanglement.per_code).codes
+    at = np.flatnonzero(codes == e.code)
+    if len(at) and not e.rows[0] <= at[0] < e.rows[1]:
+        size = e.rows[1] - e.rows[0]
+        first = min(int(at[0]) // size * size, max(len(codes) - size, 0))
+        e.menus['rows'].value = e.rows = (first, min(first + size, len(codes)))
+
+
 def table_of(e: 'QEDRMatrix') -> CodeTable | None:
     """Give the codes of the chosen method beside factors, None without codes."""
     if e.method not in e.tables:
@@ -333,8 +347,9 @@ def draw_points(e: 'QEDRMatrix', again: bool = False):
     """Draw the points of the chosen cell, the step that is looked at marked."""
     table = table_of(e)
     known = table is not None and e.factor in table.factors and e.code < table.codes.shape[1]
+    opens = known and table.places and e.recording is not None
     for part in (e.points, e.menus['by'], *e.ends):
-        part.layout.display = '' if known and (part not in e.ends or table.places) else 'none'
+        part.layout.display = '' if known and (part not in e.ends or opens) else 'none'
     if not known:
         return
     key = (e.method, e.regressor, e.alpha, e.code, e.factor, e.by)
@@ -370,7 +385,7 @@ def cell_words(e: 'QEDRMatrix') -> Markup:
         said += f', weight {w:+.3g}'
     of = r.disentanglement.per_code, r.completeness.per_factor, r.informativeness.per_factor
     D, C, I = (float(np.asarray(x, float)[at]) for x, at in zip(of, (i, k, k)))
-    return said + f'. D of the code {number(D)}; C {number(C)} and error I {number(I)} of the factor.'
+    return said + f'. D {number(D)}, C {number(C)}, I {number(I)}.'
 
 
 def tell(e: 'QEDRMatrix'):
@@ -516,7 +531,6 @@ class QEDRMatrix(Explorer):
         self.results, self.recording, self.given = QEDRResults(results), recording, factors
         self.codes, self.tables, self.drawn = codes_by_method(codes, list(self.results.of)), {}, {}
         self.menus, self.method = qedr_menus(self.results), next(iter(self.results.of))
-        self._checked = ()
         settle(self)
         lay_out_matrix(self)
         self.begin()
@@ -541,7 +555,7 @@ class QEDRMatrix(Explorer):
     @traitlets.validate('method', 'regressor', 'code', 'factor', 'by', 'order', 'below')
     def _is_there(self, proposal):
         name, value = proposal['trait'].name, proposal['value']
-        return value if name == 'code' and value == -1 else check_matrix_choice(self, name, value)
+        return check_matrix_choice(self, name, value)
 
     @traitlets.validate('alpha')
     def _is_computed(self, proposal):
@@ -557,13 +571,12 @@ class QEDRMatrix(Explorer):
             settle(self)
         draw_all(self)
 
-    @reacts('code', 'factor', 'by', 'order', 'signed', 'rows')
-    def _on_choice(self, change):
-        if change['name'] == 'factor':
-            with self.quietly():
-                code = self.code
-                offer_codes(self, self.factor)
-                self.code = code
+    @reacts('code', 'factor')
+    def _on_cell(self, _):
+        self.choose(self.code, self.factor)
+
+    @reacts('by', 'order', 'signed', 'rows')
+    def _on_look(self, _):
         draw_all(self)
 
     @reacts('below')
@@ -587,6 +600,7 @@ class QEDRMatrix(Explorer):
             self.factor = factor
             offer_codes(self, factor)
             self.code = code
+            turn_to_code(self)
         draw_all(self)
 
     def seek(self, episode: int, t: int = 0):
