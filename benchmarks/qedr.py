@@ -34,16 +34,16 @@ def world(n: int, n_codes: int, n_factors: int, seed: int = 0):
 
 
 def in_z(codes, factors):
-    x, y = ({s: np.asarray(a, np.float64) for s, a in m.items()} for m in (codes, factors))
+    x, y = ({s: np.ascontiguousarray(a, np.float64) for s, a in m.items()} for m in (codes, factors))
     return ({s: (a - m['probe'].mean(0)) / m['probe'].std(0) for s, a in m.items()} for m in (x, y))
 
 
-def scores(R, errors) -> np.ndarray:
-    "D, C and I, from the importance and the normalised errors of the test rows"
+def scores(R, errors) -> tuple[np.ndarray, np.ndarray]:
+    "D, C and I, from the importance and the normalised errors of the test rows; and the importance"
     order = lambda P: 1 + (P * np.log(np.where(P > 0, P, 1))).sum(1) / np.log(P.shape[1])
     used = R.sum(1) > 0
     D = order(R[used] / R[used].sum(1, keepdims=True)) @ (R[used].sum(1) / R.sum())
-    return np.array([D, order(R.T / R.T.sum(1, keepdims=True)).mean(), np.mean(errors)])
+    return np.array([D, order(R.T / R.T.sum(1, keepdims=True)).mean(), np.mean(errors)]), R
 
 
 def lasso_loop(codes, factors):
@@ -67,7 +67,8 @@ def forest_loop(codes, factors):
 
 def ours(codes, factors, regressor):
     result = qedr(codes, factors, regressor, progress=False)
-    return np.array([result.disentanglement.overall, result.completeness.overall, result.informativeness.overall])
+    overall = [result.disentanglement.overall, result.completeness.overall, result.informativeness.overall]
+    return np.array(overall), result.importance.to_numpy()
 
 
 def against(name: str, loop, question, rounds: int, limit: float):
@@ -80,10 +81,12 @@ def against(name: str, loop, question, rounds: int, limit: float):
             seconds[who].append(time.perf_counter() - start)
     a, b = (np.median(seconds[who]) for who in ('ours', 'loop'))
     ratio = np.median(np.divide(seconds['loop'], seconds['ours']))
-    differ = np.abs(said['ours'] - said['loop']).max()
+    (mine, R), (theirs, R_loop) = said['ours'], said['loop']
+    same = np.isclose(R, R_loop, atol=1e-9).all(0)
     print(
         f"{name}: ours {a:.2f} s (limit {limit:g} s), scikit-learn's loop {b:.2f} s; {ratio:.1f}x, median of {rounds}; "
-        f"D, C, I {said['ours'].round(4)} and {said['loop'].round(4)}, at most {differ:.1e} apart"
+        f"D, C, I {mine.round(4)} and {theirs.round(4)}, at most {np.abs(mine - theirs).max():.1e} apart; importance "
+        f"the same for {same.sum()} of {len(same)} factors"
     )
 
 

@@ -157,8 +157,8 @@ def dci(
 
     Returns
     -------
-    DCI: importance (n_codes, n_factors), D and C (`.overall`, `.each`), accuracy of each factor on 'test' and on the rows
-        learned from. Constant factors are left out
+    DCI: importance (n_codes, n_factors), D and C (`.overall`, `.each`), accuracy of each factor on 'test' and on the
+    rows learned from. Constant factors are left out
 
     Raises
     ------
