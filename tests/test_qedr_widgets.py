@@ -1,5 +1,5 @@
-"""QEDRMatrix in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds; and without a
-page on flights, games and windows."""
+"""QEDRMatrix without a page, on games and on windows of flights; and in a real JupyterLab, what a reader presses, what
+the page shows, what the kernel then holds."""
 
 import nbformat, numpy as np, pandas as pd, pytest
 from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
@@ -22,7 +22,8 @@ draw, t = np.random.default_rng(0), np.arange(60)
 def one(k):
     frame = np.zeros((60, 40, 40), np.uint8)
     frame[t, (t * (k + 1)) % 40] = 255
-    return Episode(dict(frame=frame), rewards=t * 0.0, factors=dict(row=(t * (k + 1.0)) % 40, side=draw.normal(size=60)))
+    truth = dict(row=(t * (k + 1.0)) % 40, side=draw.normal(size=60))
+    return Episode(dict(frame=frame), rewards=t * 0.0, factors=truth)
 game = Recording([one(k) for k in range(4)], 'lines', 15, split=['probe', 'probe', 'valid', 'test'])
 truth = [np.stack([e.factors['row'] / 20, e.factors['side']], 1) for e in game]
 codes = [np.c_[z, 0.3 * draw.normal(size=(60, 4))] for z in truth]

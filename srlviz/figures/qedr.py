@@ -18,7 +18,7 @@ from plotly.colors import sample_colorscale
 from scipy.cluster.hierarchy import leaves_list, linkage
 
 from ..core.names import unknown
-from .probe import _edges, _lines, _short, cell_shapes
+from .probe import _lines, _short, cell_shapes
 from .returns import number
 from srlviz.figures.style import (
     GRID,
@@ -221,7 +221,7 @@ def _room(names, n_rows, width, height, margins, lines, titled=True) -> _Room:
     most = 34 if n_rows <= 8 else 22
     tall = float(np.clip(860 / n_rows, 4, most))
     if height is not None:
-        tall = float(np.clip((height - top - bottom - 2 * panel) / n_rows, 1.5, most))
+        tall = float(np.clip((height - top - bottom - 2 * panel) / n_rows, 3, most))
     return _Room(wide, tall, left, right, top, bottom, panel, beside)
 
 
@@ -549,12 +549,12 @@ def _column(values, names: Sequence[str], title: str, other: str) -> _Column:
     return _Column(series.to_numpy(float, na_value=np.nan), tuple(map(literal, names)), title)
 
 
-def _places(series) -> list[list[int]]:
+def _places(series) -> np.ndarray:
     "(episode, t) of each row; (-1, its number) where the rows have no such names"
     index = getattr(series, 'index', None)
     if isinstance(index, pd.MultiIndex) and index.nlevels == 2:
-        return [[int(e), int(t)] for e, t in index]
-    return [[-1, i] for i in range(len(series))]
+        return np.stack([np.asarray(index.get_level_values(k), int) for k in (0, 1)], 1)
+    return np.stack([np.full(len(series), -1), np.arange(len(series))], 1)
 
 
 def place_words(episode: int, t: int) -> str:
@@ -566,13 +566,9 @@ def _kept(known: np.ndarray, places, selected, most: int) -> np.ndarray:
     "Which rows are drawn: evenly spaced over those that are known, and the one that is looked at"
     there = np.flatnonzero(known)
     kept = there[np.unique(np.linspace(0, len(there) - 1, min(len(there), most)).round().astype(int))]
-    if (
-        selected is not None
-        and list(selected) in places
-        and known[row := places.index(list(selected))]
-        and row not in kept
-    ):
-        kept = np.sort(np.r_[kept[:-1] if len(kept) == most else kept, row])
+    at = [] if selected is None else np.flatnonzero((places == selected).all(1) & known)
+    if len(at) and at[0] not in kept:
+        kept = np.sort(np.r_[kept[:-1] if len(kept) == most else kept, at[0]])
     return kept
 
 
@@ -633,14 +629,14 @@ def plot_code_factor(
     if not known.any():
         raise ValueError(f"of none of the {len(known)} rows both is known, the code and the factor")
     at = _kept(known, places, selected, most)
-    told = [place_words(*places[i]) for i in at]
+    told = [place_words(*place) for place in places[at].tolist()]
     told = [
         f'{p}<br>{x.title} <b>{a}</b><br>{y.title} <b>{b}</b> {unit}' for p, a, b in zip(told, x.words(at), y.words(at))
     ]
     if third is not None:
         told = [f'{w}<br>{third.title} <b>{c}</b>' for w, c in zip(told, third.words(at))]
     look = dict(size=6, opacity=0.65, line=dict(width=0)) | _point_ink(third, at)
-    up, ids = jitter(y.values[at], 0.03 if y.names else 0.012), [places[i] for i in at]
+    up, ids = jitter(y.values[at], 0.03 if y.names else 0.012), places[at].tolist()
     points = dict(x=x.values[at].tolist(), y=up.tolist(), customdata=ids)
     fig = go.Figure(
         go.Scatter(mode='markers', marker=look, hovertext=told, hovertemplate='%{hovertext}<extra></extra>', **points)
@@ -655,7 +651,7 @@ def _finish_points(fig, x, y, third, unit, drawn, known, selected, height, dark)
     said += f', {(~known).sum():,} without a value' if not known.all() else ''
     if third is not None and third.names:
         said += f'<br>{third.title}: {category_key(third.names)}'
-    fig.update_xaxes(title=x.title).update_yaxes(title=y.title + (f' ({unit})' if unit else ''))
+    fig.update_xaxes(title=x.title).update_yaxes(title=_short(y.title, 24) + (f' ({unit})' if unit else ''))
     if y.names:
         fig.update_yaxes(tickvals=list(range(len(y.names))), ticktext=[_short(n, 16) for n in y.names])
     fig.update_layout(title=dict(text=said, font_size=12), height=height, showlegend=False, dragmode=False)
