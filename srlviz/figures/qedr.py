@@ -144,22 +144,31 @@ def _sizes(importance, weights) -> tuple[np.ndarray, np.ndarray, float]:
     return size / (size.max() or 1), W / (size.max() or 1), float(size.max())
 
 
-def _cell_words(importance, weights, code: int, k: int, shares) -> str:
+def _cell_words(factor: str, code: str, value: float, weight: float | None, of_code: float, of_factor: float) -> str:
     "Say in full what a cell shows"
-    name, value = importance.columns[k], float(importance.iat[code, k])
-    of_code, of_factor = (float(s[code, k]) for s in shares)
-    told = f'<b>{literal(name)}</b>, code {importance.index[code]}<br>importance <b>{number(value, 3)}</b>'
-    if weights is not None:
-        w = float(np.asarray(weights, float)[code, k])
-        told += f'<br>weight <b>{w:+.3g}</b>' if w == w else '<br>no sign: a category has a weight for each class'
+    told = f'<b>{factor}</b>, code {code}<br>importance <b>{number(value, 3)}</b>'
+    if weight is not None:
+        known = weight == weight
+        told += f'<br>weight <b>{weight:+.3g}</b>' if known else '<br>no sign: a category has a weight for each class'
     return told + (f'<br>{of_code:.0%} of the code, {of_factor:.0%} of the factor' if value else '')
 
 # %% ../../nbs/07_figures/15_qedr.ipynb #e41464c0
 def _ground(importance, weights, shown: Arranged) -> go.Heatmap:
     "The cells that are hovered over and pressed, all of one colour"
     R = importance.to_numpy(float)
-    shares = [R / np.where(s > 0, s, 1) for s in (R.sum(1, keepdims=True), R.sum(0, keepdims=True))]
-    words = [[_cell_words(importance, weights, i, k, shares) for k in shown.factors] for i in shown.codes]
+    parts = [R, *(R / np.where(s > 0, s, 1) for s in (R.sum(1, keepdims=True), R.sum(0, keepdims=True)))]
+    value, of_code, of_factor = (x[np.ix_(shown.codes, shown.factors)].tolist() for x in parts)
+    signs = None if weights is None else np.asarray(weights, float)[np.ix_(shown.codes, shown.factors)].tolist()
+    names = [literal(importance.columns[k]) for k in shown.factors]
+    words = [
+        [
+            _cell_words(
+                f, importance.index[i], v, None if signs is None else signs[row][k], of_code[row][k], of_factor[row][k]
+            )
+            for k, (f, v) in enumerate(zip(names, value[row]))
+        ]
+        for row, i in enumerate(shown.codes)
+    ]
     ids = [[[int(i), int(k)] for k in shown.factors] for i in shown.codes]
     at = dict(x=np.arange(len(shown.factors) + 1), y=np.arange(len(shown.codes) + 1))
     look = dict(colorscale=[[0, GROUND], [1, GROUND]], showscale=False, hovertemplate='%{hovertext}<extra></extra>')
