@@ -47,6 +47,7 @@ SMALL = {
     'tutorials/03_pomdps': dict(episodes=3),
     'tutorials/04_memories': dict(steps=2, episodes=8),
     'tutorials/05_landings': dict(size=16),
+    'tutorials/06_qedr': dict(stride=10),
 }
 
 
