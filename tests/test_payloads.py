@@ -365,6 +365,7 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.memories import MemoryExplorer
     from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
     from srlviz.widgets.probe import ProbeHeatmap
+    from srlviz.widgets.qedr import QEDRMatrix
     from srlviz.widgets.ram import RAMExplorer
     from srlviz.widgets.reconstructions import ReconstructionBrowser
     from srlviz.widgets.returns import MMERDashboard
@@ -433,6 +434,10 @@ def widgets(interactive: bool) -> dict:
             **how,
         ),
         CodesExplorer=explorer,
+    )
+    codes = [np.arange(2.0 * len(e)).reshape(-1, 2) for e in recording]
+    made['QEDRMatrix'] = QEDRMatrix(
+        {evil('method'): [asked(), asked(0.1)]}, codes, recording.replace(split=None), **how
     )
     if not interactive:
         return made
@@ -533,6 +538,9 @@ def follow(w: dict):
     w['TargetTable'].group = 'failures'
     w['TargetTable'].open_window(1)
     w['FailureExplorer'].open_row(0)
+    w['QEDRMatrix'].by = FACTORS[1]
+    w['QEDRMatrix'].points.clicked = dict(n=1, data=[1, 3])
+    assert w['QEDRMatrix'].moment is not None
     with pytest.raises(ValueError):
         w['ReconstructionBrowser'].method = evil('badencoder')  # the line says what went wrong
     w['CodesExplorer'].pane.view.hovered = dict(curve=0, i=3, data=[3, 0, 3], n=1)
@@ -694,6 +702,25 @@ class Repeats:
         return [{k: np.repeat(np.asarray(v[:1]), len(e), 0) for k, v in e.obs.items()} for e in recording]
 
 
+QEDR_PARTS = ('disentanglement', 'completeness', 'informativeness')
+
+
+def overall() -> dict:
+    "D, C and I of two codes and the factors"
+    return dict(
+        disentanglement=SimpleNamespace(overall=0.5, per_code=[0.5, 1.0], share=[0.4, 0.6]),
+        completeness=SimpleNamespace(overall=0.5, per_factor=[0.5, 0.5]),
+        informativeness=SimpleNamespace(overall=0.5, per_factor=[0.5, 0.5], train=[0.4, 0.4]),
+    )
+
+
+def asked(alpha: float = 0.02) -> SimpleNamespace:
+    "What a lasso made of codes of the film, in names of a stranger's"
+    table = pd.DataFrame([[1.0, 0.5], [0, 2]], columns=FACTORS)
+    told = dict(importance=table, weights=-table, regressor='lasso', alpha=alpha, constant=(evil('constant'),))
+    return SimpleNamespace(**told, **overall())
+
+
 def returns() -> pd.DataFrame:
     "Returns of a stranger's memory on his task: ours, its curve, random play, and the paper's"
     row = dict(study='popgym', task=evil('task'), method=evil('memory'), target='return', group='all')
@@ -811,6 +838,18 @@ FIGURES = dict(
     plot_failure_curves=lambda f: f({evil('m'): ([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')),
     plot_both_kinds=lambda f: f([True, False], [1.0, 0.0], 0.5, title=evil('t')),
     plot_calibration=lambda f: f({evil('m'): ([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')),
+    plot_qedr_matrix=lambda f: f(asked().importance, constant=[evil('constant')], **overall(), title=evil('t')),
+    plot_alpha_curve=lambda f: f(
+        pd.DataFrame(dict(alpha=[0.01, 0.1], n_used=[2, 1]) | dict.fromkeys(QEDR_PARTS, 0.5)), title=evil('t')
+    ),
+    plot_code_factor=lambda f: f(
+        [1.0, 2.0],
+        [0, 1],
+        [evil('value'), 'b'],
+        names=(evil('no'), evil('yes')),
+        title=evil('n'),
+        by_title=evil('third'),
+    ),
     plot_recall=lambda f: f(recalls(), title=evil('t')),
     plot_recall_map=lambda f: f(recalls(), title=evil('t')),
     plot_cost=lambda f: f(costs(), title=evil('t')),
@@ -1117,6 +1156,7 @@ def widgets_shown() -> list[str]:
         'FailureExplorer',
         'ReconstructionBrowser',
         'CodesExplorer',
+        'QEDRMatrix',
         'PlotView',
         'FramePlayer',
         'FramePicker',
