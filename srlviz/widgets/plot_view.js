@@ -35,6 +35,9 @@ async function pictured(P, figure, words, width) {
   }
 }
 
+/** A value of a point as JSON can hold it: a row of a typed array is a list. */
+const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
+
 const isDark = () => document.body.dataset.jpThemeLight === 'false';
 
 function render({ model, el }) {
@@ -80,7 +83,7 @@ function render({ model, el }) {
   let over = null, asked = 0, asking = 0;
   function hover({ points: [p], event }) {
     const box = root.getBoundingClientRect();
-    over = { curve: p.curveNumber, i: p.pointNumber ?? null, data: p.customdata ?? null, at: [event.clientX - box.left, event.clientY - box.top] };
+    over = { curve: p.curveNumber, i: p.pointNumber ?? null, data: plain(p.customdata), at: [event.clientX - box.left, event.clientY - box.top] };
     if (!asking) asking = setTimeout(ask, 50);
   }
   function ask() {
@@ -196,7 +199,7 @@ function render({ model, el }) {
     let taken = true;
     const take = ([p]) => {
       taken = true;
-      model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: p.customdata ?? null, n: (model.get('clicked').n || 0) + 1 });
+      model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
       model.save_changes();
     };
     div.on('plotly_click', event => take(event.points));

@@ -48,8 +48,8 @@ def _check_mapping(codes, factors, splits):
 def _check_codes(s: str, x: np.ndarray, n_rows: int, n_codes: int) -> None:
     if x.ndim != 2 or x.shape[1] != n_codes:
         raise ValueError(f"codes of split {s!r} have the shape {x.shape}; expected (N, {n_codes})")
-    if not len(x):
-        raise ValueError(f"split {s!r} is empty")
+    if 0 in x.shape:
+        raise ValueError(f"split {s!r} is empty: its codes have the shape {x.shape}")
     if len(x) != n_rows:
         raise ValueError(f"split {s!r} has {len(x)} codes and {n_rows} rows of factors")
     if not np.isfinite(x).all():

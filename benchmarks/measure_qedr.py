@@ -1,0 +1,104 @@
+"""QEDR that ships: of landing encoders (failures), of four games' encoders (labelled bytes) and of agents' memories.
+
+    python benchmarks/measure_qedr.py --landing RUNS [RUNS ...]    encoders that sweeps of landing_benchmark left behind
+    python benchmarks/measure_qedr.py --games --out OUT            makes recordings and encoders, and goes on when killed
+    python benchmarks/measure_qedr.py --memories                   six agents that ship, seconds
+
+Writes matrices to data_samples/qedr/NAME.npz (lassos over alpha; a forest where there are few codes; of landings also
+what the released code computes), the columns of landings into data_samples/landing_benchmark.csv, all other scores into
+data_samples/qedr.csv. What was there of others stays. Minutes: landing about one an encoder, games about ten a game.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from srlviz.agents.player import load_policy
+from srlviz.core.files import read_json, sample_path
+from srlviz.core.recordings import align
+from srlviz.core.saving import load_encoder
+from srlviz.core.scores import check_scores, load_scores, save_scores
+from srlviz.data.landing import read_flights
+from srlviz.data.popgym import record_pomdp
+from srlviz.evaluate.qedr import category_names, save_results
+from srlviz.evaluate.targets import landing_targets
+from srlviz.studies.landing import seen, set_name
+from srlviz.studies.probing import encode_method, fit_method, record_game
+from srlviz.studies.qedr import ask_ways, byte_categories, qedr_rows, window_question
+
+SAMPLES = sample_path('paper_scores.csv').parent
+GAMES, METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('random_cnn', 'st_dim', 'vae', 'supervised')
+BUDGET = dict(encoder_frames=8000, probe_frames=12000)  # as benchmarks/measure_scores.py
+EPISODES = 120  # that each agent plays
+ENCODER = dict(epochs=5, vae=dict(shrink=2))
+
+
+def keep(results, rows: list[dict], name: str, table: str) -> None:
+    "The matrices of one encoder, and its scores beside those of others"
+    save_results(results, SAMPLES / 'qedr' / f'{name}.npz', rows=False)
+    place, new = SAMPLES / table, check_scores(pd.DataFrame(rows))
+    new['value'] = new['value'].map(lambda v: float(f'{v:.5g}'))
+    both = pd.concat([load_scores(place), new], ignore_index=True) if place.exists() else new
+    save_scores(check_scores(both.drop_duplicates([c for c in both if c != 'value'], keep='last')), place)
+    print(name, *results[4:5], *results[9:], sep='\n  ', flush=True)
+
+
+def landing(folder: Path) -> None:
+    questions = {}
+    for result in sorted(folder.glob('trials/*/result.json')):
+        p, file = read_json(result)['parameters'], result.with_name('encoder.safetensors')
+        if not file.exists() or p['method'] == 'mean_baseline':
+            continue
+        if p['data'] not in questions:
+            flights = read_flights(p['data'])
+            questions[p['data']] = flights, landing_targets(flights, p['length'])
+        flights, targets = questions[p['data']]
+        encoder = load_encoder(file)
+        codes = encode_method(encoder, seen(targets.windows, p['inputs'], p['every']))
+        results = ask_ways(*window_question(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
+        method = 'pca' if p['method'] == 'frame_pca' else p['method']
+        said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights))
+        said['budget'] = int(flights['fit'].n_steps)
+        rows = qedr_rows(results, study='landing', task='approach', group='failures', **said)
+        keep(results, rows, f'landing_{method}_{p["inputs"]}'.replace(' ', '_'), 'landing_benchmark.csv')
+
+
+def games(out: Path, asked: list[str]) -> None:
+    for game in asked:
+        fit, probe = record_game(game, **BUDGET, out=out)
+        for method in METHODS:
+            encoder = fit_method(method, fit, out=out, encoder=ENCODER, quick=True)
+            codes = encode_method(encoder, probe)
+            results = ask_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))
+            said = dict(method=method, data='random', inputs='frames', budget=BUDGET['encoder_frames'])
+            rows = qedr_rows(results, study='qedr', task=game, group='ram', **said)
+            keep(results, rows, f'atari_{game}_{method}', 'qedr.csv')
+
+
+def memories() -> None:
+    for file in sorted((SAMPLES / 'agents').glob('*.safetensors')):
+        task, memory = file.stem.split('_')
+        agent = load_policy(file)
+        played = record_pomdp(task, EPISODES, agent, split=dict(probe=0.7, valid=0.1, test=0.2))
+        codes = agent.encode(played)
+        if not codes[0].shape[1]:
+            continue  # an MLP remembers nothing
+        results = ask_ways(*align(codes, played), ['lasso', 'forest'], categories=category_names(played))
+        rows = qedr_rows(results, study='qedr', task=task, group='state', method=memory, data='own play')
+        keep(results, rows, f'popgym_{task}_{memory}', 'qedr.csv')
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--landing', nargs='+', default=[], metavar='RUNS', help='folders of sweeps')
+    parser.add_argument('--games', nargs='*', choices=GAMES, help='these, or all')
+    parser.add_argument('--memories', action='store_true')
+    parser.add_argument('--out', default='runs/qedr', help='recordings and encoders of games')
+    a = parser.parse_args()
+    for folder in a.landing:
+        landing(Path(folder))
+    if a.memories:
+        memories()
+    if a.games is not None:
+        games(Path(a.out), a.games or GAMES)
