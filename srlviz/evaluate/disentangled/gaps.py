@@ -111,7 +111,7 @@ def _squared_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     varies = x.var(0, ddof=1) > LEAST_VARIANCE
     return np.divide((x.T @ y) ** 2, (x**2).sum(0) * (y @ y), out=np.zeros(x.shape[1]), where=varies)
 
-
+# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #dd2ca23e
 def _svm_accuracy(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, seed: int) -> np.ndarray:
     "Of a linear support vector machine on each code alone, (n_codes,)"
     from sklearn.svm import LinearSVC
