@@ -480,11 +480,11 @@ def lay_out_matrix(e: 'QEDRMatrix'):
     """Make a QEDRMatrix's parts, lay them out, and tie its traits to them."""
     bare, m = dict(displayModeBar=False), e.menus
     e.matrix = PlotView(label='codes and factors; the menus Code and Factor choose the same cells', config=bare)
-    e.points = PlotView(label='one code against one factor; lowest and highest open steps, too', config=bare)
+    e.points = PlotView(label='one code against one factor; smallest and largest open steps, too', config=bare)
     e.curve = PlotView(label='D, C and I over alpha; the slider alpha chooses the same', config=bare)
     e.words, e.stage, e.signs = Words(), W.VBox([]).add_class('srlviz-column'), m['signed']
     words = 'open where this code is '
-    e.ends = [button(w, lambda s=s: open_extreme(e, s), words + w) for w, s in (('lowest', -1), ('highest', 1))]
+    e.ends = [button(w, lambda s=s: open_extreme(e, s), words + w) for w, s in (('smallest', -1), ('largest', 1))]
     chosen = row(m['code'], m['factor'], m['by'])
     below = row(m['below'], *e.ends)
     left = [m['rows'], e.matrix]
