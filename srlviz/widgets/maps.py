@@ -223,7 +223,7 @@ class TagParts:
 
     def _add(self):
         self.explorer.trying(self.explorer.tag, self.name.value)
-        self.name.value = ''
+        self.menu.value, self.name.value = self.name.value.strip(), ''
 
     def _select(self):
         if self.menu.value:
