@@ -68,9 +68,9 @@ def hands(page, lab) -> dict[str, float]:
             continue
     steps = []
     for t in range(1, 16):  # as while a film plays: the ring follows
-        drawn, began = view.get_attribute('data-drawn'), time.perf_counter()
+        ring, began = view.get_attribute('data-ring'), time.perf_counter()
         lab.ask(f'explorer.seek(3, {t})')
-        page.wait_for_function("([e, b]) => e.dataset.drawn !== b", arg=[view.element_handle(), drawn], polling=5)
+        page.wait_for_function("([e, b]) => e.dataset.ring !== b", arg=[view.element_handle(), ring], polling=5)
         steps.append(1000 * (time.perf_counter() - began))
     lab.ask("setattr(explorer, 'drag', 'pan')")
     page.wait_for_timeout(1500)

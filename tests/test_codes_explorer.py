@@ -146,6 +146,8 @@ def test_a_pointer_and_a_press(page, lab):
     wait_for(
         lambda: {players.nth(k).get_attribute('data-frame') for k in (0, 1)} == {where.split()[-1]}, say='both films'
     )
+    ring = page.locator('.srlviz-codes-explorer').first.locator('.srlviz-ring').first.bounding_box()
+    assert abs(ring['x'] + ring['width'] / 2 - x) < 2 and abs(ring['y'] + ring['height'] / 2 - y) < 2
     page.mouse.move(5, 5)
     wait_for(lambda: not card.is_visible(), say='the card goes')
 

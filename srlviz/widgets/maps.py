@@ -30,7 +30,7 @@ from srlviz.figures.maps import (
     selection_summary,
     selection_words,
 )
-from ..figures.maps import side_by_side, step_mark
+from ..figures.maps import side_by_side
 from ..figures.style import pretty
 from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row
 from .frames import as_recording, check_episodes
@@ -158,18 +158,20 @@ class MapPane:
         x, known = self.explorer, self.known()
         look = dict(most=x.most, drag=x.drag, cards=cards, height=self.height, title=pretty(self.key[0])) | look
         values = known[x.factor] if x.factor else None
-        return plot_code_map(self.map, values, steps=x.steps, at=(x.episode, x.t), tags=x.tags, **look)
+        at = None if cards else (x.episode, x.t)  # a view has a ring of its own, which moves without drawing anew
+        return plot_code_map(self.map, values, steps=x.steps, at=at, tags=x.tags, **look)
 
     def draw(self):
         """Draw it in the page."""
         self.view.figure = self.figure(cards=True)
         told = 'a point is a step: press to open it, draw around points to select them'
+        self.mark()
         self.view.label = f'map of codes {self.key[0]}, {self.map.said}; {told}'
 
     def mark(self):
         """Move the ring to the current step."""
         row = self.known().row(self.explorer.episode, self.explorer.t)
-        self.view.mark(step_mark(self.map.xy[row]))
+        self.view.ring = self.map.xy[row].tolist()
 
     def tell(self, point: Mapping):
         """Answer a pointer that is over a point."""
@@ -221,7 +223,7 @@ class TagParts:
 
     def _add(self):
         self.explorer.trying(self.explorer.tag, self.name.value)
-        self.name.value = ''
+        self.menu.value, self.name.value = self.name.value.strip(), ''
 
     def _select(self):
         if self.menu.value:

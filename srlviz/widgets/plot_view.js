@@ -44,7 +44,8 @@ function render({ model, el }) {
   const root = make('div', { class: 'srlviz-plot', role: model.get('regions') ? 'group' : 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
   const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' });
   div.textContent = 'waiting for the kernel to send the plot…';
-  root.append(div, cursor, card);
+  const ring = make('div', { class: 'srlviz-ring', hidden: '', 'aria-hidden': 'true' });
+  root.append(div, cursor, ring, card);
   el.append(root);
 
   const key = model.get('key');
@@ -145,7 +146,17 @@ function render({ model, el }) {
   }
 
   const axis = () => div._fullLayout?.xaxis;
+  /** The ring stands over the plot, as the cursor does: it moves without drawing anew what may be many points. */
+  function placeRing() {
+    const [x, y] = model.get('ring'), layout = div._fullLayout, at = [['xaxis', x], ['yaxis', y]].map(([axis, v]) => v === undefined ? NaN : layout?.[axis]?.c2p?.(v));
+    ring.hidden = !at.every((px, k) => px >= 0 && px <= layout[['xaxis', 'yaxis'][k]]._length);
+    if (ring.hidden) return;
+    ring.style.left = `${layout.xaxis._offset + at[0]}px`;
+    ring.style.top = `${layout.yaxis._offset + at[1]}px`;
+    root.dataset.ring = `${x},${y}`;
+  }
   function placeCursor() {
+    placeRing();
     const x = axis(), size = div._fullLayout?._size, px = at === null || !x ? NaN : x.c2p(at);
     cursor.hidden = !(px >= 0 && px <= x?._length);
     if (cursor.hidden) return;
@@ -216,11 +227,12 @@ function render({ model, el }) {
       model.save_changes();
     });
     div.on('plotly_relayout', placeCursor);
+    div.on('plotly_relayouting', placeRing);
     if (model.get('dark') !== isDark()) { model.set('dark', isDark()); model.save_changes(); }
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
 
-  const deaf = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': told, 'change:label': name, 'msg:custom': receive });
+  const deaf = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': told, 'change:ring': placeRing, 'change:label': name, 'msg:custom': receive });
   whole();
   figures.get(key).views++;
   name();

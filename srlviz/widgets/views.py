@@ -85,7 +85,7 @@ class PlotView(anywidget.AnyWidget):
     clicked : dict with curve, i, x, y, z, data (the point's customdata) and n, which counts clicks
     selected : list of point numbers
     box : the rectangle last drawn (x0, y0, x1, y1), where the figure's dragmode is 'select'; empty before
-    cursor : int or None; a line over the plot at this x
+    cursor : int or None; a line over the plot at this x;  ring : [x, y] of a ring over it, [] for none
     channel : of a FramePlayer; the line follows that in the page, without the kernel, and `scrub` moves its frame
     dark : whether the page is dark, as the browser says
     hovers : whether the page tells what the pointer is over: `hovered`, a dict with curve, i, data, n; `tell` answers
@@ -102,8 +102,7 @@ class PlotView(anywidget.AnyWidget):
     label = traitlets.Unicode('plot').tag(sync=True)
     clicked, hovered, region = (traitlets.Dict().tag(sync=True) for _ in range(3))
     hovers, regions = (traitlets.Bool(False).tag(sync=True) for _ in range(2))
-    selected = traitlets.List().tag(sync=True)
-    box = traitlets.List().tag(sync=True)
+    selected, box, ring = (traitlets.List().tag(sync=True) for _ in range(3))
     cursor = traitlets.Int(None, allow_none=True).tag(sync=True)
     scrub = traitlets.Bool(False).tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
