@@ -6,7 +6,8 @@
 
 Writes matrices to data_samples/qedr/NAME.npz (lassos over alpha; a forest where there are few codes; of landings also
 what the released code computes), the columns of landings into data_samples/landing_benchmark.csv, all other scores into
-data_samples/qedr.csv. What was there of others stays. Minutes: landing about one an encoder, games about ten a game.
+data_samples/qedr.csv. What was there of others stays; an encoder whose file is there is passed over: remove it to ask
+again. Minutes: landing about one an encoder, games about ten a game.
 """
 
 import argparse
@@ -34,6 +35,10 @@ EPISODES = 120  # that each agent plays
 ENCODER = dict(epochs=5, vae=dict(shrink=2))
 
 
+def is_there(name: str) -> bool:
+    return (SAMPLES / 'qedr' / f'{name}.npz').exists()
+
+
 def keep(results, rows: list[dict], name: str, table: str) -> None:
     "The matrices of one encoder, and its scores beside those of others"
     save_results(results, SAMPLES / 'qedr' / f'{name}.npz', rows=False)
@@ -48,7 +53,9 @@ def landing(folder: Path) -> None:
     questions = {}
     for result in sorted(folder.glob('trials/*/result.json')):
         p, file = read_json(result)['parameters'], result.with_name('encoder.safetensors')
-        if not file.exists() or p['method'] == 'mean_baseline':
+        method = 'pca' if p['method'] == 'frame_pca' else p['method']
+        name = f'landing_{method}_{p["inputs"]}'.replace(' ', '_')
+        if not file.exists() or method == 'mean_baseline' or is_there(name):
             continue
         if p['data'] not in questions:
             flights = read_flights(p['data'])
@@ -57,17 +64,18 @@ def landing(folder: Path) -> None:
         encoder = load_encoder(file)
         codes = encode_method(encoder, seen(targets.windows, p['inputs'], p['every']))
         results = ask_ways(*window_question(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
-        method = 'pca' if p['method'] == 'frame_pca' else p['method']
         said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights))
         said['budget'] = int(flights['fit'].n_steps)
         rows = qedr_rows(results, study='landing', task='approach', group='failures', **said)
-        keep(results, rows, f'landing_{method}_{p["inputs"]}'.replace(' ', '_'), 'landing_benchmark.csv')
+        keep(results, rows, name, 'landing_benchmark.csv')
 
 
 def games(out: Path, asked: list[str]) -> None:
     for game in asked:
         fit, probe = record_game(game, **BUDGET, out=out)
         for method in METHODS:
+            if is_there(f'atari_{game}_{method}'):
+                continue
             encoder = fit_method(method, fit, out=out, encoder=ENCODER, quick=True)
             codes = encode_method(encoder, probe)
             results = ask_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))

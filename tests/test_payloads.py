@@ -19,6 +19,7 @@ from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
 import srlviz.figures as figures
 import srlviz.widgets.base as base
 import srlviz.widgets.views as views
+from srlviz.core.steps import Steps
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores
 from srlviz.figures.pictures import figure_bundle
@@ -338,6 +339,20 @@ def plain_figure(words: str = evil('text')) -> go.Figure:
     return fig
 
 
+def laid_out(recording: Recording) -> SimpleNamespace:
+    "A map of codes whose words are not ours"
+    steps = recording.steps([])
+    look = dict(xy=np.random.default_rng(0).standard_normal((len(steps), 2)), drawn=np.ones(len(steps), bool))
+    told = dict(how='pca', axes=(evil('xaxis'), evil('yaxis')), said=evil('said'))
+    return SimpleNamespace(episode=steps['episode'].to_numpy(), t=steps['t'].to_numpy(), **look, **told)
+
+
+def step_scores(recording: Recording) -> pd.DataFrame:
+    steps = recording.steps([])
+    values = {evil('stepscore'): np.arange(len(steps)) * 1.0, evil('verdict'): [evil('right')] * len(steps)}
+    return pd.DataFrame(values, index=pd.MultiIndex.from_frame(steps))
+
+
 def widgets(interactive: bool) -> dict:
     from srlviz.envs.ram import RAMLab
     from srlviz.memories.recurrent import GRU
@@ -346,9 +361,11 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.failures import FailureExplorer
     from srlviz.widgets.frames import FrameBrowser
     from srlviz.widgets.landing import FleetBrowser, FlightBrowser, RowList
+    from srlviz.widgets.maps import CodesExplorer
     from srlviz.widgets.memories import MemoryExplorer
     from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
     from srlviz.widgets.probe import ProbeHeatmap
+    from srlviz.widgets.qedr import QEDRMatrix
     from srlviz.widgets.ram import RAMExplorer
     from srlviz.widgets.reconstructions import ReconstructionBrowser
     from srlviz.widgets.returns import MMERDashboard
@@ -372,6 +389,9 @@ def widgets(interactive: bool) -> dict:
     predict = lambda recording, box: pd.DataFrame(dict(address=[49, 3], variable=[evil('label0'), ''], r2=[0.9, 0.1]))
     evenly = lambda memory, x, starts, of=None: np.tril(np.ones((len(x), len(x))))
     of_flights = flights()
+    two = {evil('codes'): laid_out(recording), 'st_dim': laid_out(recording)}
+    explorer = CodesExplorer(two, recording, scores=step_scores(recording), beside='st_dim', **how)
+    explorer.tag(evil('maptag'))
     made = dict(
         FrameBrowser=FrameBrowser(recording, **how),
         ProbeHeatmap=ProbeHeatmap(
@@ -413,6 +433,11 @@ def widgets(interactive: bool) -> dict:
             {evil('encoder'): Repeats(), evil('badencoder'): Repeats(evil('encoding'))},
             **how,
         ),
+        CodesExplorer=explorer,
+    )
+    codes = [np.arange(2.0 * len(e)).reshape(-1, 2) for e in recording]
+    made['QEDRMatrix'] = QEDRMatrix(
+        {evil('method'): [asked(), asked(0.1)]}, codes, recording.replace(split=None), **how
     )
     if not interactive:
         return made
@@ -513,8 +538,15 @@ def follow(w: dict):
     w['TargetTable'].group = 'failures'
     w['TargetTable'].open_window(1)
     w['FailureExplorer'].open_row(0)
+    w['QEDRMatrix'].by = FACTORS[1]
+    w['QEDRMatrix'].points.clicked = dict(n=1, data=[1, 3])
+    assert w['QEDRMatrix'].moment is not None
     with pytest.raises(ValueError):
         w['ReconstructionBrowser'].method = evil('badencoder')  # the line says what went wrong
+    w['CodesExplorer'].pane.view.hovered = dict(curve=0, i=3, data=[3, 0, 3], n=1)
+    w['CodesExplorer'].select_episode()
+    w['CodesExplorer'].factor = evil('verdict')
+    w['CodesExplorer'].tag(evil('othertag'))
     yield
 
 
@@ -670,6 +702,25 @@ class Repeats:
         return [{k: np.repeat(np.asarray(v[:1]), len(e), 0) for k, v in e.obs.items()} for e in recording]
 
 
+QEDR_PARTS = ('disentanglement', 'completeness', 'informativeness')
+
+
+def overall() -> dict:
+    "D, C and I of two codes and the factors"
+    return dict(
+        disentanglement=SimpleNamespace(overall=0.5, per_code=[0.5, 1.0], share=[0.4, 0.6]),
+        completeness=SimpleNamespace(overall=0.5, per_factor=[0.5, 0.5]),
+        informativeness=SimpleNamespace(overall=0.5, per_factor=[0.5, 0.5], train=[0.4, 0.4]),
+    )
+
+
+def asked(alpha: float = 0.02) -> SimpleNamespace:
+    "What a lasso made of codes of the film, in names of a stranger's"
+    table = pd.DataFrame([[1.0, 0.5], [0, 2]], columns=FACTORS)
+    told = dict(importance=table, weights=-table, regressor='lasso', alpha=alpha, constant=(evil('constant'),))
+    return SimpleNamespace(**told, **overall())
+
+
 def returns() -> pd.DataFrame:
     "Returns of a stranger's memory on his task: ours, its curve, random play, and the paper's"
     row = dict(study='popgym', task=evil('task'), method=evil('memory'), target='return', group='all')
@@ -723,6 +774,14 @@ FIGURES = dict(
         np.zeros((8, 8), np.uint8), pd.DataFrame(dict(name=[evil('n')], x=[1.0], y=[2.0])), title=evil('t')
     ),
     plot_factor_strip=lambda f: f([1, 2], name=evil('n'), unit=evil('u')),
+    plot_code_map=lambda f: f(
+        laid_out(film(4)),
+        [evil('v'), 'b'] * 4,
+        name=evil('n'),
+        tags={evil('tag'): Steps([0], [2])},
+        steps=Steps([1], [2]),
+        title=evil('t'),
+    ),
     plot_contact_sheet=lambda f: f(
         [np.zeros((8, 8), np.uint8)] * 2,
         marks=pd.DataFrame(dict(t=[0], name=[evil('n')], x=[1.0], y=[2.0])),
@@ -779,6 +838,18 @@ FIGURES = dict(
     plot_failure_curves=lambda f: f({evil('m'): ([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')),
     plot_both_kinds=lambda f: f([True, False], [1.0, 0.0], 0.5, title=evil('t')),
     plot_calibration=lambda f: f({evil('m'): ([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')),
+    plot_qedr_matrix=lambda f: f(asked().importance, constant=[evil('constant')], **overall(), title=evil('t')),
+    plot_alpha_curve=lambda f: f(
+        pd.DataFrame(dict(alpha=[0.01, 0.1], n_used=[2, 1]) | dict.fromkeys(QEDR_PARTS, 0.5)), title=evil('t')
+    ),
+    plot_code_factor=lambda f: f(
+        [1.0, 2.0],
+        [0, 1],
+        [evil('value'), 'b'],
+        names=(evil('no'), evil('yes')),
+        title=evil('n'),
+        by_title=evil('third'),
+    ),
     plot_recall=lambda f: f(recalls(), title=evil('t')),
     plot_recall_map=lambda f: f(recalls(), title=evil('t')),
     plot_cost=lambda f: f(costs(), title=evil('t')),
@@ -1084,6 +1155,8 @@ def widgets_shown() -> list[str]:
         'TargetTable',
         'FailureExplorer',
         'ReconstructionBrowser',
+        'CodesExplorer',
+        'QEDRMatrix',
         'PlotView',
         'FramePlayer',
         'FramePicker',

@@ -259,7 +259,7 @@ def code_map(
     seed : of the draw and of the layout
     cache : folder where layouts are kept; None keeps none. A file there that is damaged is made anew
     norm : 'standardize': each code minus its mean over its standard deviation; or 'none'
-    progress : whether to show a bar for what takes its time (t-SNE of 10,000 steps: half a minute)
+    progress : whether to show a bar for what takes its time (t-SNE of 10,000 steps: minutes)
 
     Returns
     -------

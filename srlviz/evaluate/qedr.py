@@ -108,7 +108,7 @@ def _forest(q: Question, n_estimators: int, max_depth: int | None, seed: int, pr
         how = dict(category=category, n_estimators=n_estimators, max_depth=max_depth, seed=seed)
         chosen_by = (q.x['valid'], values['valid']) if max_depth is None else None
         forest = fit_forest(q.x['probe'], values['probe'], chosen_by, **how)
-        importance[name] = forest.feature_importances_
+        importance[name] = forest.feature_importances_.clip(0)  # sums of differences: -1e-17 has been seen
         for s in said:
             told = forest.predict(q.x[s])
             said[s][name] = told if category else told * q.std[name] + q.mean[name]

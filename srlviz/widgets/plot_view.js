@@ -41,7 +41,7 @@ const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
 const isDark = () => document.body.dataset.jpThemeLight === 'false';
 
 function render({ model, el }) {
-  const root = make('div', { class: 'srlviz-plot', role: 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
+  const root = make('div', { class: 'srlviz-plot', role: model.get('regions') ? 'group' : 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
   const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' });
   div.textContent = 'waiting for the kernel to send the plot…';
   root.append(div, cursor, card);
@@ -172,12 +172,12 @@ function render({ model, el }) {
   const told = () => { at = model.get('cursor'); placeCursor(); };
   globalThis.addEventListener('srlviz-step', heard);
   const inside = event => { const box = div.getBoundingClientRect(), size = div._fullLayout?._size; return size && event.clientY > box.top + size.t - 4 && event.clientY < box.top + size.t + size.h + 4 && event.clientX > box.left + size.l - 8 && event.clientX < box.left + size.l + size.w + 8; };
-  const down = event => { if (!model.get('scrub') || event.button || !inside(event)) return; moving = true; root.setPointerCapture(event.pointerId); scrubTo(event); event.preventDefault(); event.stopPropagation(); };
+  const down = event => { shifted = event.shiftKey; if (!model.get('scrub') || event.button || !inside(event)) return; moving = true; root.setPointerCapture(event.pointerId); scrubTo(event); event.preventDefault(); event.stopPropagation(); };
   const move = event => { if (moving) scrubTo(event); };
   const up = () => { moving = false; };
   root.addEventListener('pointerdown', down, true);
   root.addEventListener('pointermove', move);
-  root.addEventListener('pointerup', event => { shifted = event.shiftKey; up(); }, true);
+  root.addEventListener('pointerup', up);
   root.addEventListener('pointercancel', up);
   root.addEventListener('mousedown', event => { if (model.get('scrub') && inside(event)) event.stopPropagation(); }, true);    // else plotly starts a drag of its own
 
@@ -209,7 +209,7 @@ function render({ model, el }) {
     if (model.get('hovers')) { div.on('plotly_hover', hover); div.on('plotly_unhover', unhover); }
     if (model.get('regions')) div.on('plotly_deselect', () => enclosed(null));
     div.on('plotly_selected', event => {
-      if (model.get('regions')) { if (event) enclosed(event); return; }
+      if (model.get('regions')) { if (event?.lassoPoints ?? event?.range) enclosed(event); return; }      // without either it tells that an outline went as the plot was drawn anew
       const [x, y] = ['x', 'y'].map(axis => Object.entries(event?.range ?? {}).find(([name]) => name.startsWith(axis))?.[1].slice().sort((a, b) => a - b));
       model.set('selected', event?.points?.map(p => p.pointNumber) ?? []);
       if (x && y) model.set('box', [x[0], y[0], x[1], y[1]]);

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['REGRESSORS', 'PAGE', 'TALL', 'QEDRResults', 'CodeTable', 'code_table', 'qedr_menus', 'offer', 'result_of', 'settle',
-           'offer_codes', 'offer_colours', 'offer_rows', 'table_of', 'codes_by_method', 'matrix_look', 'draw_matrix',
-           'column_of', 'points_figure', 'draw_points', 'draw_curve', 'cell_words', 'tell', 'draw_all', 'open_moment',
-           'follow_moment', 'press_point', 'press_cell', 'lay_out_matrix', 'check_matrix_choice', 'QEDRMatrix']
+           'offer_codes', 'offer_colours', 'offer_rows', 'turn_to_code', 'table_of', 'codes_by_method', 'matrix_look',
+           'draw_matrix', 'column_of', 'points_figure', 'has_points', 'draw_points', 'draw_curve', 'cell_words', 'tell',
+           'draw_all', 'open_moment', 'follow_moment', 'press_point', 'open_extreme', 'press_cell', 'lay_out_matrix',
+           'check_matrix_choice', 'choose_cell', 'whole_matrix', 'figures_matrix', 'QEDRMatrix']
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #83dc0c2f
 from collections.abc import Mapping, Sequence
@@ -159,6 +160,8 @@ def code_table(codes, factors=None, recording: Recording | None = None, truth: p
     """
     if isinstance(codes, Mapping):
         return _of_splits(codes, factors, truth)
+    if recording is None and isinstance(codes, (list, tuple)) and len(codes) and np.ndim(codes[0]) == 2:
+        raise ValueError(f"codes of {len(codes)} episodes stand beside the factors of their recording; give recording=")
     if factors is not None or recording is None:
         table = factors if factors is not None else truth
         if table is None or isinstance(table, Mapping):
@@ -179,14 +182,14 @@ def qedr_menus(results: QEDRResults) -> dict[str, W.Widget]:
     made['method'].layout.display = '' if len(results.of) > 1 else 'none'
     made |= dict(regressor=menu('Asked by', [('', '')], 185, **short))
     made['alpha'] = W.SelectionSlider(
-        options=[('', 0.0)], description='alpha', layout=dict(width='195px'), continuous_update=False, **short
+        options=[('', 0.0)], description='alpha', layout=dict(width='205px'), continuous_update=False, **short
     )
     made['order'] = menu('Sort', [(w, k) for k, w in ORDERS.items()], 250, **short)
-    look = dict(min=0, max=0.5, step=0.01, readout_format='.0%', continuous_update=False, layout=dict(width='200px'))
+    look = dict(min=0, max=0.5, step=0.01, readout_format='.0%', continuous_update=False, layout=dict(width='190px'))
     made['threshold'] = W.FloatSlider(
         description='Hide below', tooltip='share of the largest importance', **look, **short
     )
-    made['signed'] = W.Checkbox(description='signs', indent=False, layout=dict(width='70px'))
+    made['signed'] = W.Checkbox(description='signs', indent=False, layout=dict(width='64px'))
     made['signed'].tooltip = 'weights with their signs, in place of importances'
     look = dict(min=0, step=1, continuous_update=False, layout=dict(width='98%'))
     made['rows'] = W.IntRangeSlider(value=(0, 1), max=1, description='Codes from, to', **look, **short)
@@ -260,6 +263,19 @@ def offer_rows(e: 'QEDRMatrix'):
         part.value = e.rows = (0, n)
 
 
+def turn_to_code(e: 'QEDRMatrix'):
+    """Move the page of codes to where the chosen one is, if it is on none that is shown."""
+    if e.menus['rows'].layout.display == 'none':
+        return
+    r = result_of(e)
+    codes = arrange(r.importance, e.order, e.threshold, r.disentanglement.per_code).codes
+    at = np.flatnonzero(codes == e.code)
+    if len(at) and not e.rows[0] <= at[0] < e.rows[1]:
+        size = e.rows[1] - e.rows[0]
+        first = min(int(at[0]) // size * size, max(len(codes) - size, 0))
+        e.menus['rows'].value = e.rows = (first, min(first + size, len(codes)))
+
+
 def table_of(e: 'QEDRMatrix') -> CodeTable | None:
     """Give the codes of the chosen method beside factors, None without codes."""
     if e.method not in e.tables:
@@ -296,7 +312,9 @@ def matrix_look(e: 'QEDRMatrix') -> dict:
 
 def draw_matrix(e: 'QEDRMatrix'):
     """Draw the matrix as wide as its column, the chosen cell framed; what stands there already gets the frame alone."""
-    r, key = result_of(e), (e.method, e.regressor, e.alpha, e.order, e.threshold, e.signed and e.can_sign, e.rows)
+    r = result_of(e)
+    signed = e.signed and r.weights is not None
+    key = (e.method, e.regressor, e.alpha, e.order, e.threshold, signed, e.rows)
     if e.drawn.get('matrix') != key:
         rows = e.rows if e.menus['rows'].layout.display == '' else None
         fig = plot_qedr_matrix(r.importance, **matrix_look(e), rows=rows, width=480, height=TALL, title='')
@@ -329,12 +347,18 @@ def points_figure(e: 'QEDRMatrix', height: int = 244) -> go.Figure:
     )
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #afbab84e
+def has_points(e: 'QEDRMatrix') -> bool:
+    """Whether the chosen code and factor are known of steps."""
+    table = table_of(e)
+    return table is not None and e.factor in table.factors and e.code < table.codes.shape[1]
+
+
 def draw_points(e: 'QEDRMatrix', again: bool = False):
     """Draw the points of the chosen cell, the step that is looked at marked."""
-    table = table_of(e)
-    known = table is not None and e.factor in table.factors and e.code < table.codes.shape[1]
+    table, known = table_of(e), has_points(e)
+    opens = known and table.places and e.recording is not None
     for part in (e.points, e.menus['by'], *e.ends):
-        part.layout.display = '' if known and (part not in e.ends or table.places) else 'none'
+        part.layout.display = '' if known and (part not in e.ends or opens) else 'none'
     if not known:
         return
     key = (e.method, e.regressor, e.alpha, e.code, e.factor, e.by)
@@ -370,7 +394,7 @@ def cell_words(e: 'QEDRMatrix') -> Markup:
         said += f', weight {w:+.3g}'
     of = r.disentanglement.per_code, r.completeness.per_factor, r.informativeness.per_factor
     D, C, I = (float(np.asarray(x, float)[at]) for x, at in zip(of, (i, k, k)))
-    return said + f'. D of the code {number(D)}; C {number(C)} and error I {number(I)} of the factor.'
+    return said + f'. D {number(D)}, C {number(C)}, I {number(I)}.'
 
 
 def tell(e: 'QEDRMatrix'):
@@ -387,7 +411,9 @@ def tell(e: 'QEDRMatrix'):
 
 def draw_all(e: 'QEDRMatrix', again: bool = False):
     """Draw everything that is not as it is chosen."""
-    e.signs.disabled = not e.can_sign
+    if e.moment is not None and e.moment.recording is not e.recording:
+        e.moment.recording = e.recording
+    e.signs.disabled = result_of(e).weights is None
     draw_matrix(e)
     draw_points(e, again)
     draw_curve(e)
@@ -396,7 +422,11 @@ def draw_all(e: 'QEDRMatrix', again: bool = False):
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #eff91f47
 def open_moment(e: 'QEDRMatrix', episode: int, t: int):
-    """Show a step of an episode; t = -1, or codes of whole episodes, from its first step on."""
+    """Show a step of an episode; t = -1 shows it from its first step on. Without a recording its point is marked."""
+    if e.recording is None:
+        with e.quietly():
+            e.episode, e.t = episode, t
+        return draw_points(e)
     check_place('episode', episode, len(e.recording), 'the recording has episodes')
     t = int(np.clip(t, 0, int(e.recording.lengths[episode]) - 1))
     if e.moment is None:
@@ -432,6 +462,11 @@ def press_point(e: 'QEDRMatrix', clicked: Mapping):
         e.seek(int(place[0]), int(place[1]))
 
 
+def open_extreme(e: 'QEDRMatrix', sign: int):
+    """Open the step where the chosen code is largest (1) or smallest (-1)."""
+    press_point(e, dict(data=table_of(e).extreme(e.code, sign)))
+
+
 def press_cell(e: 'QEDRMatrix', clicked: Mapping):
     """Choose the code and the factor of a cell, or what a bar is of."""
     data = clicked.get('data') or []
@@ -445,11 +480,11 @@ def lay_out_matrix(e: 'QEDRMatrix'):
     """Make a QEDRMatrix's parts, lay them out, and tie its traits to them."""
     bare, m = dict(displayModeBar=False), e.menus
     e.matrix = PlotView(label='codes and factors; the menus Code and Factor choose the same cells', config=bare)
-    e.points = PlotView(label='one code against one factor; lowest and highest open steps, too', config=bare)
+    e.points = PlotView(label='one code against one factor; smallest and largest open steps, too', config=bare)
     e.curve = PlotView(label='D, C and I over alpha; the slider alpha chooses the same', config=bare)
     e.words, e.stage, e.signs = Words(), W.VBox([]).add_class('srlviz-column'), m['signed']
     words = 'open where this code is '
-    e.ends = [button(w, lambda s=s: e.open_extreme(s), words + w) for w, s in (('lowest', -1), ('highest', 1))]
+    e.ends = [button(w, lambda s=s: open_extreme(e, s), words + w) for w, s in (('smallest', -1), ('largest', 1))]
     chosen = row(m['code'], m['factor'], m['by'])
     below = row(m['below'], *e.ends)
     left = [m['rows'], e.matrix]
@@ -472,11 +507,43 @@ def check_matrix_choice(e: 'QEDRMatrix', name: str, value):
         return check_choice(name, value, of[e.method])
     if name == 'below':
         return check_choice(name, value, _BELOW)
+    if name == 'alpha':
+        if value not in (known := of[e.method].get(e.regressor, {value: None})):
+            words = ', '.join(f'{a:g}' for a in known)
+            raise traitlets.TraitError(f"alpha {value:g} was not computed before; those that were: {words}")
+        return value
     R = result_of(e).importance
     if name == 'code':
         return check_place('code', value, len(R), 'there are codes')
     table = table_of(e)
     return check_choice(name, value, R if name == 'factor' else ['', *(() if table is None else table.factors)])
+
+# %% ../../nbs/08_widgets/18_qedr.ipynb #8dfc3914
+def choose_cell(e: 'QEDRMatrix', code: int, factor: str):
+    """Choose a code and a factor; the menu of codes begins with those that matter most for it."""
+    with e.quietly():
+        e.factor = factor
+        offer_codes(e, factor)
+        e.code = code
+        turn_to_code(e)
+    draw_all(e)
+
+
+def whole_matrix(e: 'QEDRMatrix') -> go.Figure:
+    """Draw the static form: the matrix, the chosen cell framed."""
+    r = result_of(e)
+    words = ', '.join(filter(None, [e.method and encoder_words(e.method), e.regressor]))
+    words += f' {e.alpha:g}' if e.regressor.startswith('lasso') else ''
+    title = f'{words}: {len(r.importance)} codes and {r.importance.shape[1]} factors'
+    return plot_qedr_matrix(r.importance, **matrix_look(e), selected=(e.code, e.factor), title=title)
+
+
+def figures_matrix(e: 'QEDRMatrix') -> list[go.Figure]:
+    """Draw all that there is to show of what is chosen."""
+    path, made = e.results.path(e.method, e.regressor), [whole_matrix(e)]
+    made += [] if path is None else [plot_alpha_curve(path, e.alpha)]
+    made += [points_figure(e, height=360)] if has_points(e) else []
+    return made + ([] if e.moment is None else [e.moment.figure()])
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #aeaa8d98
 class QEDRMatrix(Explorer):
@@ -516,7 +583,6 @@ class QEDRMatrix(Explorer):
         self.results, self.recording, self.given = QEDRResults(results), recording, factors
         self.codes, self.tables, self.drawn = codes_by_method(codes, list(self.results.of)), {}, {}
         self.menus, self.method = qedr_menus(self.results), next(iter(self.results.of))
-        self._checked = ()
         settle(self)
         lay_out_matrix(self)
         self.begin()
@@ -527,29 +593,15 @@ class QEDRMatrix(Explorer):
         return f"QEDRMatrix({', '.join(f'{k}={getattr(self, k)!r}' for k in shown)})"
 
     @property
-    def can_sign(self) -> bool:
-        """Whether the result has weights with signs."""
-        return result_of(self).weights is not None
-
-    @property
     def place(self) -> tuple[int, int] | None:
         """The row that is looked at, by (episode, t)."""
         table = table_of(self)
         whole = table is not None and table.whole
         return None if self.episode < 0 else (self.episode, -1 if whole else self.t)
 
-    @traitlets.validate('method', 'regressor', 'code', 'factor', 'by', 'order', 'below')
+    @traitlets.validate('method', 'regressor', 'alpha', 'code', 'factor', 'by', 'order', 'below')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        return value if name == 'code' and value == -1 else check_matrix_choice(self, name, value)
-
-    @traitlets.validate('alpha')
-    def _is_computed(self, proposal):
-        known = self.results.of[self.method].get(self.regressor, {proposal['value']: None})
-        if proposal['value'] not in known:
-            words = ', '.join(f'{a:g}' for a in known)
-            raise traitlets.TraitError(f"alpha {proposal['value']:g} was not computed before; those that were: {words}")
-        return proposal['value']
+        return check_matrix_choice(self, proposal['trait'].name, proposal['value'])
 
     @reacts('method', 'regressor', 'alpha', 'threshold')
     def _on_result(self, _):
@@ -557,63 +609,31 @@ class QEDRMatrix(Explorer):
             settle(self)
         draw_all(self)
 
-    @reacts('code', 'factor', 'by', 'order', 'signed', 'rows')
-    def _on_choice(self, change):
-        if change['name'] == 'factor':
-            with self.quietly():
-                code = self.code
-                offer_codes(self, self.factor)
-                self.code = code
-        draw_all(self)
+    @reacts('code', 'factor')
+    def _on_cell(self, _):
+        self.choose(self.code, self.factor)
 
-    @reacts('below')
-    def _on_below(self, _):
-        draw_curve(self)
+    @reacts('by', 'order', 'signed', 'rows', 'below', 'recording')
+    def _on_look(self, _):
+        draw_all(self)
 
     @reacts('episode', 't')
     def _on_place(self, _):
         if self.episode >= 0:
             self.seek(self.episode, self.t)
 
-    @reacts('recording')
-    def _on_recording(self, _):
-        if self.moment is not None:
-            self.moment.recording = self.recording
-        draw_all(self)
-
     def choose(self, code: int, factor: str):
         """Choose a cell."""
-        with self.quietly():
-            self.factor = factor
-            offer_codes(self, factor)
-            self.code = code
-        draw_all(self)
+        choose_cell(self, code, factor)
 
     def seek(self, episode: int, t: int = 0):
         """Open a step, and mark its point; without a recording mark it alone."""
-        if self.recording is not None:
-            open_moment(self, int(episode), int(t))
-        else:
-            with self.quietly():
-                self.episode, self.t = int(episode), int(t)
-            draw_points(self)
-
-    def open_extreme(self, sign: int):
-        """Open the step where the chosen code is largest (1) or smallest (-1)."""
-        press_point(self, dict(data=table_of(self).extreme(self.code, sign)))
+        open_moment(self, int(episode), int(t))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the matrix."""
-        r = result_of(self)
-        words = ', '.join(filter(None, [self.method and encoder_words(self.method), self.regressor]))
-        words += f' {self.alpha:g}' if self.regressor.startswith('lasso') else ''
-        title = f'{words}: {len(r.importance)} codes and {r.importance.shape[1]} factors'
-        return plot_qedr_matrix(r.importance, **matrix_look(self), selected=(self.code, self.factor), title=title)
+        return whole_matrix(self)
 
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: matrix, curve over alpha, the chosen cell's points, the open step."""
-        path, table, made = self.results.path(self.method, self.regressor), table_of(self), [self.figure()]
-        made += [] if path is None else [plot_alpha_curve(path, self.alpha)]
-        if table is not None and self.factor in table.factors and self.code < table.codes.shape[1]:
-            made.append(points_figure(self, height=360))
-        return made + ([] if self.moment is None else [self.moment.figure()])
+        return figures_matrix(self)

@@ -1,0 +1,141 @@
+"""QEDRMatrix without a page, on games and on windows of flights; and in a real JupyterLab, what a reader presses, what
+the page shows, what the kernel then holds."""
+
+import nbformat, numpy as np, pandas as pd, pytest
+from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+
+from srlviz.core.files import sample_path
+from srlviz.core.recordings import Episode, Recording, align, load_recording
+from srlviz.core.windows import windows
+from srlviz.evaluate.qedr import qedr, qedr_path
+from srlviz.widgets.base import link
+from srlviz.widgets.frames import FrameBrowser
+from srlviz.widgets.qedr import QEDRMatrix
+
+CELL = """
+import numpy as np
+from srlviz.core.files import sample_path
+from srlviz.core.recordings import Episode, Recording, align
+from srlviz.evaluate.qedr import qedr_path
+from srlviz.widgets.qedr import QEDRMatrix
+draw, t = np.random.default_rng(0), np.arange(60)
+def one(k):
+    frame = np.zeros((60, 40, 40), np.uint8)
+    frame[t, (t * (k + 1)) % 40] = 255
+    truth = dict(row=(t * (k + 1.0)) % 40, side=draw.normal(size=60))
+    return Episode(dict(frame=frame), rewards=t * 0.0, factors=truth)
+game = Recording([one(k) for k in range(4)], 'lines', 15, split=['probe', 'probe', 'valid', 'test'])
+truth = [np.stack([e.factors['row'] / 20, e.factors['side']], 1) for e in game]
+codes = [np.c_[z, 0.3 * draw.normal(size=(60, 4))] for z in truth]
+board = QEDRMatrix(qedr_path(*align(codes, game), [0.02, 0.2], progress=False), codes, game)
+board
+"""
+START = "[board.choose(0, 'row'), setattr(board, 'alpha', 0.02), setattr(board, 'below', 'curve')] and None"
+
+
+def of_split(recording: Recording) -> Recording:
+    "A recording with a split, whatever it had"
+    return recording.replace(split=(['probe', 'valid', 'test'] * len(recording))[: len(recording)])
+
+
+def test_a_game_beside_its_frames():
+    "Codes of frames with the bytes of a game: what is chosen in the matrix stands in a FrameBrowser, and back"
+    game = load_recording(sample_path('pong_sample.npz'))
+    parts = windows(game, 40, 40)
+    game = of_split(Recording([parts[i] for i in range(6)], 'pong', game.hz, game.factors))
+    names = [f.name for f in game.factors][:6]
+    told = [np.stack([np.asarray(e.factors[k], float) for k in names], 1) for e in game]
+    codes = [z + 0.01 * np.random.default_rng(0).normal(size=z.shape) for z in told]
+    X, Y = align(codes, game)
+    asked = {s: y[names] for s, y in Y.items()}
+    board = QEDRMatrix(qedr_path(X, asked, [0.01, 0.1], progress=False), codes, game, interactive=True)
+    browser = FrameBrowser(game, interactive=True)
+    link(board, browser)
+    board.points.clicked = dict(n=1, data=[5, 17])
+    assert (browser.episode, browser.t) == (5, 17) and board.moment.t == 17
+    browser.seek(2, 3)
+    assert (board.episode, board.t, board.moment.episode, board.moment.t) == (2, 3, 2, 3)
+    browser.factor = board.menus['factor'].options[-1][1]
+    assert board.factor == browser.factor and board.points.figure.layout.yaxis.title.text.startswith(board.factor)
+    board.by = names[0]
+    assert names[0] in board.points.figure.layout.title.text or board.points.figure.data[0].marker.showscale
+    assert len(board.figures()) == 4
+
+
+def test_codes_of_windows():
+    "A code a window: a press opens the window from its first step on"
+    draw, t = np.random.default_rng(0), np.arange(100)
+    flight = lambda k: Episode(
+        dict(sensors=draw.normal(size=(100, 2))), rewards=t * 0.0, factors=dict(height=t + 9.0 * k)
+    )
+    cut = of_split(windows(Recording([flight(k) for k in range(9)], 'flights', 5), 25, 25))
+    codes = [np.r_[np.mean(e.factors['height']), draw.normal(size=2)] for e in cut]
+    X, Y = align(codes, cut, reduce='first')
+    board = QEDRMatrix(qedr(X, Y, progress=False), codes, cut, interactive=True)
+    assert board.points.layout.display == '' and set(p[1] for p in board.points.figure.data[0].customdata) == {-1}
+    board.points.clicked = dict(n=1, data=[8, -1])
+    assert (board.moment.episode, board.moment.t) == (8, 0) and board.points.figure.layout.shapes
+    table = pd.DataFrame(np.ones((1, 1)), columns=['height'])
+    with pytest.raises(ValueError, match='1'):
+        QEDRMatrix(qedr(X, Y, progress=False), X['test'], factors=table, interactive=True)
+
+
+@pytest.fixture(scope='module')
+def lab(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('qedr')
+    nbformat.write(of_cells(CELL.strip()), folder / 'cells.ipynb')
+    (folder / 'lab').mkdir()
+    lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(scope='module')
+def opened(browser, lab):
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    return page
+
+
+@pytest.fixture
+def page(opened, lab):
+    yield from begin_anew(opened, lab, START)
+
+
+def at(page, k, x, y):
+    "Where on the page a place of the k-th plot is"
+    plot = page.locator(f'.srlviz-qedr .js-plotly-plot >> nth={k}')
+    wait_for(lambda: plot.count() and plot.evaluate('g => !!g._fullLayout?.xaxis?._length'), say='the plot is drawn')
+    in_step(page)
+    return plot.evaluate(
+        """(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout;
+            return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }""",
+        [x, y],
+    )
+
+
+@pytest.mark.browser
+def test_from_a_cell_to_a_frame(page, lab):
+    "A press on a cell shows its points, a press on a point its frame, and all of it stands on one screen"
+    board = page.locator('.srlviz-qedr')
+    board.evaluate("e => e.scrollIntoView({ block: 'start' })")
+    row = lab.ask("[c[0][0] for c in board.matrix.figure.data[0].customdata].index(1)")
+    page.mouse.click(
+        *at(page, 0, lab.ask("list(board.results.of['']['lasso'][0.02].importance).index('side')") + 0.5, row + 0.5)
+    )
+    wait_for(lambda: lab.ask('[board.code, board.factor]') == [1, 'side'], say='the cell is chosen')
+    spread = lab.ask('int(np.argmax(board.points.figure.data[0].x))')  # a point that no other covers
+    point, place = (lab.ask(f'board.points.figure.data[0].{k}[{spread}]') for k in ('x', 'customdata'))
+    page.mouse.click(*at(page, 1, point, lab.ask(f'board.points.figure.data[0].y[{spread}]')))
+    wait_for(lambda: lab.ask('[board.episode, board.t]') == place, say='the point is chosen')
+    player = board.locator('.srlviz-player')
+    wait_for(lambda: player.get_attribute('data-frame') == str(place[1]), say='its frame is shown')
+    box, screen = player.bounding_box(), page.viewport_size
+    assert (
+        box['y'] + box['height'] <= screen['height']
+        and board.locator('.js-plotly-plot').nth(0).bounding_box()['y'] >= 0
+    )
+    page.screenshot(path=SHOTS / 'qedr_frame.png')
+    player.locator('canvas').first.click()
+    page.keyboard.press('Home')
+    wait_for(lambda: lab.ask('[board.t, board.moment.t]') == [0, 0], say='keys move the step here, too')
