@@ -151,3 +151,36 @@ def test_encoders_that_ship_read_the_flights_that_ship():
         true, scale = np.asarray(flights[0].obs['sensors']), encoder.scale
         error = np.nanmean((scale.scale(said) - scale.scale(true)) ** 2)
         assert error < np.mean(scale.scale(true) ** 2), file.name  # better than the mean
+
+
+QEDR_SCORES = load_scores(sample_path('qedr.csv'))
+
+
+def test_matrices_that_ship_give_the_scores_that_ship():
+    from srlviz.evaluate.qedr import load_results
+
+    shelf = sample_path('qedr')
+    both = pd.concat([LANDING[LANDING['metric'] == 'disentanglement'], QEDR_SCORES])
+    files = sorted(shelf.glob('*.npz'))
+    assert sum(f.stat().st_size for f in files) < 5_000_000
+    for file in files:
+        world, name = file.stem.split('_', 1)
+        rows = both[(both['target'] == 'mean') & (both['metric'] == 'disentanglement')]
+        if world == 'landing':
+            who = rows['method'] + '_' + rows['inputs'].str.replace(' ', '_')
+        else:
+            who = rows['task'] + '_' + rows['method']
+        rows = rows[who == name].set_index('protocol')['value']
+        results = {r.protocol: r for r in load_results(file)}
+        assert {'lasso 0.02', 'lasso 0.001'} <= set(results) and set(rows.index) <= set(results), file.name
+        for protocol, value in rows.items():
+            assert np.isclose(results[protocol].disentanglement.overall, value, atol=1e-4), (file.name, protocol)
+
+
+def test_the_released_codes_columns_are_flat_and_ours_are_not():
+    "What the paper's columns look like comes out of its released code for any encoder: .05 to .16, as the paper has it"
+    rows = LANDING[(LANDING['target'] == 'mean') & (LANDING['metric'] == 'disentanglement')]
+    by = {way: rows.loc[rows['protocol'] == way, 'value'] for way in ('lasso xeval', 'lasso 0.02')}
+    paper = paper_scores('landing').query("metric == 'disentanglement' and n_codes == 64")['value']
+    assert len(by['lasso xeval']) >= 10 and by['lasso xeval'].between(paper.min() - 0.02, paper.max() + 0.02).all()
+    assert np.ptp(by['lasso 0.02']) > 5 * np.ptp(by['lasso xeval'])
