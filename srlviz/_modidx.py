@@ -4503,6 +4503,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'srlviz.evaluate.maps.CodeMap.said': ( '06_evaluate/maps.html#codemap.said',
                                                                              'srlviz/evaluate/maps.py'),
                                       'srlviz.evaluate.maps.CodeRows': ('06_evaluate/maps.html#coderows', 'srlviz/evaluate/maps.py'),
+                                      'srlviz.evaluate.maps._array': ('06_evaluate/maps.html#_array', 'srlviz/evaluate/maps.py'),
                                       'srlviz.evaluate.maps._check_part': ('06_evaluate/maps.html#_check_part', 'srlviz/evaluate/maps.py'),
                                       'srlviz.evaluate.maps._keep': ('06_evaluate/maps.html#_keep', 'srlviz/evaluate/maps.py'),
                                       'srlviz.evaluate.maps._kept': ('06_evaluate/maps.html#_kept', 'srlviz/evaluate/maps.py'),
