@@ -7796,6 +7796,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'srlviz.widgets.qedr.lay_out_matrix': ( '08_widgets/qedr.html#lay_out_matrix',
                                                                              'srlviz/widgets/qedr.py'),
                                      'srlviz.widgets.qedr.matrix_look': ('08_widgets/qedr.html#matrix_look', 'srlviz/widgets/qedr.py'),
+                                     'srlviz.widgets.qedr.named': ('08_widgets/qedr.html#named', 'srlviz/widgets/qedr.py'),
                                      'srlviz.widgets.qedr.offer': ('08_widgets/qedr.html#offer', 'srlviz/widgets/qedr.py'),
                                      'srlviz.widgets.qedr.offer_codes': ('08_widgets/qedr.html#offer_codes', 'srlviz/widgets/qedr.py'),
                                      'srlviz.widgets.qedr.offer_colours': ('08_widgets/qedr.html#offer_colours', 'srlviz/widgets/qedr.py'),
