@@ -118,7 +118,7 @@ class CodeTable:
     """
 
     def __init__(self, codes: np.ndarray, factors: pd.DataFrame):
-        self.codes, self.factors = np.asarray(codes), named(factors)
+        self.codes, self.factors = np.asarray(codes), (factors := named(factors))
         if self.codes.ndim != 2 or len(self.codes) != len(factors):
             raise ValueError(
                 f"codes are (rows, n_codes) beside as many rows of factors; got {self.codes.shape} and {len(factors)}"
