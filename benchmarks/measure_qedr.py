@@ -1,7 +1,7 @@
 """QEDR that ships: of landing encoders (failures), of four games' encoders (labelled bytes) and of agents' memories.
 
     python benchmarks/measure_qedr.py --landing RUNS [RUNS ...]    encoders that sweeps of landing_benchmark left behind
-    python benchmarks/measure_qedr.py --games --out OUT            makes recordings and encoders, and goes on when killed
+    python benchmarks/measure_qedr.py --games --out OUT            makes recordings and encoders; goes on when killed
     python benchmarks/measure_qedr.py --memories                   six agents that ship, seconds
 
 Writes matrices to data_samples/qedr/NAME.npz (lassos over alpha; a forest where there are few codes; of landings also

@@ -26,12 +26,13 @@ def known_rows(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (x, y) if keep.all() else (x[keep], y[keep])
 
 
-def standardized(codes: Mapping[str, np.ndarray], by: str = 'probe', dtype=np.float32) -> dict[str, np.ndarray]:
+def standardized(codes: Mapping[str, np.ndarray], by: str = 'probe') -> dict[str, np.ndarray]:
     """Subtract from each code its mean over a split, and divide by its standard deviation; a constant one is 0."""
-    mean, std = codes[by].mean(0, dtype=np.float64), codes[by].std(0, dtype=np.float64)
-    still = np.ptp(codes[by], axis=0) <= 1e-6 * np.abs(codes[by]).max(0)  # a constant, or one that rounds
+    first = codes[by].astype(np.float64)  # the spread of bytes is none in bytes
+    mean, std = first.mean(0), first.std(0)
+    still = np.ptp(first, axis=0) <= 1e-6 * np.abs(first).max(0)  # a constant, or one that rounds
     factor = np.where(~still, 1 / np.where(std > 0, std, 1), 0)
-    return {s: ((x - mean) * factor).astype(dtype) for s, x in codes.items()}
+    return {s: ((x - mean) * factor).astype(np.float32) for s, x in codes.items()}
 
 # %% ../../nbs/06_evaluate/10_heads.ipynb #7085f6aa
 def three_layers(n_codes: int, n_out: int, n_hidden: int = 1024) -> nn.Sequential:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['REGRESSORS', 'COMPAT', 'ALPHAS', 'Informativeness', 'Answers', 'relative_error', 'lasso_columns', 'lasso_importance',
            'QEDR', 'table', 'save_results', 'load_results', 'save', 'qedr', 'qedr_path', 'path_table', 'Completeness',
-           'Disentanglement', 'category_names', 'completeness', 'disentanglement']
+           'Disentanglement', 'NothingToAsk', 'category_names', 'completeness', 'disentanglement']
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #4a420468
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,15 @@ from ..core.names import unknown
 from ..core.progress import Bar
 from ..core.scores import SCORE_COLUMNS, check_scores
 from .disentangled.dci import boosted_importance
-from .disentangled.entropy import Completeness, Disentanglement, completeness, disentanglement
+from .disentangled.entropy import Completeness, Disentanglement, as_importance, completeness
+from .disentangled.entropy import disentanglement
 from .disentangled.forest import fit_forest
 from .disentangled.lasso import class_importance, indicators, lasso_weights, say_class, triangle
-from .disentangled.question import Question, ask, binned, category_names  # noqa: F401
+from .disentangled.question import NothingToAsk, Question, ask, binned, category_names
 from .disentangled.xeval import xeval_linear, xeval_scores
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #e2ccd871
-_all_ = ['Completeness', 'Disentanglement', 'category_names', 'completeness', 'disentanglement']
+_all_ = ['Completeness', 'Disentanglement', 'NothingToAsk', 'category_names', 'completeness', 'disentanglement']
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #586547c2
 REGRESSORS, COMPAT = ('lasso', 'forest', 'boosting'), ('', 'xeval')
@@ -61,7 +62,7 @@ def relative_error(truth: pd.Series, said: pd.Series, usual) -> float:
     if usual is None:
         return float(np.sqrt(((truth - said) ** 2).mean()) / truth.std(ddof=0))
     wrong, of_usual = (truth != said).mean(), (truth != usual).mean()
-    return float(wrong / of_usual) if of_usual else float(wrong > 0)
+    return float(wrong / of_usual) if of_usual else np.nan  # nobody could be wrong
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #53fe3341
 def lasso_columns(q: Question) -> tuple[np.ndarray, dict[str, tuple]]:
@@ -117,7 +118,7 @@ def _forest(q: Question, n_estimators: int, max_depth: int | None, seed: int, pr
 
 def _boosting(q: Question, seed: int, progress: bool) -> Answers:
     classes = {k: np.unique(t) for k, t in q.table['probe'].items()}
-    place = lambda k, t: pd.Categorical(t[k], classes[k]).codes  # -1 where 'probe' has no such value
+    place = lambda k, t: pd.Index(classes[k]).get_indexer(t[k])  # -1 where 'probe' has no such value
     y = {s: np.stack([place(k, q.table[s]) for k in q.names], 1).astype(np.int64) for s in ('probe', 'test')}
     both = np.concatenate([q.x['probe'], q.x['test']]), np.concatenate([y['probe'], y['test']])
     importance, *_, said = boosted_importance(q.x['probe'], y['probe'], *both, seed=seed, progress=progress)
@@ -137,7 +138,7 @@ class QEDR:
     weights : the same with signs, of lassos (NaN for a category); None of trees
     errors : DataFrame (n_factors, 2), the normalised errors on 'probe' and 'test'
     truth, said : DataFrames (N test rows, n_factors), in the factors' own units
-    regressor, alpha, compat, seed : how it was asked
+    regressor, alpha (0 of trees), compat, tol, n_estimators, max_depth, seed : how it was asked
     categories : factors that were classified;  constant : factors that were set aside, as they have one value only
     """
 
@@ -149,6 +150,9 @@ class QEDR:
     regressor: str = 'lasso'
     alpha: float = 0.02
     compat: str = ''
+    tol: float = 1e-4
+    n_estimators: int = 10
+    max_depth: int | None = None
     seed: int = 0
     categories: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
@@ -165,11 +169,11 @@ class QEDR:
 
     @property
     def _xeval(self) -> tuple[Disentanglement, Completeness]:
-        "What the released code calls so: of the transposed matrix, so that a row of it is a factor"
-        R = self.importance
-        found, share = xeval_scores(R.to_numpy().T), R.sum() / R.to_numpy().sum()
-        of_factors = Disentanglement(found.called_disentanglement, pd.Series(found.per_factor, R.columns), share)
-        return of_factors, Completeness(found.called_completeness, pd.Series(found.per_code, R.index))
+        "Of codes and factors what it is, overall what the released code calls so, whose matrix is transposed"
+        R, found = self.importance, xeval_scores(self.importance.to_numpy().T)
+        share = R.sum(axis=1) / R.to_numpy().sum()
+        of_codes = Disentanglement(found.called_disentanglement, pd.Series(found.per_code, R.index), share)
+        return of_codes, Completeness(found.called_completeness, pd.Series(found.per_factor, R.columns))
 
     @property
     def informativeness(self) -> Informativeness:
@@ -183,9 +187,13 @@ class QEDR:
 
     @property
     def protocol(self) -> str:
-        "How it was asked, as a score table says it: 'lasso 0.02', 'forest', 'lasso xeval'."
-        how = f' {self.alpha:g}' if self.regressor == 'lasso' and not self.compat else ''
-        return self.regressor + how + f' {self.compat}' * bool(self.compat)
+        "How it was asked, as a score table says it: 'lasso 0.02', 'forest', 'forest 50 trees', 'lasso xeval'."
+        if self.compat:
+            return f'lasso {self.compat}'
+        if self.regressor == 'lasso':
+            return f'lasso {self.alpha:g}'
+        trees = f' {self.n_estimators} trees' if self.n_estimators != 10 else ''
+        return self.regressor + trees + (f' depth {self.max_depth}' if self.max_depth else '')
 
     def __repr__(self):
         n_codes, n_factors = self.importance.shape
@@ -221,7 +229,7 @@ def table(
     """
     scores = {k: getattr(self, k) for k in ('disentanglement', 'completeness', 'informativeness')}
     rows = [('mean', k, x.overall) for k, x in scores.items() if np.isfinite(x.overall)]
-    per_factor = ['informativeness'] + ['completeness'] * (not self.compat)  # the released code has none of factors
+    per_factor = ['informativeness'] + ['completeness'] * (not self.compat)  # the released code says none of factors
     rows += [(f, k, v) for k in per_factor for f, v in scores[k].per_factor.items()]
     rows = pd.DataFrame(rows, columns=['target', 'metric', 'value'])
     said = dict(study=study, source='srlviz', task=task, data=data, method=method, inputs=inputs, budget=budget)
@@ -232,7 +240,7 @@ def table(
 QEDR.table = table
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #110713d2
-_KEPT = ('regressor', 'alpha', 'compat', 'seed', 'categories', 'constant')
+_KEPT = ('regressor', 'alpha', 'compat', 'tol', 'n_estimators', 'max_depth', 'seed', 'categories', 'constant')
 
 
 def _to_arrays(r: QEDR, rows: bool, at: str) -> dict[str, np.ndarray]:
@@ -250,17 +258,29 @@ def _to_arrays(r: QEDR, rows: bool, at: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _check_tables(tables: Mapping[str, pd.DataFrame], factors: Sequence[str]) -> None:
+    "A ValueError names the table that does not fit the others"
+    as_importance(tables['importance'])
+    sizes = dict(importance=factors, weights=factors, truth=factors, said=factors, errors=['probe', 'test'])
+    rows = dict(weights=len(tables['importance']), said=len(tables['truth']), errors=len(factors))
+    for name, t in tables.items():
+        if list(t) != list(sizes[name]) and not (t.empty and name in ('weights', 'truth', 'said')):
+            raise ValueError(f"{name} has the columns {list(t)}; expected {list(sizes[name])}")
+        if len(t) != rows.get(name, len(t)) and not t.empty:
+            raise ValueError(f"{name} has {len(t)} rows; expected {rows[name]}")
+
+
 def _from_arrays(arrays: Mapping[str, np.ndarray], at: str) -> QEDR:
     told, tables = json.loads(str(arrays[f'{at}told'])), {}
     factors = told.pop('factors')
     if set(told) != set(_KEPT):
         raise ValueError(f"it tells {', '.join(told)}; expected {', '.join(_KEPT)}")
+    _check_arguments(told['regressor'], [told['alpha']], told['compat'], told['n_estimators'], told['max_depth'])
     for name in _TABLES:
         columns = ('probe', 'test') if name == 'errors' else factors
         there = {k: arrays[f'{at}{name}.{k}'] for k in columns if f'{at}{name}.{k}' in arrays}
         tables[name] = pd.DataFrame({k: v.astype(float) if v.dtype == np.float32 else v for k, v in there.items()})
-    if list(tables['importance']) != factors:
-        raise ValueError("the importance of a factor is missing")
+    _check_tables(tables, factors)
     tables['errors'].index = factors
     if f'{at}rows.t' in arrays:
         index = [arrays[f'{at}rows.{k}'] for k in ('episode', 't')]
@@ -275,8 +295,11 @@ def save_results(results: Sequence[QEDR], path: str | Path, rows: bool = True) -
 
     Parameters
     ----------
+    results : one at least
     rows : False leaves out what was true and said of each test row, and half of the digits
     """
+    if not results:
+        raise ValueError("there is no result to save")
     arrays = {k: v for i, r in enumerate(results) for k, v in _to_arrays(r, rows, f'{i}/').items()}
     make_folder(Path(path).parent)
     with atomic_path(path) as p, open(p, 'wb') as f:
@@ -327,13 +350,16 @@ def _xeval(q: Question, codes: Mapping, seed: int, progress: bool) -> QEDR:
     "What the released code computes: codes as they come, a linear layer by Adam, errors not over a standard deviation"
     if q.categories:
         raise ValueError(f"the released code regresses numbers; got the categories {', '.join(q.categories)}")
-    x, y = ({s: of(s) for s in ('probe', 'test')} for of in (lambda s: np.asarray(codes[s]), q.z))
+    if min(len(q.names), q.x['probe'].shape[1]) < 2:
+        raise NothingToAsk(f"compat='xeval' takes two codes and two factors that change; got the factors {q.names}")
+    plain = lambda a: a.detach().cpu().numpy() if hasattr(a, 'detach') else np.asarray(a)
+    x, y = ({s: of(s) for s in ('probe', 'test')} for of in (lambda s: plain(codes[s]), q.z))
     made = xeval_linear(x['probe'], y['probe'], x['test'], y['test'], seed=seed, progress=progress)
     said = {s: x[s] @ made.weights.T + made.bias for s in x}
     errors = dict(probe=np.sqrt(((said['probe'] - y['probe']) ** 2).mean(0)), test=made.best.astype(float))
     units = pd.DataFrame(said['test'], q.table['test'].index, q.names) * q.std + q.mean
     weights = pd.DataFrame(made.weights.T, columns=q.names)
-    how = dict(regressor='lasso', alpha=1.0, compat='xeval', seed=int(seed), constant=q.constant)
+    how = dict(alpha=1.0, compat='xeval', seed=int(seed), constant=q.constant)
     return QEDR(weights.abs(), weights, pd.DataFrame(errors, q.names), q.table['test'], units, **how)
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #3193b642
@@ -364,8 +390,8 @@ def qedr(
         number always is
     tol : when a lasso stops; see `disentangled.lasso`
     n_estimators, max_depth : of forests; None chooses a depth of 2 to 12 on 'valid'
-    compat : 'xeval' computes what the landing paper's released code did, with its alpha of 1 and under its names:
-        what it calls disentanglement is of factors, `per_code` has a row a factor; see `disentangled.xeval`
+    compat : 'xeval' computes what the landing paper's released code did, a lasso with its own alpha of 1; `.overall` is
+        then what it calls so: its disentanglement is of factors, and the other way round; see `disentangled.xeval`
     seed : of forests and boosted trees
     progress : show a bar where it takes long
 
@@ -382,17 +408,19 @@ def qedr(
     landing paper, section 5.1 (alpha=.02 is of Eastwood & Williams' notebook). Categories are ours.
     """
     _check_arguments(regressor, [alpha], compat, n_estimators, max_depth)
+    if compat and regressor != 'lasso':
+        raise ValueError(f"compat='xeval' is a lasso of its own; got regressor={regressor!r}")
     grown = regressor == 'forest' and max_depth is None
     q = ask(codes, factors, categories, ('probe', 'valid', 'test') if grown else ('probe', 'test'))
     if compat:
         return _xeval(q, codes, seed, progress)
     if regressor == 'lasso':
-        answers = next(_lassos(q, [alpha], tol, progress))
-    elif regressor == 'forest':
+        return _result(q, next(_lassos(q, [alpha], tol, progress)), alpha=float(alpha), tol=tol)
+    how = dict(regressor=regressor, alpha=0.0, seed=int(seed))
+    if regressor == 'forest':
         answers = _forest(q, n_estimators, max_depth, seed, progress)
-    else:
-        answers = _boosting(q := binned(q), seed, progress)
-    return _result(q, answers, regressor=regressor, alpha=float(alpha), seed=int(seed))
+        return _result(q, answers, n_estimators=n_estimators, max_depth=max_depth, **how)
+    return _result(b := binned(q), _boosting(b, seed, progress), **how)
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #eaaa428c
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -416,7 +444,7 @@ def qedr_path(
     _check_arguments('lasso', alphas, '', 1, None)
     q = ask(codes, factors, categories)
     found = zip(alphas, _lassos(q, alphas, tol, progress))
-    return [_result(q, answers, regressor='lasso', alpha=float(alpha)) for alpha, answers in found]
+    return [_result(q, answers, alpha=float(alpha), tol=tol) for alpha, answers in found]
 
 
 def path_table(results: Sequence[QEDR]) -> pd.DataFrame:

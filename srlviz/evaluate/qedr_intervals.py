@@ -14,7 +14,7 @@ import pandas as pd
 from ..core.progress import Bar
 from .disentangled.entropy import completeness, disentanglement
 from .disentangled.lasso import lasso_weights
-from .disentangled.question import Question, ask
+from .disentangled.question import Question, ask, binned
 from .qedr import QEDR, lasso_columns, lasso_importance, relative_error
 
 # %% ../../nbs/06_evaluate/16_qedr_intervals.ipynb #e7628725
@@ -45,7 +45,7 @@ def weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.n
     -------
     As `triangle` gives; columns that are constant in the draw are 0
     """
-    both, n = np.concatenate([x, y], 1), w.sum()
+    both, w, n = np.concatenate([x[w > 0], y[w > 0]], 1), w[w > 0], w.sum()
     mean = w @ both / n
     products = (both * w[:, None]).T @ both / n - np.outer(mean, mean)
     variance = np.diag(products)
@@ -56,18 +56,23 @@ def weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.n
     return rows[:, : x.shape[1]], rows[:, x.shape[1] :], int(n)
 
 # %% ../../nbs/06_evaluate/16_qedr_intervals.ipynb #e8be20b1
-def _refitted(q: Question, result: QEDR, n_resamples: int, tol: float, seed: int, progress: bool) -> pd.DataFrame:
+def _moving(y: np.ndarray, places: Mapping, q: Question) -> list[str]:
+    "The factors that change in a draw, whose columns are not 0"
+    there = dict(zip(q.numbers, y.any(0))) | {k: y[:, place].any() for k, (place, _) in places.items()}
+    return [k for k in q.names if there[k]]
+
+
+def _refitted(q: Question, result: QEDR, n_resamples: int, seed: int, progress: bool) -> pd.DataFrame:
     "D and C, overall and of factors, of each draw; a factor that is constant in a draw has none"
     which, (columns, places) = _episodes(q.table['probe'], 'probe'), lasso_columns(q)
     rows = []
     weights = _draws(which.max() + 1, n_resamples, seed)
     for w in Bar(weights, desc='refitting', unit='draw', disable=not progress):
         small = weighted_triangle(q.x['probe'], columns, w[which])
-        importance = lasso_importance(lasso_weights(small, result.alpha, tol), places, q)[0]
-        moving = importance.columns[importance.any()]
-        each = completeness(importance).per_factor.where(importance.any())
-        if len(moving):
-            importance = importance[moving]
+        importance = lasso_importance(lasso_weights(small, result.alpha, result.tol), places, q)[0]
+        moving = _moving(small[1], places, q)
+        each = completeness(importance).per_factor.where(pd.Series(True, moving).reindex(q.names, fill_value=False))
+        importance = importance[moving] if moving else importance
         scores = {('disentanglement', 'mean'): disentanglement(importance).overall}
         scores[('completeness', 'mean')] = completeness(importance).overall
         rows.append(scores | {('completeness', k): v for k, v in each.items()})
@@ -76,7 +81,9 @@ def _refitted(q: Question, result: QEDR, n_resamples: int, tol: float, seed: int
 
 def _errors(q: Question, result: QEDR, n_resamples: int, seed: int) -> pd.DataFrame:
     "Errors of each draw of test episodes"
-    which = _episodes(q.table['test'], 'test')
+    which, table = _episodes(q.table['test'], 'test'), q.table['probe']
+    if result.regressor == 'boosting':
+        table = binned(q).table['probe']
     order = np.argsort(which, kind='stable')
     starts = np.flatnonzero(np.diff(which[order], prepend=-1))
     parts = np.split(order, starts[1:])
@@ -86,8 +93,8 @@ def _errors(q: Question, result: QEDR, n_resamples: int, seed: int) -> pd.DataFr
     ]
     rows = {}
     for name in q.names:
-        truth, said = (t[name].reset_index(drop=True) for t in (q.table['test'], result.said))
-        usual = q.table['probe'][name].mode()[0] if name in q.categories else None
+        truth, said = (t[name].reset_index(drop=True) for t in (result.truth, result.said))
+        usual = table[name].mode()[0] if name in result.categories else None
         with np.errstate(invalid='ignore', divide='ignore'):
             rows['informativeness', name] = [relative_error(truth[r], said[r], usual) for r in draws]
     table = pd.DataFrame(rows).replace(np.inf, np.nan)
@@ -102,7 +109,6 @@ def refit_intervals(
     *,
     level: float = 0.95,
     n_resamples: int = 200,
-    tol: float = 1e-4,
     seed: int = 0,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -113,7 +119,7 @@ def refit_intervals(
     codes, factors : what `qedr` was given
     result : what it gave
     level : share of the draws inside the interval
-    n_resamples, seed : draws, of test episodes for errors and of 'probe' for refits of lassos;  tol : of these
+    n_resamples, seed : draws, of test episodes for errors and of 'probe' for refits of lassos
 
     Returns
     -------
@@ -122,16 +128,21 @@ def refit_intervals(
 
     Raises
     ------
-    ValueError : rows that name no episodes, a result of other codes or factors, a level outside (0, 1)
+    ValueError : rows that name no episodes, a result of other codes or factors, one that was saved without rows or has
+        `compat`, a level outside (0, 1)
     """
     if not 0 < level < 1 or n_resamples < 1:
         raise ValueError(f"level lies in (0, 1) and n_resamples is >= 1; got {level} and {n_resamples}")
-    q = ask(codes, factors, result.categories)
+    boosted = result.regressor == 'boosting'  # all of whose factors were categories, the numbers in bins
+    q = ask(codes, factors, () if boosted else result.categories)
     if q.names != list(result.importance) or q.x['probe'].shape[1] != len(result.importance):
         raise ValueError(f"the result is of other codes or factors: its importance is {result.importance.shape}")
+    if result.compat or len(result.truth) != len(q.table['test']):
+        why = f'compat={result.compat!r}, whose errors are of its best epoch' if result.compat else 'other test rows'
+        raise ValueError(f"no intervals of a result with {why}; ask qedr again, and keep its rows")
     parts = {('test episodes', 'test'): _errors(q, result, n_resamples, seed)}
-    if result.regressor == 'lasso' and not result.compat:
-        parts['refits', 'probe'] = _refitted(q, result, n_resamples, tol, seed, progress)
+    if result.regressor == 'lasso':
+        parts['refits', 'probe'] = _refitted(q, result, n_resamples, seed, progress)
     return pd.concat(
         [_bounded(result, draws, level, over, q.table[s]) for (over, s), draws in parts.items()], ignore_index=True
     )

@@ -25,7 +25,7 @@ from ..data.landing import flight_table, is_flights, read_flights
 from ..data.landing.tiers import quiet_sensors
 from ..encoders.sequences.rows import INPUTS
 from ..evaluate.heads import HEADS
-from ..evaluate.qedr import save_results
+from ..evaluate.qedr import NothingToAsk, save_results
 from ..evaluate.targets import Targets, landing_targets, score_targets
 from .methods import find_method
 from .probing import encode_method
@@ -192,18 +192,17 @@ def failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: st
 
     Returns
     -------
-    Score rows of the group 'failures'. None, and a line that says why, where nothing can be asked: of a single code,
-    of more codes than windows, of a set in which nothing fails
+    Score rows of the group 'failures'. None, and a line that says why, where nothing can be asked: of more codes than
+    windows, of a set in which nothing fails. None of a single code, the mean of all flights
     """
-    try:
-        question = window_question(codes, targets)
-        if said.pop('n_codes', 2) < 2:
-            return []  # the mean of all flights
-        results = ask_ways(*question, ways, seed=said['seed'], progress=False)
-    except ValueError as problem:
-        _say(f'QEDR was not asked: {problem}')
-        return []
-    save_results(results, Path(out) / 'qedr.npz', rows=False)
+    question, results = window_question(codes, targets), []
+    for way in ways if said.pop('n_codes', 2) > 1 else ():
+        try:
+            results += ask_ways(*question, [way], seed=said['seed'], progress=False)
+        except NothingToAsk as problem:
+            _say(f'QEDR was not asked: {problem}')
+    if results:
+        save_results(results, Path(out) / 'qedr.npz', rows=False)
     return qedr_rows(results, study='landing', task='approach', group='failures', **said)
 
 

@@ -104,12 +104,16 @@ def qedr_columns(scores: pd.DataFrame, group: str = 'failures') -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, a row an encoder (data, method, inputs, n_codes), columns (way, part): 'paper' first; NaN where one was
-    not asked
+    DataFrame, a row an encoder of ours on a set of data (data, method, inputs, n_codes), columns (way, part), the
+    paper's first; the mean over seeds. NaN where one was not asked. Without any of ours, the paper's
     """
     rows = scores[scores['metric'].isin(PARTS) & (scores['target'] == 'mean') & (scores['group'] == group)]
     way = rows['protocol'].where(rows['source'] != 'paper', 'paper')
-    rows = rows.assign(way=way, part=rows['metric'].map(PARTS))
+    rows, who = rows.assign(way=way, part=rows['metric'].map(PARTS)), ['method', 'inputs', 'n_codes']
     order = [(w, p) for w in dict.fromkeys(way.sort_values(key=lambda w: w != 'paper')) for p in PARTS.values()]
-    table = rows.pivot_table('value', ['method', 'inputs', 'n_codes'], ['way', 'part'])
+    paper, ours = rows[way == 'paper'], rows[way != 'paper']
+    table = paper.pivot_table('value', who, ['way', 'part'])
+    if len(ours):
+        ours = ours.pivot_table('value', ['data', *who], ['way', 'part'])
+        table = ours.join(table.reindex(ours.index.droplevel('data')).set_axis(ours.index)) if len(paper) else ours
     return table[[c for c in order if c in table]]

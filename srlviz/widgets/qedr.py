@@ -75,7 +75,7 @@ class QEDRResults:
         self.of, self._paths = {}, {}
         for method, rs in _one_by_one(results).items():
             by = self.of.setdefault(method, {})
-            for r in sorted(rs, key=lambda r: float(r.alpha)):
+            for r in sorted(rs, key=lambda r: (r.regressor != 'lasso', float(r.alpha))):
                 name = f'{r.regressor} {getattr(r, "compat", "")}'.strip()
                 if float(r.alpha) in by.setdefault(name, {}):
                     raise ValueError(f"two results of {method or 'one method'} are of {name} with alpha {r.alpha:g}")

@@ -96,12 +96,11 @@ def say_class(values: np.ndarray, sums: Mapping[str, np.ndarray]) -> dict[str, n
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    learned = sums['probe'][:, :-1]  # they sum to a constant: the last tells nothing new
-    moving = learned.std(0) > 1e-9
+    moving = sums['probe'].std(0) > 1e-9
     if not moving.any():
         classes, n = np.unique(values, return_counts=True)
         return {s: np.full(len(x), classes[n.argmax()]) for s, x in sums.items()}
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # of collinear sums: some values may share all their codes
-        model = LinearDiscriminantAnalysis().fit(learned[:, moving], values)
-    return {s: model.predict(x[:, :-1][:, moving]) for s, x in sums.items()}
+        model = LinearDiscriminantAnalysis().fit(sums['probe'][:, moving], values)
+    return {s: model.predict(x[:, moving]) for s, x in sums.items()}
