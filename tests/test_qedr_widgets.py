@@ -82,7 +82,7 @@ def test_codes_of_windows():
 
 
 def test_results_by_the_released_code():
-    "Bars are of codes and of factors, as ever; the numbers of the whole are the released code's, which the picture says"
+    "Bars are of codes and of factors, as ever; the numbers of the whole are the released code's, as the picture says"
     results = load_results(sample_path('qedr') / 'landing_lstm_ae_1layer_sensors.npz')
     released = next(r for r in results if r.compat == 'xeval')
     D, C, R = released.disentanglement, released.completeness, released.importance

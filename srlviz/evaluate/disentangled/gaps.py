@@ -170,7 +170,8 @@ def separated_attribute_predictability(
     `mutual_information_gap`.
     """
     question = ask(codes, factors, categories)
-    x, x_test = (np.asarray(codes[s], np.float64) for s in ('probe', 'test'))
+    plain = lambda c: c.detach().cpu() if hasattr(c, 'detach') else c
+    x, x_test = (np.asarray(plain(codes[s]), np.float64) for s in ('probe', 'test'))
     learn, test = (question.table[s] for s in ('probe', 'test'))
     rows, scores = drawn(len(x), n_train, seed, [learn[k] for k in question.categories]), {}
     machines = len(question.categories) * x.shape[1]
