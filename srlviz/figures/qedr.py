@@ -349,7 +349,7 @@ def matrix_words(importance, weights, shown: Arranged, threshold: float, constan
     largest = _sizes(importance, weights)[2]
     n = len(importance)
     said = ['area and colour: ' + ('importance' if weights is None else 'weight (orange: below 0, gray: a category)')]
-    said[0] += f', the largest {number(largest)}' + (
+    said[0] += f', the largest {number(largest) if largest >= 0.01 or not largest else f"{largest:.2g}"}' + (
         f'; below {100 * threshold:.2g}% of it hidden' if threshold else ''
     )
     used = n - len(shown.dead)
