@@ -6418,6 +6418,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'srlviz.studies.qedr.byte_categories': ( '09_studies/qedr.html#byte_categories',
                                                                               'srlviz/studies/qedr.py'),
                                      'srlviz.studies.qedr.check_ways': ('09_studies/qedr.html#check_ways', 'srlviz/studies/qedr.py'),
+                                     'srlviz.studies.qedr.in_words': ('09_studies/qedr.html#in_words', 'srlviz/studies/qedr.py'),
                                      'srlviz.studies.qedr.qedr_columns': ('09_studies/qedr.html#qedr_columns', 'srlviz/studies/qedr.py'),
                                      'srlviz.studies.qedr.qedr_rows': ('09_studies/qedr.html#qedr_rows', 'srlviz/studies/qedr.py'),
                                      'srlviz.studies.qedr.window_question': ( '09_studies/qedr.html#window_question',

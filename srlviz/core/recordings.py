@@ -1023,7 +1023,7 @@ def align(
 
     Parameters
     ----------
-    codes : one array per episode, (T, n_codes) or (n_codes,)
+    codes : one array or tensor per episode, (T, n_codes) or (n_codes,)
     recording : of the same episodes, with a split
     reduce : for codes of whole episodes, which row of a per-step factor to take: 'first', 'last', or None to leave such
         factors out
@@ -1035,6 +1035,8 @@ def align(
     factors : split -> DataFrame of N rows indexed by (episode, t), one column a factor; t is -1 for codes of whole
         episodes
     """
+    if not isinstance(codes, np.ndarray):  # tensors, with gradients or without
+        codes = [c.detach().cpu().numpy() if hasattr(c, 'detach') else c for c in codes]
     _check_codes(codes, recording)
     if reduce not in (None, 'first', 'last'):
         raise ValueError(f"reduce is None, 'first' or 'last'; got {reduce!r}")

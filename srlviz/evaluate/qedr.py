@@ -443,8 +443,8 @@ def qedr_path(
     """
     _check_arguments('lasso', alphas, '', 1, None)
     q = ask(codes, factors, categories)
-    found = zip(alphas, _lassos(q, alphas, tol, progress))
-    return [_result(q, answers, alpha=float(alpha), tol=tol) for alpha, answers in found]
+    found = zip(_lassos(q, alphas, tol, progress), alphas)  # in this order its bar comes to its end
+    return [_result(q, answers, alpha=float(alpha), tol=tol) for answers, alpha in found]
 
 
 def path_table(results: Sequence[QEDR]) -> pd.DataFrame:

@@ -123,8 +123,8 @@ def refit_intervals(
 
     Returns
     -------
-    DataFrame: metric, target ('mean' or a factor), value, low, high (NaN of a single episode), over ('test episodes' or
-    'refits'), n (how many episodes)
+    DataFrame: metric, target ('mean' or a factor), value, low, high (NaN of a single episode), bias (the median of the
+    refits less the value, which is taken from the bounds), over ('test episodes' or 'refits'), n (how many episodes)
 
     Raises
     ------
@@ -151,8 +151,12 @@ def refit_intervals(
 def _bounded(result: QEDR, draws: pd.DataFrame, level: float, over: str, table: pd.DataFrame) -> pd.DataFrame:
     n = table.index.get_level_values('episode').nunique()
     bounds = np.array([(1 - level) / 2, (1 + level) / 2])
-    low, high = draws.quantile(bounds).to_numpy() if n > 1 else np.full((2, draws.shape[1]), np.nan)
     scores = [(getattr(result, metric), target) for metric, target in draws]
-    values = [s.overall if target == 'mean' else s.per_factor[target] for s, target in scores]
+    values = np.array([s.overall if target == 'mean' else s.per_factor[target] for s, target in scores])
+    bias = draws.median().to_numpy() - values if over == 'refits' else np.zeros(len(values))
+    low, high = draws.quantile(bounds).to_numpy() - bias if n > 1 else np.full((2, draws.shape[1]), np.nan)
+    if over == 'refits':
+        low, high = low.clip(0, 1), high.clip(0, 1)
     metrics, targets = zip(*draws)
-    return pd.DataFrame(dict(metric=metrics, target=targets, value=values, low=low, high=high, over=over, n=n))
+    told = dict(metric=metrics, target=targets, value=values, low=low, high=high, bias=bias, over=over, n=n)
+    return pd.DataFrame(told)

@@ -6,12 +6,15 @@
 __all__ = ['SPLITS', 'RESERVED', 'NothingToAsk', 'moves', 'category_names', 'Question', 'ask', 'binned']
 
 # %% ../../../nbs/06_evaluate/disentangled/03_question.ipynb #509361f8
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
 
+from ...core.names import unknown
 from ...core.recordings import Recording
 
 # %% ../../../nbs/06_evaluate/disentangled/03_question.ipynb #a0bc1f64
@@ -32,7 +35,9 @@ def _check_mapping(codes, factors, splits):
     if lost := [s for s in splits if s not in codes or s not in factors]:
         raise ValueError(
             f"the split {lost[0]!r} is missing: codes have {', '.join(map(repr, codes)) or 'none'}, factors "
-            f"{', '.join(map(repr, factors)) or 'none'}. Use recording.with_split(probe=.7, valid=.1, test=.2)"
+            f"{', '.join(map(repr, factors)) or 'none'}. A recording gets splits by with_split(probe=.7, valid=.1, "
+            "test=.2); of arrays call yours so: 'probe' teaches, 'valid' chooses the depth of a forest (max_depth says "
+            "it), 'test' asks"
         )
 
 # %% ../../../nbs/06_evaluate/disentangled/03_question.ipynb #c8223ea6
@@ -100,6 +105,11 @@ def _as_table(s: str, f) -> pd.DataFrame:
 def _categories(table: pd.DataFrame, told: Sequence[str]) -> tuple[str, ...]:
     "Those that are told, and those that are no numbers"
     told = (told,) if isinstance(told, str) else tuple(map(str, told))
+    for name in told:
+        if name not in table and get_close_matches(name, list(table), 1, 0.8):
+            warnings.warn(
+                f"no factor is called {name!r}, so it is no category; {unknown('factor', name, table)}", stacklevel=4
+            )
     plain = lambda c: pd.api.types.is_numeric_dtype(c) and not pd.api.types.is_bool_dtype(c)
     return tuple(k for k in table if k in told or not plain(table[k]))
 
@@ -194,6 +204,8 @@ def ask(
     for s in names:
         if len(arrays[s]) != len(tables[s]):
             raise ValueError(f"split {s!r} has {len(arrays[s])} codes and {len(tables[s])} rows of factors")
+        if isinstance(codes[s], pd.DataFrame) and not codes[s].index.equals(tables[s].index):
+            raise ValueError(f"codes and factors of split {s!r} have other indices; bring their rows into one order")
         if list(tables[s]) != list(first):
             raise ValueError(f"split {s!r} has the factors {list(tables[s])}, 'probe' has {list(first)}")
         columns = {k: _checked_factor(s, tables[s][k], k in classes) for k in first}
