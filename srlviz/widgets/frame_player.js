@@ -108,11 +108,14 @@ function render({ model, el }) {
   globalThis.addEventListener('srlviz-seek', asked);
   globalThis.addEventListener('srlviz-where', asked);
 
+  /** A step goes with the last seek of the kernel that this page heard of: of an older one it comes too late there. */
+  const put = t => model.set({ value: t, heard: model.get('sought') });
+
   /** Send a step even if it seems known: an older one may still be on its way to the kernel. Not while a message of the kernel is handled, for what is set then is not sent. */
   function insist(t) {
     muted = true;
     model.set('value', -1);
-    model.set('value', t);
+    put(t);
     muted = false;
     model.save_changes();
     if (shown !== t) { shown = t; restart(); draw(); pump(); }
@@ -210,7 +213,7 @@ function render({ model, el }) {
 
   // moving
   function report(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
-  function set(t, now) { shown = clamp(t); model.set('value', shown); draw(); pump(); report(now); }
+  function set(t, now) { shown = clamp(t); put(shown); draw(); pump(); report(now); }
   function go(t) { set(t, true); restart(); }
   function restart() { since = performance.now(); from = shown; }
   function tick(now) {

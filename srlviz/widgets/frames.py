@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['NONE', 'as_recording', 'pick_marks', 'FactorValues', 'chosen_factors', 'best_zoom', 'episode_label', 'episode_menu',
            'EpisodeMenus', 'FrameTable', 'FactorStrip', 'strip_view', 'FactorMenus', 'show_film', 'plot_film_sheet',
-           'check_episodes', 'go_to', 'check_shown', 'FrameReading', 'FrameParts', 'FrameBrowser']
+           'check_episodes', 'go_to', 'sought', 'check_shown', 'FrameReading', 'FrameParts', 'FrameBrowser']
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #4ba7e8a4
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import anywidget
 import ipywidgets as W
@@ -60,12 +60,15 @@ class FactorValues:
     """Factors of an episode as (T, n_factors) numbers, read when sliced; what is constant is repeated, what is missing
     or is no number is NaN."""
 
-    def __init__(self, episode: Episode, names: Sequence[str]):
+    def __init__(self, episode: Episode, names: Sequence[str], texts: Mapping[str, Sequence[str]] = {}):
         self.episode, self.names, self.shape = episode, list(names), (len(episode), len(names))
+        self.texts = texts  # of factors that are texts: those there are, sorted; their values are places in these
 
     def series(self, name: str, part: slice = slice(None)) -> np.ndarray:
         """Give one factor over time, (T,) float32."""
         held = self.episode.factors.get(name)
+        if name in self.texts:
+            held = np.searchsorted(self.texts[name], np.asarray(held).astype(str))
         if held is None or np.dtype(held.dtype).kind not in 'biuf':
             held = np.float32('nan')
         elif held.shape:
@@ -277,10 +280,22 @@ def check_episodes(trait: str, value: int, recording: Recording, episode: int) -
 
 
 def go_to(explorer, episode: int, t: int):
-    """Let an explorer with a player show one step of one episode; a step beyond its end is its last."""
-    explorer.episode = episode
-    explorer.t = int(np.clip(t, 0, explorer.recording.lengths[episode] - 1))
-    explorer.player.seek(explorer.t)
+    """Let an explorer with a player show one step of one episode, episode and step at once; a step beyond its end is
+    its last. What reads the episode begins at `sought(explorer)`."""
+    check_episodes('episode', episode, explorer.recording, explorer.episode)
+    t = explorer.sought = int(np.clip(t, 0, explorer.recording.lengths[episode] - 1))
+    try:
+        with explorer.hold_trait_notifications():
+            explorer.episode, explorer.t = episode, t
+    finally:
+        explorer.sought = 0
+        explorer.t = min(explorer.t, int(explorer.recording.lengths[explorer.episode]) - 1)
+    explorer.player.seek(t)
+
+
+def sought(explorer) -> int:
+    """Give the step at which an episode that is read now begins: the one that `go_to` goes to, else the first."""
+    return getattr(explorer, 'sought', 0)
 
 
 def check_shown(explorer, trait: str, value):
@@ -429,7 +444,7 @@ class FrameBrowser(Explorer):
     def _on_episode(self, change):
         if change['name'] == 'recording':
             self._tell()
-        self._read()
+        self._read(sought(self))
 
     @reacts('factor', 'second', 'against')
     def _on_factor(self, _):

@@ -25,6 +25,7 @@ from srlviz.widgets.frames import (
     check_episodes,
     chosen_factors,
     go_to,
+    sought,
     strip_view,
 )
 from .landing import FilmPlayer, known_sensors
@@ -49,8 +50,15 @@ class MomentReading:
     def __init__(self, recording: Recording, i: int, n: int = 4):
         self.recording, self.episode, self.n = recording, recording[i], n
         self.film, self.table = film_of(self.episode), chosen_factors(recording, None)
-        self.table = self.table[[f in self.episode.factors for f in self.table['name']]].reset_index(drop=True)
-        self.values = FactorValues(self.episode, self.table['name'])
+        here = np.array([f in self.episode.factors for f in self.table['name']], bool)
+        self.table, texts = self.table[here].reset_index(drop=True), {}
+        for name in self.table['name']:
+            held = self.episode.factors[name]
+            if np.dtype(held.dtype).kind not in 'biufcmM':
+                texts[name] = sorted(set(np.asarray(held).astype(str).ravel().tolist()))
+        self.table['names'] = [tuple(texts.get(f.name, f.names)) for f in self.table.itertuples()]
+        self.table.loc[self.table['name'].isin(texts), 'kind'] = 'categorical'
+        self.values = FactorValues(self.episode, self.table['name'], texts)
         own = f' ({self.episode.name})' if self.episode.name not in ('', recording.name) else ''
         self.title = f'{pretty(recording.name)}, episode {i}{own}'.removeprefix(', ')
 
@@ -130,7 +138,7 @@ class Moment(Explorer):
         if change['name'] == 'recording':
             with self.quietly():
                 self.episode = 0
-        self._read()
+        self._read(sought(self))
 
     def _read(self, t: int = 0):
         self.reading = reading = MomentReading(self.recording, self.episode)

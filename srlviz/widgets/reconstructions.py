@@ -35,7 +35,7 @@ from srlviz.figures.reconstructions import (
 from ..figures.returns import number
 from ..figures.targets import encoder_label, label_words
 from .base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
-from .frames import as_recording, check_episodes, episode_label, episode_menu, go_to
+from .frames import as_recording, check_episodes, episode_label, episode_menu, go_to, sought
 from .sensors import RowList, Several, StepCursor, check_column, in_order, known_columns
 from .views import FramePicker, FramePlayer, PlotView
 
@@ -390,7 +390,7 @@ class ReconstructionBrowser(Explorer):
     @reacts('episode', 'method')
     def _on_place(self, change):
         try:
-            read_reconstruction(self, self.t if change['name'] == 'method' else 0)
+            read_reconstruction(self, self.t if change['name'] == 'method' else sought(self))
         except Exception:
             with self.quietly():
                 setattr(self, change['name'], change['old'])

@@ -36,6 +36,7 @@ from srlviz.widgets.frames import (
     episode_label,
     go_to,
     plot_film_sheet,
+    sought,
 )
 from .views import FramePlayer, PlotView
 
@@ -664,7 +665,7 @@ class SensorBrowser(Explorer):
     def _on_episode(self, change):
         if change['name'] == 'recording':
             self._tell()
-        self._read()
+        self._read(sought(self))
         self._draw()
 
     @reacts('chosen', 'against')

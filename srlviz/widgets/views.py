@@ -301,6 +301,7 @@ class FramePlayer(anywidget.AnyWidget):
     picked = traitlets.Unicode('').tag(sync=True)
     note = traitlets.Unicode('').tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
+    sought, heard = traitlets.Int(0).tag(sync=True), traitlets.Int(0).tag(sync=True)  # seeks made here, heard by a page
     frames, rows = None, Numbers()
 
     def __init__(self, frames=None, **traits):
@@ -325,6 +326,7 @@ class FramePlayer(anywidget.AnyWidget):
         lines = [] if xy is None else mark_lines(np.asarray(xy))
         with self.hold_sync():
             self.frames, self.playing = frames, False
+            self.sought += 1
             self.source = _source(frames, n, value) | dict(id=self.source['id'] + 1, label=label)
             self.value = self.source['start']
             self.rows = Numbers(*marks, *([] if table_values is None else [table_values]))
@@ -334,8 +336,14 @@ class FramePlayer(anywidget.AnyWidget):
 
     def seek(self, t: int):
         """Show step t and stop playing; unlike setting `value`, this is heard while frames run."""
-        self.value = t
+        with self.hold_sync():
+            self.value, self.sought = t, self.sought + 1
         self.send({'kind': 'seek', 't': self.value})
+
+    def set_state(self, sync_data):
+        """Take what a page tells; a step that it told before it heard of the last seek comes too late."""
+        late = 'value' in sync_data and sync_data.get('heard', self.heard) != self.sought
+        super().set_state({k: v for k, v in sync_data.items() if k != 'value'} if late else sync_data)
 
     def encoded(self, chunk: int) -> bytes:
         """Read and encode one chunk of the frames."""
