@@ -243,22 +243,23 @@ def step_mark(xy: Sequence[float]) -> list[dict]:
     return [ring | dict(x0=-r, x1=r, y0=-r, y1=r, line=dict(color=c, width=w)) for r, c, w in sizes]
 
 
-def _tags(map, tags: Mapping[str, Steps]) -> list[go.Scatter]:
-    "The steps of each tag, its name at the one nearest to their middle"
-    traces = []
+def _tags(map, tags: Mapping[str, Steps]) -> tuple[list[go.Scatter], list[dict]]:
+    "The steps of each tag, and its name in a light box over the one nearest to their middle, above all points"
+    traces, names = [], []
+    box = dict(showarrow=False, yanchor='bottom', yshift=6, bgcolor='#fffffe', bordercolor=INK, borderpad=2)
     for k, (name, steps) in enumerate(tags.items()):
         rows = np.flatnonzero(steps.mask(map.episode, map.t))
         if not len(rows):
             continue
         xy = map.xy[rows]
         middle = np.abs(xy - np.median(xy, 0)).sum(1).argmin()
+        font = dict(size=13, color='#1f2329')  # on both grounds: neither is an ink that follows the theme
+        names.append(dict(box, x=float(xy[middle, 0]), y=float(xy[middle, 1]), text=f'<b>{name}</b>', font=font))
         xy = np.concatenate([xy[[middle]], xy[thinned(len(rows), _RINGS)]])
-        text = [f'<b>{name}</b>', *[''] * (len(xy) - 1)]
         mark = dict(symbol=_SYMBOLS[k % len(_SYMBOLS)] + '-open', size=9, color=INK, line_width=1.5)
-        look = dict(mode='markers+text', text=text, textposition='top center', textfont=dict(size=13, color=INK))
-        look['unselected'] = dict(marker=dict(opacity=1), textfont=dict(color=INK))  # a lasso leaves them as they are
+        look = dict(mode='markers', unselected=dict(marker=dict(opacity=1)))  # a lasso leaves them as they are
         traces.append(go.Scatter(x=xy[:, 0], y=xy[:, 1], marker=mark, hoverinfo='skip', **look))
-    return traces
+    return traces, names
 
 # %% ../../nbs/07_figures/16_maps.ipynb #1edfdebc
 def plot_code_map(
@@ -307,12 +308,15 @@ def plot_code_map(
     ids = np.stack([rows, map.episode[rows], map.t[rows]], 1).astype(np.int32)
     part = told._replace(values=told.values[rows])
     fig = go.Figure(_points(map.xy[rows], ids, part, None if chosen is None else chosen[rows], cards))
-    fig.add_traces(_tags(map, tags or {}))
+    marked, names = _tags(map, tags or {})
+    fig.add_traces(marked)
     if at is not None and (where := np.flatnonzero(Steps([at[0]], [at[1]]).mask(map.episode, map.t))).size:
         fig.update_layout(shapes=step_mark(map.xy[where[0]]))
     thin = f'{len(rows):,} of {len(map.xy):,} steps drawn, a fair draw; ' if len(rows) < len(map.xy) else ''
     lines = textwrap.wrap(thin + map.said, 58 if cards else 100)  # a view is narrower than a page
-    return style(_map_layout(fig, map, lines, title, height, drag), dark=dark)
+    fig = _map_layout(fig, map, lines, title, height, drag)
+    fig.layout.annotations += tuple(go.layout.Annotation(n) for n in names)
+    return style(fig, dark=dark)
 
 
 def _map_layout(fig: go.Figure, map, lines: list[str], title: str, height: int, drag: str) -> go.Figure:
@@ -342,7 +346,8 @@ def side_by_side(left: go.Figure, right: go.Figure, dark: bool | None = None) ->
     layout['xaxis2'] = more['xaxis'] | dict(domain=[0.54, 1], anchor='y2')
     layout['yaxis2'] = more['yaxis'] | dict(anchor='x2', scaleanchor='x2')
     layout['shapes'] = [*layout.get('shapes', ()), *(s | dict(xref='x2', yref='y2') for s in more.get('shapes', ()))]
-    layout['annotations'] = [_headed(of, x) for of, x in ((layout, 0), (more, 0.54))]
+    names = [*layout['annotations'][1:], *(a | dict(xref='x2', yref='y2') for a in more['annotations'][1:])]
+    layout['annotations'] = [*(_headed(of, x) for of, x in ((layout, 0), (more, 0.54))), *names]
     layout['margin'] = layout['margin'] | dict(t=84)
     layout.pop('title', None)
     return style(go.Figure(dict(data=[*one['data'], *other['data']], layout=layout)), dark=dark)

@@ -128,7 +128,7 @@ def arrange(
 
 # %% ../../nbs/07_figures/15_qedr.ipynb #ed430d33
 GROUND, _LOW, _UNSIGNED = '#00224e', 0.3, '#a9adb3'
-_SIGNED = [[0, '#ffb000'], [0.4999, mixed(GROUND, '#ffb000', _LOW)], [0.5, GROUND]]
+_SIGNED = [[0, '#ffb000'], [0.4999, mixed(GROUND, '#ffb000', 0.5)], [0.5, GROUND]]
 _SIGNED += [[0.5001, mixed(GROUND, '#7cc8ff', _LOW)], [1, '#7cc8ff']]
 
 
@@ -344,11 +344,17 @@ def listed(names: Sequence, most: int = 6) -> str:
     return f'{told} ({len(names)})'
 
 
+def _sign_words(importance, weights) -> str:
+    "What the colours of weights mean; gray only where there is one"
+    gray = (np.isnan(np.asarray(weights, float)) & (importance.to_numpy(float) > 0)).any()
+    return 'weight (orange below 0, blue above 0' + ', gray: a category)' * gray + ')' * (not gray)
+
+
 def matrix_words(importance, weights, shown: Arranged, threshold: float, constant=(), rows=None) -> list[str]:
     """Say what a matrix shows, and what is not seen in it."""
     largest = _sizes(importance, weights)[2]
     n = len(importance)
-    said = ['area and colour: ' + ('importance' if weights is None else 'weight (orange: below 0, gray: a category)')]
+    said = ['area and colour: ' + ('importance' if weights is None else _sign_words(importance, weights))]
     said[0] += f', the largest {number(largest) if largest >= 0.01 or not largest else f"{largest:.2g}"}' + (
         f'; below {100 * threshold:.2g}% of it hidden' if threshold else ''
     )
@@ -492,8 +498,10 @@ def plot_alpha_curve(
 
     Raises
     ------
-    ValueError : for a table without these columns, or without rows
+    ValueError : for what is no table, and one without these columns, or without rows
     """
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"what is drawn is a table over alpha; got {type(table).__name__}: give path_table(results)")
     lines = dict(disentanglement=(LINE, 'circle'), completeness=(PALETTE[1], 'square'), informativeness=(MUTED, 'x'))
     if lost := [c for c in ('alpha', *lines, 'n_used') if c not in table] or ['rows'] * (not len(table)):
         raise ValueError(f"a table over alpha has alpha, {', '.join(lines)}, n_used; this one lacks {lost[0]}")
@@ -514,27 +522,31 @@ def plot_alpha_curve(
 def _finish_curve(fig, table, told, x, alpha, height, title, dark):
     most = max(1.0, float(np.nanmax(table[['disentanglement', 'completeness', 'informativeness']].to_numpy(float))))
     ends = np.log10([x.min(), x.max()]) + np.array([-0.08, 0.08])
-    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), 7)).round().astype(int))
+    words = [f'{a:g}' for a in told]
+    gaps = 380 * np.diff(np.log10(x)) / np.ptp(ends)  # pixels between two of them in half a page
+    font = min([12, *(2 * g / (0.62 * (len(a) + len(b)) + 1) for g, a, b in zip(gaps, words, words[1:]))])
     fig.update_xaxes(
         title='alpha, the penalty of the lasso',
         type='log',
         range=ends,
-        tickvals=x[some],
-        ticktext=[f'{told[i]:g}' for i in some],
+        tickvals=x,
+        ticktext=words,
+        **dict(tickangle=0 if font >= 8 else -90, tickfont_size=max(font, 9)),
     )
-    fig.update_yaxes(range=[0, 1.04 * most], showgrid=True)
+    fig.update_yaxes(range=[0, 1.04 * most], showgrid=True, title=dict(text='score', standoff=4))
     right = dict(
         overlaying='y',
         side='right',
         range=[0, 1.04 * max(1, table['n_used'].max())],
         showgrid=False,
         tickvals=[0, int(table['n_used'].max())],
+        title=dict(text='codes used (dotted)', font=dict(color=INK, size=11), standoff=2),
     )
     shapes = alpha_shapes(table, alpha)
     fig.update_layout(
         yaxis2=right, shapes=shapes, height=height, dragmode=False, hovermode='closest', title=title or ''
     )
-    fig.update_layout(margin=dict(l=38, r=40, t=44 + 24 * bool(title), b=44), legend=dict(font_size=11, y=1.02))
+    fig.update_layout(margin=dict(l=52, r=54, t=44 + 24 * bool(title), b=44), legend=dict(font_size=11, y=1.02))
     return style(fig.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True), dark=dark)
 
 

@@ -430,10 +430,11 @@ def _follow(explorer, selection, words):
     wanted = {w: v for w, v in wanted.items() if v is not getattr(explorer, w)}
     wanted = {w: v for w, v in wanted.items() if w == 'recording' or v != getattr(explorer, w)}
     place = {w: wanted.pop(w) for w in ('episode', 't') if w in wanted}
-    complain = getattr(explorer, 'complain', lambda words: None)
+    complain, offers = (getattr(explorer, k, lambda *_: None) for k in ('complain', 'offers'))
     try:
         for word, value in wanted.items():
-            setattr(explorer, word, value)
+            if offers(word) != ['']:  # of what has no name nothing can be chosen
+                setattr(explorer, word, value)
         if place and hasattr(explorer, 'seek'):
             explorer.seek(place.get('episode', explorer.episode), place.get('t', explorer.t))
         else:

@@ -343,7 +343,7 @@ def lay_out_explorer(x):
     second = said('Beside', [('no second encoder', ''), *((pretty(m), m) for m in held if m)], 250)
     factor = said('Colour', [('one colour', ''), *((n, n) for n in names.names)], 250)
     x.bind(method=methods, how=how, beside=second, factor=factor)
-    x.bind(**{name: (x.moment, name) for name in ('episode', 't')})
+    x.moment.observe(lambda _: x.follow(), ['episode', 't'])
     for part, there in ((methods, len(held) > 1), (how, len(hows) > 1), (second, len(held) > 1)):
         part.layout.display = '' if there else 'none'
     drags = W.ToggleButtons(
@@ -460,12 +460,25 @@ class CodesExplorer(Explorer):
             self._say()
 
     @reacts('episode', 't')
-    def _on_step(self, _):
-        if self.t < self.recording.lengths[self.episode]:
-            for pane in self.panes:
-                pane.mark()
+    def _on_step(self, change):
+        if (self.moment.episode, self.moment.t) != (self.episode, self.t):
+            self.moment.seek(self.episode, 0 if change['name'] == 'episode' else self.t)
+        for pane in self.panes:
+            pane.mark()
+
+    def follow(self):
+        """Come to the step that `moment` shows, episode and step at once."""
+        with self.hold_trait_notifications():
+            self.episode, self.t = self.moment.episode, self.moment.t
+
+    def offers(self, word: str) -> list[str] | None:
+        """List what can be chosen by a word of `link`, None where anything may be."""
+        return list(self.maps.held) if word == 'method' else None
 
     def _show(self):
+        if self.how not in (known := self.maps.held[self.method]):
+            with self.quietly():
+                self.how = next(iter(known))
         self.second.view.layout.display = '' if self.beside else 'none'
         tall = 380 if self.beside else 440
         for pane, method in zip(self.panes, (self.method, self.beside)):

@@ -6,9 +6,9 @@
 __all__ = ['REGRESSORS', 'PAGE', 'TALL', 'QEDRResults', 'named', 'CodeTable', 'code_table', 'qedr_menus', 'offer', 'result_of',
            'settle', 'offer_codes', 'offer_colours', 'offer_rows', 'turn_to_code', 'table_of', 'codes_by_method',
            'matrix_look', 'draw_matrix', 'column_of', 'points_figure', 'has_points', 'draw_points', 'draw_curve',
-           'cell_words', 'tell', 'draw_all', 'open_moment', 'follow_moment', 'press_point', 'open_extreme',
-           'press_cell', 'lay_out_matrix', 'check_matrix_choice', 'choose_cell', 'whole_matrix', 'figures_matrix',
-           'QEDRMatrix']
+           'cell_words', 'tell', 'draw_all', 'draw_settled', 'open_moment', 'follow_moment', 'row_words', 'press_point',
+           'open_extreme', 'press_cell', 'lay_out_matrix', 'check_matrix_choice', 'choose_cell', 'whole_matrix',
+           'figures_matrix', 'QEDRMatrix']
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #83dc0c2f
 from collections.abc import Mapping, Sequence
@@ -222,11 +222,11 @@ def result_of(e: 'QEDRMatrix'):
     return e.results.of[e.method][e.regressor][e.alpha]
 
 
-def settle(e: 'QEDRMatrix'):
-    """Bring in line what hangs together: what was chosen stays where it is there, else the nearest."""
-    of = e.results.of[e.method]
-    regressor = e.regressor if e.regressor in of else next(iter(of))
-    alpha = min(of[regressor], key=lambda a: abs(a - e.alpha))
+def settle(e: 'QEDRMatrix', regressor: str = '', alpha: float | None = None):
+    """Bring in line what hangs together: what is asked, or was chosen, stays where it is there, else the nearest."""
+    of, asked = e.results.of[e.method], e.alpha if alpha is None else alpha
+    regressor = next((r for r in (regressor, e.regressor) if r in of), next(iter(of)))
+    alpha = min(of[regressor], key=lambda a: abs(a - asked))
     words = lambda r: ' '.join([REGRESSORS.get(r.split(' ')[0], r.split(' ')[0]), *r.split(' ')[1:]])
     offer(e.menus['regressor'], [(words(r), r) for r in of], 2)
     e.regressor = regressor
@@ -431,12 +431,34 @@ def draw_all(e: 'QEDRMatrix', again: bool = False):
     draw_curve(e)
     e.words.value = cell_words(e)
     tell(e)
+    e.seen = {k: getattr(e, k) for k in _CHOSEN}
+
+
+_CHOSEN = ('method', 'threshold', 'signed', 'order', 'by', 'regressor', 'alpha', 'code', 'factor')
+
+
+def draw_settled(e: 'QEDRMatrix'):
+    """Draw what is chosen, after what hangs together is settled; if it cannot be drawn, go back to what is seen."""
+    try:
+        with e.quietly():
+            settle(e)
+        draw_all(e)
+    except Exception:
+        with e.quietly():
+            for name in _CHOSEN[:4]:
+                e.set_trait(name, e.seen[name])
+            settle(e, e.seen['regressor'], e.seen['alpha'])
+            e.factor, e.by = e.seen['factor'], e.seen['by']
+            offer_codes(e, e.factor)
+            e.code = e.seen['code']
+        draw_all(e)
+        raise
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #eff91f47
 def open_moment(e: 'QEDRMatrix', episode: int, t: int):
     """Show a step of an episode; t = -1 shows it from its first step on. Without a recording its point is marked."""
     if e.recording is None:
-        with e.quietly():
+        with e.quietly(), e.hold_trait_notifications():
             e.episode, e.t = episode, t
         return draw_points(e)
     check_place('episode', episode, len(e.recording), 'the recording has episodes')
@@ -445,7 +467,7 @@ def open_moment(e: 'QEDRMatrix', episode: int, t: int):
         e.moment = Moment(e.recording, episode, t, interactive=e.interactive)
         e.stage.children = [e.moment]
         e.moment.observe(lambda _: follow_moment(e), ['episode', 't'])
-    with e.quietly():
+    with e.quietly(), e.hold_trait_notifications():  # who watches sees episode and step change at once
         e.moment.seek(episode, t)
         e.episode, e.t, e.below = episode, t, 'moment'
     draw_points(e, again=e.place is not None and not point_shapes(e.points.figure, *e.place))
@@ -455,21 +477,31 @@ def open_moment(e: 'QEDRMatrix', episode: int, t: int):
 def follow_moment(e: 'QEDRMatrix'):
     """Mark the step that the moment shows, if it is one of the points."""
     if not e.quiet:
-        with e.quietly():
+        with e.quietly(), e.hold_trait_notifications():
             e.episode, e.t = e.moment.episode, e.moment.t
         table = table_of(e)
         if table is not None and table.places and e.points.figure.data:
             e.points.mark(point_shapes(e.points.figure, *e.place))
 
 
+def row_words(table: CodeTable, episode: int, t: int) -> str:
+    """Say a step; of a table without steps the row, by the table's own index if it has one."""
+    index = table.factors.index
+    if episode >= 0 or isinstance(index, pd.RangeIndex):
+        return place_words(episode, t)
+    name = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
+    return f'row {", ".join(map(str, name))}'
+
+
 def press_point(e: 'QEDRMatrix', clicked: Mapping):
-    """Open the step of a point, or say which row it is."""
+    """Open the step of a point, or ring it and say which row it is."""
     place = clicked.get('data') or []
     if len(place) != 2:
         return
     if place[0] < 0 or e.recording is None:
-        words = 'give the recording to open it' if place[0] >= 0 else 'rows without names open nothing'
-        e.status.say(f'{place_words(*map(int, place))}: {words}.')
+        words = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) open nothing'
+        e.points.mark(point_shapes(e.points.figure, *place))
+        e.status.say(f'{row_words(table_of(e), *map(int, place))}: {words}.')
     else:
         e.seek(int(place[0]), int(place[1]))
 
@@ -527,6 +559,8 @@ def check_matrix_choice(e: 'QEDRMatrix', name: str, value):
     R = result_of(e).importance
     if name == 'code':
         return check_place('code', value, len(R), 'there are codes')
+    if name == 'factor' and value in map(str, getattr(result_of(e), 'constant', ())):
+        raise traitlets.TraitError(f'{value} is constant: it has no column here')
     table = table_of(e)
     return check_choice(name, value, R if name == 'factor' else ['', *(() if table is None else table.factors)])
 
@@ -618,22 +652,28 @@ class QEDRMatrix(Explorer):
 
     @reacts('method', 'regressor', 'alpha', 'threshold')
     def _on_result(self, _):
-        with self.quietly():
-            settle(self)
-        draw_all(self)
+        draw_settled(self)
 
     @reacts('code', 'factor')
     def _on_cell(self, _):
         self.choose(self.code, self.factor)
 
-    @reacts('by', 'order', 'signed', 'rows', 'below', 'recording')
+    @reacts('by', 'order', 'signed')
     def _on_look(self, _):
+        draw_settled(self)
+
+    @reacts('rows', 'below', 'recording')
+    def _on_page(self, _):
         draw_all(self)
 
     @reacts('episode', 't')
     def _on_place(self, _):
         if self.episode >= 0:
             self.seek(self.episode, self.t)
+
+    def offers(self, word: str) -> list[str] | None:
+        """List what can be chosen by a word of `link`, None where anything may be."""
+        return list(self.results.of) if word == 'method' else None
 
     def choose(self, code: int, factor: str):
         """Choose a cell."""
