@@ -347,7 +347,7 @@ def listed(names: Sequence, most: int = 6) -> str:
 def _sign_words(importance, weights) -> str:
     "What the colours of weights mean; gray only where there is one"
     gray = (np.isnan(np.asarray(weights, float)) & (importance.to_numpy(float) > 0)).any()
-    return 'weight (orange below 0, blue above 0' + ', gray: a category)' * gray + ')' * (not gray)
+    return f'weight (orange below 0, blue above 0{", gray: a category" if gray else ""})'
 
 
 def matrix_words(importance, weights, shown: Arranged, threshold: float, constant=(), rows=None) -> list[str]:
