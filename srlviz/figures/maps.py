@@ -257,7 +257,9 @@ def _tags(map, tags: Mapping[str, Steps]) -> tuple[list[go.Scatter], list[dict]]
         names.append(dict(box, x=float(xy[middle, 0]), y=float(xy[middle, 1]), text=f'<b>{name}</b>', font=font))
         xy = np.concatenate([xy[[middle]], xy[thinned(len(rows), _RINGS)]])
         mark = dict(symbol=_SYMBOLS[k % len(_SYMBOLS)] + '-open', size=9, color=INK, line_width=1.5)
-        look = dict(mode='markers', unselected=dict(marker=dict(opacity=1)))  # a lasso leaves them as they are
+        look = dict(
+            mode='markers', showlegend=False, unselected=dict(marker=dict(opacity=1))
+        )  # a lasso leaves them as they are
         traces.append(go.Scatter(x=xy[:, 0], y=xy[:, 1], marker=mark, hoverinfo='skip', **look))
     return traces, names
 
