@@ -7,7 +7,8 @@ from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_p
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording, align, load_recording
 from srlviz.core.windows import windows
-from srlviz.evaluate.qedr import qedr, qedr_path
+from srlviz.evaluate.qedr import load_results, qedr, qedr_path
+from srlviz.figures.returns import number
 from srlviz.widgets.base import link
 from srlviz.widgets.frames import FrameBrowser
 from srlviz.widgets.qedr import QEDRMatrix
@@ -78,6 +79,27 @@ def test_codes_of_windows():
     table = pd.DataFrame(np.ones((1, 1)), columns=['height'])
     with pytest.raises(ValueError, match='1'):
         QEDRMatrix(qedr(X, Y, progress=False), X['test'], factors=table, interactive=True)
+
+
+def test_results_by_the_released_code():
+    "Bars are of codes and of factors, as ever; the numbers of the whole are the released code's, as the picture says"
+    results = load_results(sample_path('qedr') / 'landing_lstm_ae_1layer_sensors.npz')
+    released = next(r for r in results if r.compat == 'xeval')
+    D, C, R = released.disentanglement, released.completeness, released.importance
+    assert len(D.per_code) == R.shape[0] != R.shape[1] == len(C.per_factor)
+    assert D.overall == pytest.approx(C.per_factor.to_numpy() @ (R.sum() / R.to_numpy().sum()).to_numpy(), abs=1e-6)
+    assert C.overall == pytest.approx(D.per_code.mean(), abs=1e-6)
+    board = QEDRMatrix({'lstm': results}, interactive=True)
+    words = lambda fig: ' '.join(a.text for a in fig.layout.annotations)
+    assert 'released code' not in words(board.matrix.figure)
+    board.regressor, board.order = 'lasso xeval', 'given'
+    for fig in board.matrix.figure, board.figure():
+        assert 'what the released code calls so' in words(fig) and f'D <b>{number(D.overall)}' in words(fig)
+        of_codes, of_factors = (next(t for t in fig.data if k in (t.xaxis, t.yaxis)) for k in ('x2', 'y2'))
+        np.testing.assert_array_equal(of_codes.x, D.per_code.to_numpy()[[i for i, _ in of_codes.customdata]])
+        np.testing.assert_array_equal(of_factors.y, C.per_factor)
+    board.choose(len(R) - 1, R.columns[-1])
+    assert f'D {number(D.per_code.iloc[-1])}, C {number(C.per_factor.iloc[-1])}' in board.words.value
 
 
 @pytest.fixture(scope='module')

@@ -22,8 +22,9 @@ class Steps:
     ----------
     episodes, ts : (n,) int64, each step once, ordered by episode and t
 
-    `a | b`, `a & b`, `a - b` are the union, the intersection, the difference; `len`, `in`, `==` as of a set. It is
-    hashable, and false if empty.
+    `a | b`, `a & b`, `a - b` are the union, the intersection, the difference; `len`, `==` and what it lists as of a
+    set, in which a whole episode is an element of its own, other than its steps. `in` and `mask` ask what *meets*: a
+    step and its whole episode do. It is hashable, and false if empty.
 
     Raises
     ------

@@ -71,6 +71,7 @@ def compare_metrics(
     alpha: float = 0.02,
     bins: int = BINS,
     boosting: bool = True,
+    sap: bool = True,
     seed: int = 0,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -83,6 +84,8 @@ def compare_metrics(
     bins : of MIG
     boosting : False leaves out DCI by disentanglement_lib's definitions, by far the slowest: a hundred trees for each
         value of each factor (numbers: five bins)
+    sap : False leaves out SAP, which takes long where categories have many values: a support vector machine for each
+        code and value (48 s of 256 codes of a byte of 60 values)
     seed : of all that is drawn
     progress : show bars
 
@@ -98,12 +101,13 @@ def compare_metrics(
     asked = dict(categories=categories)
     q = ask(codes, factors, categories, ('probe', 'valid', 'test'))
     mig = mutual_information_gap(codes, factors, bins, **asked)
-    sap = separated_attribute_predictability(codes, factors, seed=seed, **asked)
     how = asked | dict(seed=seed, progress=progress)
     rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **how)) + _of_qedr(qedr(codes, factors, 'forest', **how))
     rows += _of_dci(dci(codes, factors, **how)) if boosting else []
     rows += _rows('MIG', f'{bins} bins', mig.overall, mig.per_factor)
-    rows += _rows('SAP', 'each code', sap.overall, sap.per_factor)
+    if sap:
+        separated = separated_attribute_predictability(codes, factors, **how)
+        rows += _rows('SAP', 'each code', separated.overall, separated.per_factor)
     if q.numbers:
         rows += _rows('R2', 'linear', (r2 := _ridge(q)).mean(), r2)
     if q.categories:

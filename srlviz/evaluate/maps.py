@@ -27,11 +27,16 @@ from .neighbours import NORMS
 
 # %% ../../nbs/06_evaluate/15_maps.ipynb #07f18789
 class CodeRows(NamedTuple):
-    """Codes below one another: rows (N, n_codes) float32, and the episode and t of each."""
+    """Codes below one another: rows (N, n_codes), float64 if codes are, else float32; and the episode and t of each."""
 
     rows: np.ndarray
     episode: np.ndarray
     t: np.ndarray
+
+
+def _array(codes) -> np.ndarray:
+    "What NumPy makes of an array, a table, or a tensor, wherever that is and whatever learns from it"
+    return np.asarray(codes.detach().cpu() if hasattr(codes, 'detach') else codes)
 
 
 def code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> CodeRows:
@@ -39,7 +44,8 @@ def code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> CodeRows:
 
     Parameters
     ----------
-    codes : list of one array an episode, (T, n_codes), or (n_codes,) for whole episodes; or one array (N, n_codes)
+    codes : list of one array an episode, (T, n_codes), or (n_codes,) for whole episodes; or one array (N, n_codes).
+        Tensors and DataFrames count as arrays
 
     Returns
     -------
@@ -49,7 +55,7 @@ def code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> CodeRows:
     ------
     ValueError : no codes, codes of several widths or kinds, values that are not finite
     """
-    parts = [np.asarray(c) for c in ([codes] if isinstance(codes, np.ndarray) and codes.ndim == 2 else codes)]
+    parts = [_array(c) for c in ([codes] if getattr(codes, 'ndim', 0) == 2 else codes)]
     if not parts:
         raise ValueError("there are no codes: give a list with one array an episode, (T, n_codes) or (n_codes,)")
     for i, c in enumerate(parts):
@@ -57,7 +63,9 @@ def code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> CodeRows:
     whole = parts[0].ndim == 1
     lengths = [1 if whole else len(c) for c in parts]
     t = np.full(len(parts), -1) if whole else np.concatenate([np.arange(n) for n in lengths])
-    return CodeRows(np.vstack(parts).astype(np.float32), np.repeat(np.arange(len(parts)), lengths), t)
+    rows = np.vstack(parts)
+    rows = rows.astype(np.result_type(rows, np.float32), copy=False)
+    return CodeRows(rows, np.repeat(np.arange(len(parts)), lengths), t)
 
 
 def _check_part(i: int, c: np.ndarray, first: np.ndarray):
@@ -77,18 +85,25 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
         raise unknown('norm', norm, NORMS)
     if len(rows) < 3:
         raise ValueError(f"a map takes at least 3 codes; got {len(rows)}")
+    power = np.frexp(np.abs(rows).max(0))[1]  # of two, so that squares neither overflow nor round in another way
+    rows = np.ldexp(rows, -power)
     std = rows.std(0, dtype=np.float64)
-    varies = std > 1e-6 * np.abs(rows).max(0).clip(1e-30)
+    varies = std > (1e-12 if rows.dtype == np.float64 else 1e-6)  # of the largest
     if not varies.any():
         raise ValueError(
             f"all {rows.shape[1]} codes are constant over {len(rows):,} steps; there is nothing to lay out"
         )
     rows = rows[:, varies] - rows[:, varies].mean(0, dtype=np.float64)
-    return (rows / std[varies] if norm == 'standardize' else rows).astype(np.float32)
+    with np.errstate(over='ignore'):
+        rows = rows / std[varies] if norm == 'standardize' else np.ldexp(rows, power[varies])
+        rows = rows.astype(np.float32)
+    if not np.isfinite(rows).all():
+        raise ValueError("codes are larger than single precision holds (3e38); use norm='standardize', or scale them")
+    return rows
 
 # %% ../../nbs/06_evaluate/15_maps.ipynb #5834c9df
 HOW, MOST = ('pca', 'tsne', 'umap'), dict(tsne=10_000, umap=50_000)
-_WIDE, _SEEN, _VERSION = 50, 1000, 1  # codes before t-SNE; steps whose neighbours are compared; of what is kept
+_WIDE, _SEEN, _VERSION = 50, 1000, 2  # codes before t-SNE; steps whose neighbours are compared; of what is kept
 
 
 def _pca(rows: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +153,7 @@ class CodeMap:
     how : 'pca', 'tsne' or 'umap';  norm : 'standardize' or 'none';  seed : of the draw and of the layout
     drawn : (N,) bool, which steps were laid out themselves; the others stand at their nearest neighbour's place
     explained : share of the variance of the codes along the axes of PCA; () for others
-    trustworthiness : in [0, 1], NaN for fewer than 12 steps
+    trustworthiness : in [0, 1], of all steps as they stand; NaN for fewer than 12
     n_codes : how many the encoder gives
     """
 
@@ -199,8 +214,9 @@ def _kept(path: Path | None, n: int) -> dict | None:
         return None
     try:
         held = read_npz(path, 'a map of codes')
-        shapes = {k: held[k].shape for k in ('xy', 'drawn', 'explained', 'trustworthiness')}
-        whole = shapes == dict(xy=(n, 2), drawn=(n,), explained=held['explained'].shape, trustworthiness=())
+        found = {k: (held[k].dtype.kind, held[k].shape) for k in ('xy', 'drawn', 'explained', 'trustworthiness')}
+        shares = ('f', (min(held['explained'].size, 2),))
+        whole = found == dict(xy=('f', (n, 2)), drawn=('b', (n,)), explained=shares, trustworthiness=('f', ()))
         return held if whole and np.isfinite(held['xy']).all() else None
     except (ValueError, KeyError):
         return None
@@ -212,7 +228,7 @@ def _keep(path: Path, **arrays):
             np.savez_compressed(f, **arrays)
 
 # %% ../../nbs/06_evaluate/15_maps.ipynb #326dc630
-def _trust(rows: np.ndarray, xy: np.ndarray, seed: int) -> float:
+def _trust(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:
     "Trustworthiness on a draw"
     some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_SEEN])
     return float(trustworthiness(rows[some], xy[some], n_neighbors=5)) if len(some) >= 12 else float('nan')
@@ -235,7 +251,7 @@ def _laid_out(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) -> 
             bar.update()
     mask = np.zeros(len(rows), bool)
     mask[drawn] = True
-    trust = _trust(rows[drawn], xy[drawn], seed)
+    trust = _trust(rows, xy, seed if mask.all() else [seed, 1])  # not the draw that was laid out again
     return dict(xy=xy.astype(np.float32), drawn=mask, explained=explained, trustworthiness=np.float64(trust))
 
 
@@ -253,7 +269,8 @@ def code_map(
 
     Parameters
     ----------
-    codes : list of one array an episode, (T, n_codes) or (n_codes,), as encoders give; or one array (N, n_codes)
+    codes : list of one array an episode, (T, n_codes) or (n_codes,), as encoders give; or one array (N, n_codes).
+        Tensors and DataFrames count as arrays
     how : 'pca'; 'tsne'; 'umap', if the package umap-learn is installed
     n : how many steps t-SNE (10,000 if None) or UMAP (50,000) lays out, a fair draw; PCA takes all
     seed : of the draw and of the layout
@@ -267,7 +284,8 @@ def code_map(
 
     Raises
     ------
-    ValueError : codes that are not finite or all constant, fewer than 3, an unknown `how` or `norm`, n below 3
+    ValueError : codes that are not finite or all constant, fewer than 3, an unknown `how` or `norm`, n below 3, a
+        seed that is no whole number from 0
     ImportError : UMAP without its package; it says what to install
 
     Source: van der Maaten & Hinton (2008), t-SNE; McInnes et al. (2018), UMAP; Venna & Kaski (2001), trustworthiness.
@@ -277,7 +295,9 @@ def code_map(
     most = MOST.get(how, 3) if n is None else n
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 3:
         raise ValueError(f"n is a whole number of steps to lay out, 3 or more; got {n!r}")
-    told = code_rows(codes)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed is a whole number from 0 to 2**32 - 1; got {seed!r}")
+    told, seed = code_rows(codes), int(seed)
     rows = _scaled(told.rows, norm)
     path = _kept_at(cache, rows, how=how, n=0 if how == 'pca' else int(most), seed=seed)
     made = _kept(path, len(rows))

@@ -91,9 +91,9 @@ def boosted_importance(
     Parameters
     ----------
     x_train, x_test : (n, n_codes)
-    y_train, y_test : (n, n_factors) whole numbers, one a class
+    y_train, y_test : (n, n_factors) whole numbers, one a class; columns of a DataFrame are called by their names
     seed : of the rows that are drawn and of the order in which equal splits are tried
-    n_train : rows to learn from; drawn if there are more
+    n_train : rows to learn from; drawn if there are more, and one of each class that the draw missed
 
     Returns
     -------
@@ -103,7 +103,7 @@ def boosted_importance(
 
     Raises
     ------
-    ValueError : factors that are no whole numbers, or that have one value only in the rows learned from
+    ValueError : factors that are no whole numbers, or that have one value only in the rows to learn from
 
     Source: `compute_importance_gbt` of disentanglement_lib, see `dislib_disentanglement`.
     """
@@ -111,12 +111,15 @@ def boosted_importance(
 
     from srlviz.core.progress import Bar
 
+    names = list(getattr(y_train, 'columns', range(np.shape(y_train)[-1])))
     y_train, y_test = np.asarray(y_train), np.asarray(y_test)
     _check_classes(y_train, 'training factors'), _check_classes(y_test, 'test factors')
-    rows = drawn(len(x_train), n_train, seed)
-    x_train, y_train = np.asarray(x_train, np.float32)[rows], y_train[rows]
     if len(still := np.flatnonzero((y_train == y_train[:1]).all(0))):
-        raise ValueError(f"factor {still[0]} has one value only in the {len(rows)} rows learned from; leave it out")
+        raise ValueError(
+            f"factor {names[still[0]]!r} has one value only in the {len(y_train):,} rows to learn from; leave it out"
+        )
+    rows = drawn(len(x_train), n_train, seed, y_train.T)
+    x_train, y_train = np.asarray(x_train, np.float32)[rows], y_train[rows]
     importance, said = np.zeros((x_train.shape[1], y_train.shape[1])), np.empty_like(y_test)
     learned = np.empty_like(y_train)
     for j in Bar(range(y_train.shape[1]), desc='boosting', unit='factor', disable=not progress):
@@ -175,7 +178,7 @@ def dci(
             y[name], y_test[name] = values.get_indexer(learn[name]), values.get_indexer(test[name])
         else:
             y[name], y_test[name] = in_bins(learn[name], bins), in_bins(test[name], bins, of=learn[name])
-    y, y_test = (pd.DataFrame(t).to_numpy() for t in (y, y_test))
+    y, y_test = pd.DataFrame(y), pd.DataFrame(y_test)
     x = question.x
     R, learned, tested, _ = boosted_importance(x['probe'], y, x['test'], y_test, seed, progress, n_train=n_train)
     R = pd.DataFrame(R, columns=question.names)

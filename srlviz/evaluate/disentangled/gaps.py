@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ...core.progress import Bar
 from .question import ask
 
 # %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #e64adbfb
@@ -71,12 +72,13 @@ def mutual_information_gap(
 
     Parameters
     ----------
-    codes, factors, categories : as `qedr` takes them; rows of 'probe' are looked at ('test' must be there, unread)
+    codes, factors, categories : as `qedr` takes them; numbers are of rows of 'probe'. 'test' only decides, as for
+        every metric, which factors are asked: those that change in both splits
     bins : of equal width, of each code and of each factor that is a number
 
     Returns
     -------
-    Gaps; scores are mutual information over the factor's entropy. Constant factors are left out
+    Gaps; scores are mutual information over the factor's entropy. Factors constant in 'probe' or 'test' are left out
 
     Raises
     ------
@@ -94,15 +96,27 @@ def mutual_information_gap(
         scores[name] = _information(x, y) / entropy(np.bincount(y))
     return gaps_of(pd.DataFrame(scores))
 
-# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #b5fb2161
+# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #38978a80
 LEAST_VARIANCE = 1e-12
 
 
-def drawn(n: int, most: int, seed: int) -> np.ndarray:
-    """Draw `most` of `n` rows without replacement, in their order; all if there are no more."""
+def drawn(n: int, most: int, seed: int, keep: Sequence[Sequence] = ()) -> np.ndarray:
+    """Draw `most` of `n` rows without replacement, in their order; all if there are no more.
+
+    Parameters
+    ----------
+    keep : columns (n,), none of whose values may be missed: the first row of each that the draw missed is added
+    """
+    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
+        raise ValueError(f"n_train is a whole number of rows to draw, 1 or more; got {most!r}")
     if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    rows = np.random.default_rng(seed).choice(n, most, replace=False)
+    for column in keep:
+        values = pd.factorize(np.asarray(column))[0]
+        first = np.unique(values, return_index=True)[1]
+        rows = np.union1d(rows, first[np.setdiff1d(values, values[rows])])
+    return np.sort(rows)
 
 
 def _squared_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -111,16 +125,19 @@ def _squared_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     varies = x.var(0, ddof=1) > LEAST_VARIANCE
     return np.divide((x.T @ y) ** 2, (x**2).sum(0) * (y @ y), out=np.zeros(x.shape[1]), where=varies)
 
-# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #dd2ca23e
-def _svm_accuracy(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, seed: int) -> np.ndarray:
-    "Of a linear support vector machine on each code alone, (n_codes,)"
+# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #bd875e5e
+def _svm_accuracy(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, seed: int, bar: Bar):
+    "Of a linear support vector machine on each code alone, (n_codes,); classes are whole numbers"
     from sklearn.svm import LinearSVC
 
-    fit = lambda c: LinearSVC(C=0.01, class_weight='balanced', random_state=seed).fit(c, y)
-    columns = [(x[:, i : i + 1], x_test[:, i : i + 1]) for i in range(x.shape[1])]
-    return np.array([(fit(c).predict(t) == y_test).mean() for c, t in columns])
+    right = []
+    for c, t in zip(x.T[..., None], x_test.T[..., None]):
+        model = LinearSVC(C=0.01, class_weight='balanced', random_state=seed).fit(c, y)
+        right.append((model.predict(t) == y_test).mean())
+        bar.update()
+    return np.array(right)
 
-# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #bd875e5e
+# %% ../../../nbs/06_evaluate/disentangled/04_gaps.ipynb #849fbed3
 def separated_attribute_predictability(
     codes: Mapping[str, np.ndarray],
     factors: Mapping[str, pd.DataFrame],
@@ -128,18 +145,22 @@ def separated_attribute_predictability(
     categories: Sequence[str] = (),
     n_train: int = 10_000,
     seed: int = 0,
+    progress: bool = True,
 ) -> Gaps:
     """Compute the separated attribute predictability score (SAP).
 
     Parameters
     ----------
     codes, factors, categories : as `qedr` takes them; 'probe' learns, 'test' is read for categories
-    n_train : rows to learn categories from; drawn if there are more
+    n_train : rows to learn categories from; drawn if there are more, and one of each value that the draw missed
     seed : of the rows that are drawn
+    progress : show a bar of categories: a machine for each code and value of each, which takes long where values are
+        many (a fifth of a second a code of a byte of 60)
 
     Returns
     -------
-    Gaps; scores are squared correlations (numbers) or accuracies (categories). Constant factors are left out
+    Gaps; scores are squared correlations (numbers) or accuracies (categories). Factors constant in 'probe' or 'test'
+    are left out
 
     Raises
     ------
@@ -149,12 +170,17 @@ def separated_attribute_predictability(
     `mutual_information_gap`.
     """
     question = ask(codes, factors, categories)
-    x, x_test = (np.asarray(codes[s], np.float64) for s in ('probe', 'test'))
-    table, rows, scores = question.table, drawn(len(x), n_train, seed), {}
-    for name, column in table['probe'].items():
-        if name in question.categories:
-            y, y_test = column.to_numpy()[rows], table['test'][name].to_numpy()
-            scores[name] = _svm_accuracy(x[rows], y, x_test, y_test, seed)
-        else:
-            scores[name] = _squared_correlation(x, column.to_numpy(np.float64))
+    plain = lambda c: c.detach().cpu() if hasattr(c, 'detach') else c
+    x, x_test = (np.asarray(plain(codes[s]), np.float64) for s in ('probe', 'test'))
+    learn, test = (question.table[s] for s in ('probe', 'test'))
+    rows, scores = drawn(len(x), n_train, seed, [learn[k] for k in question.categories]), {}
+    machines = len(question.categories) * x.shape[1]
+    with Bar(total=machines, desc='SAP', unit='code', disable=not progress or not machines) as bar:
+        for name, column in learn.items():
+            if name in question.categories:
+                y, classes = pd.factorize(column.to_numpy(), sort=True)
+                y_test = pd.Index(classes).get_indexer(test[name].to_numpy())  # -1 where 'probe' has no such value
+                scores[name] = _svm_accuracy(x[rows], y[rows], x_test, y_test, seed, bar)
+            else:
+                scores[name] = _squared_correlation(x, column.to_numpy(np.float64))
     return gaps_of(pd.DataFrame(scores))
