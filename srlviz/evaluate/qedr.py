@@ -121,7 +121,8 @@ def _boosting(q: Question, seed: int, progress: bool) -> Answers:
     place = lambda k, t: pd.Index(classes[k]).get_indexer(t[k])  # -1 where 'probe' has no such value
     y = {s: np.stack([place(k, q.table[s]) for k in q.names], 1).astype(np.int64) for s in ('probe', 'test')}
     both = np.concatenate([q.x['probe'], q.x['test']]), np.concatenate([y['probe'], y['test']])
-    importance, *_, said = boosted_importance(q.x['probe'], y['probe'], *both, seed=seed, progress=progress)
+    learned = pd.DataFrame(y['probe'], columns=q.names)
+    importance, *_, said = boosted_importance(q.x['probe'], learned, *both, seed=seed, progress=progress)
     told = pd.DataFrame({k: classes[k][said[:, j]] for j, k in enumerate(q.names)})
     n = len(y['probe'])
     return Answers(pd.DataFrame(importance, columns=q.names), None, dict(probe=told[:n], test=told[n:]))
