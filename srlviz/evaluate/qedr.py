@@ -420,7 +420,8 @@ def qedr(
     how = dict(regressor=regressor, alpha=0.0, seed=int(seed))
     if regressor == 'forest':
         answers = _forest(q, n_estimators, max_depth, seed, progress)
-        return _result(q, answers, n_estimators=n_estimators, max_depth=max_depth, **how)
+        depth = None if max_depth is None else int(max_depth)
+        return _result(q, answers, n_estimators=int(n_estimators), max_depth=depth, **how)
     return _result(b := binned(q), _boosting(b, seed, progress), **how)
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #eaaa428c
