@@ -4753,8 +4753,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                              'srlviz/evaluate/qedr_intervals.py'),
                                                 'srlviz.evaluate.qedr_intervals._draws': ( '06_evaluate/qedr_intervals.html#_draws',
                                                                                            'srlviz/evaluate/qedr_intervals.py'),
-                                                'srlviz.evaluate.qedr_intervals._episodes': ( '06_evaluate/qedr_intervals.html#_episodes',
-                                                                                              'srlviz/evaluate/qedr_intervals.py'),
                                                 'srlviz.evaluate.qedr_intervals._errors': ( '06_evaluate/qedr_intervals.html#_errors',
                                                                                             'srlviz/evaluate/qedr_intervals.py'),
                                                 'srlviz.evaluate.qedr_intervals._moving': ( '06_evaluate/qedr_intervals.html#_moving',

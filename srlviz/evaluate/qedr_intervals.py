@@ -15,22 +15,19 @@ from ..core.progress import Bar
 from .disentangled.entropy import completeness, disentanglement
 from .disentangled.lasso import lasso_weights
 from .disentangled.question import Question, ask, binned
+from .target_scores import flight_draws
 from .qedr import QEDR, lasso_columns, lasso_importance, relative_error
 
 # %% ../../nbs/06_evaluate/16_qedr_intervals.ipynb #e7628725
-def _episodes(table: pd.DataFrame, split: str) -> np.ndarray:
-    "The number of each row's episode, from 0"
+def _draws(table: pd.DataFrame, split: str, n_resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    "How often each episode is drawn, (n_resamples, n), and the place of each row's episode among them, (N,)"
     if 'episode' not in table.index.names:
         raise ValueError(
             f"rows of {split!r} name no episodes, and rows of one episode are not independent; index the factors by "
             "(episode, t), as align does"
         )
-    return np.unique(table.index.get_level_values('episode'), return_inverse=True)[1]
-
-
-def _draws(n: int, n_resamples: int, seed: int) -> np.ndarray:
-    "How often each of n episodes is drawn, (n_resamples, n)"
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), n_resamples)
+    weights, which = flight_draws(table.index.get_level_values('episode'), n_resamples, seed)
+    return weights.astype(int), which
 
 # %% ../../nbs/06_evaluate/16_qedr_intervals.ipynb #a4705ee6
 def weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -64,9 +61,8 @@ def _moving(y: np.ndarray, places: Mapping, q: Question) -> list[str]:
 
 def _refitted(q: Question, result: QEDR, n_resamples: int, seed: int, progress: bool) -> pd.DataFrame:
     "D and C, overall and of factors, of each draw; a factor that is constant in a draw has none"
-    which, (columns, places) = _episodes(q.table['probe'], 'probe'), lasso_columns(q)
+    (weights, which), (columns, places) = _draws(q.table['probe'], 'probe', n_resamples, seed), lasso_columns(q)
     rows = []
-    weights = _draws(which.max() + 1, n_resamples, seed)
     for w in Bar(weights, desc='refitting', unit='draw', disable=not progress):
         small = weighted_triangle(q.x['probe'], columns, w[which])
         importance = lasso_importance(lasso_weights(small, result.alpha, result.tol), places, q)[0]
@@ -81,16 +77,13 @@ def _refitted(q: Question, result: QEDR, n_resamples: int, seed: int, progress: 
 
 def _errors(q: Question, result: QEDR, n_resamples: int, seed: int) -> pd.DataFrame:
     "Errors of each draw of test episodes"
-    which, table = _episodes(q.table['test'], 'test'), q.table['probe']
+    (weights, which), table = _draws(q.table['test'], 'test', n_resamples, seed), q.table['probe']
     if result.regressor == 'boosting':
         table = binned(q).table['probe']
     order = np.argsort(which, kind='stable')
     starts = np.flatnonzero(np.diff(which[order], prepend=-1))
     parts = np.split(order, starts[1:])
-    draws = [
-        np.concatenate([parts[i] for i in np.repeat(np.arange(len(w)), w)])
-        for w in _draws(len(parts), n_resamples, seed)
-    ]
+    draws = [np.concatenate([parts[i] for i in np.repeat(np.arange(len(w)), w)]) for w in weights]
     rows = {}
     for name in q.names:
         truth, said = (t[name].reset_index(drop=True) for t in (result.truth, result.said))
