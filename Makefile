@@ -43,12 +43,12 @@ check: setup ## clean, export, in sync, lint, notebook tests, pytest without bro
 	@echo "srlviz: notebooks and tests, $(JOBS) at a time"
 	@$(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not slow' tests
 
-test: check ## everything that CI runs: check, then the browser and the wheel
+test: check ## everything that CI runs: check, then a browser (Chromium: not root? sudo apt-get install chromium) and the wheel
 	$(READY) --browser
 	@echo "srlviz: a real browser on a real JupyterLab; a wheel in an empty environment"
 	@$(PYTEST) -m 'browser or wheel' tests
 
-slow: setup ## real training: the cells marked slow and the tests of learning; all mutations of files
+slow: setup ## real training: the cells marked slow and the tests of learning; all mutations of files; every benchmark, small
 	@SRLVIZ_SLOW=1 $(BIN)/python -m pytest -m 'not browser and not wheel' tests
 
 fuzz: setup ## every reader on 300 mutations of each of its files; FUZZ='--reader flights --cases 1000' for other ones

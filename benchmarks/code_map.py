@@ -1,13 +1,12 @@
 """How fast a map of 100,000 codes answers a hand, in a real JupyterLab: a pan, a pointer over points, a lasso.
 
-    python benchmarks/code_map.py [--most 20000 100000] [--steps 100000]
+    python benchmarks/code_map.py [--most 20000 100000] [--steps 100000] [--smoke]
 
 Prints medians in ms. Headless Chromium draws WebGL in software: a machine with a graphics card is faster. It also says
 what a layout takes: PCA of all steps, t-SNE of a draw (with --tsne N).
 """
 
 import argparse
-import shutil
 import statistics
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import nbformat
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / 'tests'), str(ROOT)]
-from lab import FLAGS, Lab, of_cells, open_page  # noqa: E402
+from lab import FLAGS, Lab, chromium, of_cells, open_page  # noqa: E402
 
 CELL = """
 import numpy as np
@@ -106,22 +105,23 @@ def browsed(steps: int, most: int) -> dict[str, float]:
     lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
     try:
         with sync_playwright() as p:
-            browser = p.chromium.launch(executable_path=shutil.which('chromium'), args=FLAGS)
+            browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
             return hands(open_page(browser, lab), lab)
     finally:
         lab.close()
 
 
-def laid_out(n: int, how: str):
+def laid_out(n: int, how: str, steps: int = 100_000):
     import numpy as np
 
     from srlviz.evaluate.maps import code_map
 
     rng = np.random.default_rng(0)
-    codes = rng.standard_normal((100_000, 64)).astype('f4') + np.repeat(rng.standard_normal((100, 64)) * 3, 1000, 0)
+    places = np.repeat(rng.standard_normal((100, 64)) * 3, steps // 100, 0)
+    codes = rng.standard_normal((steps, 64)).astype('f4') + places
     began = time.perf_counter()
     made = code_map([codes], how, n=n, progress=False)
-    print(f'{how} of 100,000 x 64: {time.perf_counter() - began:.1f} s; {made.said}', flush=True)
+    print(f'{how} of {steps:,} x 64: {time.perf_counter() - began:.1f} s; {made.said}', flush=True)
 
 
 if __name__ == '__main__':
@@ -129,8 +129,11 @@ if __name__ == '__main__':
     a.add_argument('--steps', type=int, default=100_000)
     a.add_argument('--most', type=int, nargs='*', default=[20_000, 100_000])
     a.add_argument('--tsne', type=int, default=0)
+    a.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     a = a.parse_args()
-    laid_out(3, 'pca')
+    if a.smoke:
+        a.steps, a.most = 20_000, [20_000]
+    laid_out(3, 'pca', min(a.steps, 100_000))
     if a.tsne:
         laid_out(a.tsne, 'tsne')
     for most in a.most:

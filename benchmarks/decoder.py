@@ -53,4 +53,6 @@ def main(repeats: int):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--repeats', type=int, default=8)
-    main(**vars(parser.parse_args()))
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    args = parser.parse_args()
+    main(1 if args.smoke else args.repeats)

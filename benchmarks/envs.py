@@ -117,7 +117,10 @@ if __name__ == '__main__':
     parser.add_argument('--seconds', type=float, default=0.2, help='for each measurement')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--out', type=Path, default=Path('runs/bench_envs'), help='folder of the table and the plot')
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
+    if args.smoke:
+        args.tasks, args.num_envs, args.seconds, args.rounds = ['RepeatPrevious-hard'], 2, 0.01, 1
     warnings.simplefilter('ignore')
     tasks = args.tasks or [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]
     summary = ratios(table(tasks, args.num_envs, args.seconds, args.rounds))

@@ -14,7 +14,7 @@ what is free is given back before the call that is measured, arrays of a megabyt
 has huge pages. Of a quantity of `calls` above 1, which does the same work again at each call, the first call tells the
 memory, and the least of the following ones the seconds, with the memory kept that the process has got.
 
-    python benchmarks/growth.py [--only NAME ...] [--sizes small|full] [--repeat N]
+    python benchmarks/growth.py [--only NAME ...] [--sizes small|full] [--repeat N] [--smoke]
 """
 
 import argparse
@@ -126,7 +126,7 @@ def menu(n: int):
     board = AtariDashboard(game_rows(n), interactive=True)
 
     def choose():
-        board.metric, board.task, board.conditioning = 'accuracy', 'pong', 'raw'
+        board.metric, board.task, board.conditioning = 'accuracy', 'berzerk', 'raw'
 
     return choose
 
@@ -322,11 +322,17 @@ def main():
     parser.add_argument('--sizes', choices=['small', 'full'], default='small')
     parser.add_argument('--repeat', type=int, default=3)
     parser.add_argument('--measure', nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
     if args.measure:
         name, *sizes = args.measure
         return print(json.dumps(measure(name, *map(int, sizes))))
     print(f"{'quantity':24} {'size':>12} {'':12} {'CPU s':>9} {'MB':>9} {'CPU ^':>7} {'MB ^':>7}")
+    if args.smoke:
+        for name in args.only:
+            n = QUANTITIES[name].small[0] // 10
+            print(f'{name:24} {n:>12,} {QUANTITIES[name].unit:12} {fresh(name, n, n)}', flush=True)
+        return
     wrong = [n for n in args.only if not grow(n, getattr(QUANTITIES[n], args.sizes), args.repeat)]
     if wrong:
         sys.exit(f"grows faster than its work (exponent above {MOST}): {', '.join(wrong)}")

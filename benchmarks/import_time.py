@@ -1,5 +1,6 @@
 """`import srlviz`: wall seconds in a fresh interpreter, median of 9."""
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -13,4 +14,7 @@ def once() -> float:
 
 
 if __name__ == '__main__':
-    print(f"import srlviz, interpreter included: {statistics.median(once() for _ in range(9)):.3f} s")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    runs = 1 if parser.parse_args().smoke else 9
+    print(f"import srlviz, interpreter included: {statistics.median(once() for _ in range(runs)):.3f} s")

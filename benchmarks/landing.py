@@ -195,8 +195,12 @@ if __name__ == '__main__':
     parser.add_argument('--jobs', type=int, default=2, help='processes that count outcomes')
     parser.add_argument('--keep', help='make the sets in this folder, new or empty, and leave them there')
     parser.add_argument('--out', type=Path, default=Path('runs/bench_landing'), help='folder of the table')
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
+    if args.smoke:
+        args.flights, args.rounds, args.size, args.outcomes = 1, 1, 32, 1
+        args.set_flights, args.windows, args.jobs = 1, 1, 1
     table = main(args)
     args.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(args.out / 'landing.csv', index=False)
-    raise SystemExit(int((table['verdict'] == 'MISSED').any()))
+    raise SystemExit(int((table['verdict'] == 'MISSED').any() and not args.smoke))

@@ -213,4 +213,8 @@ if __name__ == '__main__':
     parser.add_argument('--film', type=int, default=64, help='pixels of the ConvLSTM')
     parser.add_argument('--cores', type=int, default=2, help='threads while encoding and fitting')
     parser.add_argument('--most', type=int, default=256, help='flights to encode, at most')
-    main(**vars(parser.parse_args()))
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    args = parser.parse_args()
+    if args.smoke:
+        args.flights, args.steps, args.film = '', 1, 32  # the shipped sample is the smallest set
+    main(args.xeval, args.flights, args.steps, args.film, args.cores, args.most)

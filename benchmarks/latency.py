@@ -235,5 +235,8 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--only', default='')
     parser.add_argument('--presses', type=int, default=20)
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.presses = 2
     table(asked.only, asked.presses)

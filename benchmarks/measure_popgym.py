@@ -8,7 +8,7 @@ popgym's deck and its names of observability stay popgym's own. Further argument
 What fails, and why, stands in `KNOWN`; anything else is a fault of ours, and the exit status says so.
 """
 
-import sys, types, warnings
+import argparse, sys, types, warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -146,12 +146,16 @@ class Verdict:
 
 
 if __name__ == '__main__':
-    if len(sys.argv) < 2 or not (tests := Path(sys.argv[1]).resolve()).is_dir():
-        raise SystemExit(__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('tests', type=Path, help='their folder')
+    args, more = parser.parse_known_args()  # for pytest
+    tests = args.tests.resolve()
+    if not tests.is_dir():
+        raise SystemExit(f'no folder of tests: {tests}')
     stand_in()
     sys.path.insert(0, str(tests.parent))
     verdict = Verdict()
-    options = ['-q', '--no-header', '-p', 'no:cacheprovider', '-W', 'ignore', '--tb=line', *sys.argv[2:]]
+    options = ['-q', '--no-header', '-p', 'no:cacheprovider', '-W', 'ignore', '--tb=line', *more]
     pytest.main([str(tests), *options], plugins=[verdict])
     ours = []
     for name in verdict.failed:

@@ -25,6 +25,7 @@ from srlviz.memories.memory import leaves
 
 TESTS = Path(__file__).parents[1] / 'tests'
 SIZES = (8, 256), (16, 1024)
+LENGTHS = 1024, 2048, 4096
 BARS = dict(FART=2, FWP=2, IndRNN=5, S4D=1.2, LMU=1.2, DNC=1)  # all others: .95
 LINEAR = 'FART', 'FWP', 'S4D', 'LRU', 'FFM'
 
@@ -71,7 +72,7 @@ def race(make, batch, length, runs, budget):
     return *np.median(times, 0), np.median(times[:, 0] / times[:, 1]), *error, len(times)
 
 
-def speed(names, runs, budget):
+def speed(names, runs, budget, sizes=SIZES):
     print(
         '| model | B x T | popgym ms | ours ms | ratio | bar | y apart | gradients apart | runs '
         '|\n|---|---|---|---|---|---|---|---|---|'
@@ -79,7 +80,7 @@ def speed(names, runs, budget):
     for name, make in comparisons().items():
         if names and name not in names:
             continue
-        for batch, length in SIZES:
+        for batch, length in sizes:
             theirs, ours, ratio, y, g, n = race(make, batch, length, runs, budget)
             bar = BARS.get(name, 0.95)
             print(
@@ -89,9 +90,8 @@ def speed(names, runs, budget):
             )
 
 
-def memory(names, batch=8):
+def memory(names, batch=8, lengths=LENGTHS):
     "Peak of one forward and backward of the linear models: it grows as the length does."
-    lengths = 1024, 2048, 4096
     print(
         '\n| model | ' + ' | '.join(f'T={T} MB' for T in lengths) + ' | growth |\n|---|' + '---|' * (len(lengths) + 1)
     )
@@ -174,10 +174,10 @@ def starts_inside(names, runs):
             print(f"| {place} | {B} x {T} x {width} | {name} | {told} | {ratios} |", flush=True)
 
 
-def growth(runs, width=64, B=16):
+def growth(runs, width=64, B=16, lengths=(256, 1024, 4096)):
     "A GRU with 51-step episodes, staggered: forward and backward."
     print('\n| steps | cut ms | ours ms | torch alone, no starts, ms |\n|---|---|---|---|')
-    for T in 256, 1024, 4096:
+    for T in lengths:
         with seeded(0):
             model, x = catalog('memories')['GRU'](width, width), torch.randn(B, T, width)
         starts, zeros = placed(B, T, PLACES['staggered'][3]), leaves(model.initial_state(B))
@@ -196,9 +196,15 @@ if __name__ == '__main__':
     parser.add_argument('--runs', type=int, default=7)
     parser.add_argument('--budget', type=float, default=20, help='seconds for one model and size, after two runs')
     parser.add_argument('--starts', action='store_true', help='episodes that start inside a rollout, and growth')
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
     with threads(1):
-        if args.starts:
+        if args.smoke:
+            speed(args.names, 1, 0, [(1, 8)])
+            memory(args.names, 1, (8, 16))
+            starts_inside(args.names, 1)
+            growth(1, 4, 2, (8,))
+        elif args.starts:
             starts_inside(args.names, args.runs)
             growth(min(args.runs, 3))
         else:

@@ -49,9 +49,9 @@ def race(task: str, memory: str, seconds: float, bar: float, seed: int) -> tuple
     return time.process_time() - began, int(learner.history_['steps'].iloc[-1]), best[0]
 
 
-def learn(seeds: int):
+def learn(seeds: int, races=RACES):
     kept = True
-    for task, memory, seconds, wanted, bar in RACES:
+    for task, memory, seconds, wanted, bar in races:
         runs = [
             race(task, memory, seconds if not wanted else 2 * seconds, bar if wanted else np.inf, s)
             for s in range(seeds)
@@ -164,9 +164,15 @@ if __name__ == '__main__':
     parser.add_argument('--updates', type=int, default=8, help='of ours in a round; a peer takes a quarter of them')
     parser.add_argument('--seconds', type=float, default=600, help='that a peer may take to .9')
     parser.add_argument('--rllib', help='a Python that has RLlib')
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     a = parser.parse_args()
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)
+    if a.smoke:
+        learn(1, [(task, memory, 0, wanted, bar) for task, memory, _, wanted, bar in RACES])
+        speed(1, 1, None)
+        peers(0, None)
+        raise SystemExit
     if a.what == 'learn':
         raise SystemExit(not learn(a.seeds))
     speed(a.rounds, a.updates, a.rllib) if a.what == 'speed' else peers(a.seconds, a.rllib)

@@ -67,6 +67,9 @@ if __name__ == '__main__':
     parser.add_argument('--game', nargs='*', default=['pong', 'seaquest'])
     parser.add_argument('--batches', type=int, default=2)
     parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
+    if args.smoke:
+        args.game, args.batches, args.rounds = ['pong'], 1, 1
     for game in args.game:
         main(game, args.batches, args.rounds)

@@ -95,11 +95,15 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--only', choices=['lasso', 'forest', 'wide'], nargs='*', default=['lasso', 'forest', 'wide'])
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
-    flights = world(2000, 64, 12)
+    flights, wide = (2000, 64, 12), (50_000, 256, 30)
+    if args.smoke:
+        args.rounds, flights, wide = 1, (200, 8, 4), (400, 16, 4)
+    flights = world(*flights)
     if 'lasso' in args.only:
         against('lasso', lasso_loop, flights, args.rounds, 2)
     if 'forest' in args.only:
         against('forest', forest_loop, flights, max(args.rounds // 2, 1), 20)
     if 'wide' in args.only:
-        against('lasso', lasso_loop, world(50_000, 256, 30), max(args.rounds // 2, 1), 30)
+        against('lasso', lasso_loop, world(*wide), max(args.rounds // 2, 1), 30)

@@ -1,7 +1,7 @@
 """How fast RLlib's PPO learns on top of our memories, on our environments: JSON, one line a run.
 
 python benchmarks/rllib.py [--memory GRU LSTM] [--task RepeatPrevious-easy] [--seeds 0] [--steps N] [--until R]
-                           [--num-envs 64] [--python PYTHON]
+                           [--num-envs 64] [--python PYTHON] [--smoke]
 
 PYTHON is an interpreter that can import ray (`make rllib` makes .venv-recipes); without one the benchmark says so and
 ends.
@@ -82,7 +82,11 @@ def arguments():
     p.add_argument('--num-envs', type=int, default=64)
     p.add_argument('--python', default=sys.executable if find_spec('ray') else PLACE)
     p.add_argument('--here', action='store_true', help='in this interpreter')
-    return p.parse_args()
+    p.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    a = p.parse_args()
+    if a.smoke:
+        a.memory, a.steps, a.num_envs = ['GRU'], 1, 2
+    return a
 
 
 def main(a):

@@ -38,7 +38,7 @@ def main(steps: int, compare: int):
     def make(precision, contiguous=False):
         encoder = STDIM(precision=precision)
         with seeded(0, 1):
-            model = _Contrast(encoder.network(recording), encoder.parts)
+            model = _Contrast(encoder.seeded_network(recording), encoder.parts)
         if contiguous:
             model.to(memory_format=torch.contiguous_format)
         return model, torch.optim.Adam(model.parameters(), lr=3e-4, eps=1e-5)
@@ -89,4 +89,8 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--steps', type=int, default=12, help='timed steps of all three forms')
     parser.add_argument('--compare', type=int, default=300, help='steps whose losses are compared')
-    main(**vars(parser.parse_args()))
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    args = parser.parse_args()
+    if args.smoke:
+        args.steps, args.compare = 2, 11  # ten losses are averaged
+    main(args.steps, args.compare)

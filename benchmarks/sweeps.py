@@ -1,20 +1,22 @@
 """Sweeps: what a trial costs beyond its work, on loky and on Dask, and how four workers share two cores.
 
-python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic]; all but profile by default
+python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic] [--smoke]; all but profile by
+default
 
 `overhead`: 200 tiny trials against a plain joblib loop over the same function, interleaved; medians.
 `arithmetic`: rates behind the numbers of nbs/09_studies/15_cluster: a GRU trained by PPO at the sizes of the POPGym
 paper, and an LSTM autoencoder over 1,089 sensors at those of the landing paper; no trainer, only its inner loops.
 """
 
+import argparse
 import contextlib
 import cProfile
 import os
 import pstats
 import statistics
-import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 
 import joblib
 
@@ -24,7 +26,23 @@ from srlviz.studies.commands import status_text
 from srlviz.studies.report import plan
 from srlviz.studies.sweep import sweep
 
-TRIALS, ROUNDS = 200, 3
+
+@dataclass
+class Sizes:
+    """How many tiny trials and rounds; arguments of `ppo_rate` and of `autoencoder_seconds`."""
+
+    trials: int = 200
+    rounds: int = 3
+    ppo: dict = field(default_factory=dict)
+    windows: dict = field(default_factory=dict)
+
+    @property
+    def busy(self) -> int:
+        "CPU-bound trials"
+        return self.trials // 5
+
+
+SMALLEST = Sizes(5, 1, dict(hidden=8, piece=8, minibatch=16, envs=2), dict(sensors=8, window=5, batch=2))
 
 
 def row(x, value):
@@ -58,23 +76,23 @@ def looped(trial, n, workers):
     return time.perf_counter() - begin
 
 
-def overhead():
+def overhead(sizes):
     for workers in 1, 2:
         swept(tiny, 4, workers), looped(tiny, 4, workers)  # processes are started, modules loaded
         pairs, cpu = [], -time.process_time()
-        for _ in range(ROUNDS):
-            pairs.append((swept(tiny, TRIALS, workers), looped(tiny, TRIALS, workers)))
-        cpu = 1e3 * (cpu + time.process_time()) / ROUNDS / TRIALS
+        for _ in range(sizes.rounds):
+            pairs.append((swept(tiny, sizes.trials, workers), looped(tiny, sizes.trials, workers)))
+        cpu = 1e3 * (cpu + time.process_time()) / sizes.rounds / sizes.trials
         ours, loop = map(statistics.median, zip(*pairs))
-        beyond = statistics.median(1e3 * (a - b) / TRIALS for a, b in pairs)
+        beyond = statistics.median(1e3 * (a - b) / sizes.trials for a, b in pairs)
         took = f'sweep {ours:.2f} s, joblib {loop:.2f} s: {beyond:.1f} ms a trial'
-        print(f"{TRIALS} tiny trials, {workers} workers: {took}; CPU of this process {cpu:.1f} ms", flush=True)
+        print(f"{sizes.trials} tiny trials, {workers} workers: {took}; CPU of this process {cpu:.1f} ms", flush=True)
 
 
-def profile():
+def profile(sizes):
     swept(tiny, 4)
     with cProfile.Profile() as p:
-        swept(tiny, TRIALS)
+        swept(tiny, sizes.trials)
     pstats.Stats(p).sort_stats('cumulative').print_stats(r'srlviz|posix|io\.', 45)
 
 
@@ -87,24 +105,24 @@ def local_cluster(workers):
         yield cluster.scheduler_address
 
 
-def dask():
+def dask(sizes):
     with local_cluster(2) as address:
         swept(tiny, 4, address=address), swept(tiny, 4, 2)
-        for name, trial, n in ('tiny', tiny, TRIALS), ('CPU-bound', burns, 40):
-            pairs = [(swept(trial, n, 2), swept(trial, n, address=address)) for _ in range(ROUNDS)]
+        for name, trial, n in ('tiny', tiny, sizes.trials), ('CPU-bound', burns, sizes.busy):
+            pairs = [(swept(trial, n, 2), swept(trial, n, address=address)) for _ in range(sizes.rounds)]
             loky, cluster = map(statistics.median, zip(*pairs))
             print(f"{n} {name} trials, two processes: loky {loky:.2f} s, Dask {cluster:.2f} s")
 
 
-def shares():
+def shares(sizes):
     "Four workers on the cores against as many workers as cores"
-    cores = os.cpu_count()
+    cores, n = os.cpu_count(), sizes.busy
     for workers in cores, 2 * cores:
         swept(burns, 2 * workers, workers)
-    pairs = [(swept(burns, 40, cores), swept(burns, 40, 2 * cores)) for _ in range(ROUNDS)]
+    pairs = [(swept(burns, n, cores), swept(burns, n, 2 * cores)) for _ in range(sizes.rounds)]
     few, many = map(statistics.median, zip(*pairs))
     ratio = statistics.median(b / a for a, b in pairs)
-    print(f"40 CPU-bound trials: {cores} workers {few:.2f} s, {2 * cores} workers {many:.2f} s: {ratio:.2f} times")
+    print(f"{n} CPU-bound trials: {cores} workers {few:.2f} s, {2 * cores} workers {many:.2f} s: {ratio:.2f} times")
 
 
 def timed(f):
@@ -113,7 +131,8 @@ def timed(f):
     return 1e3 * (time.perf_counter() - begin)
 
 
-def thousand(n=1000):
+def thousand(sizes):
+    n = 5 * sizes.trials
     with tempfile.TemporaryDirectory() as folder:
         grid = {'x': [*range(n)]}
         took = timed(lambda: sweep(tiny, grid, folder, progress=False))
@@ -194,20 +213,20 @@ def autoencoder_seconds(width, sensors=1089, window=75, batch=32, layers=1, both
     return best(train), encoding
 
 
-def arithmetic(flights=8011, epochs=15, batch=32):
+def arithmetic(sizes, flights=8011, epochs=15, batch=32):
     import torch
 
     torch.set_num_threads(1)
     print(f"one thread of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     for say, how in {'paper': {}, 'fast': dict(hidden=64, epochs=4)}.items():
-        roll, train = ppo_rate(**how)
+        roll, train = ppo_rate(**how | sizes.ppo)
         hours = 15e6 * (roll + train) / 3.6e9
         print(
             f"PPO over a GRU, {say} sizes: rollout {roll:.1f} us, training {train:.0f} us a step: 15M in {hours:.1f} h"
         )
     for layers, both in (1, False), (2, True):
         for width in 16, 32, 64, 128:
-            step, encoding = autoencoder_seconds(width, layers=layers, both=both)
+            step, encoding = autoencoder_seconds(width, layers=layers, both=both, **sizes.windows)
             total = flights / batch * (epochs * step + encoding)
             say = f"{layers} layers{', both ways' if both else ''}, {width} codes"
             print(
@@ -218,5 +237,9 @@ def arithmetic(flights=8011, epochs=15, batch=32):
 PARTS = dict(overhead=overhead, profile=profile, dask=dask, threads=shares, thousand=thousand, arithmetic=arithmetic)
 
 if __name__ == '__main__':
-    for part in sys.argv[1:] or [p for p in PARTS if p != 'profile']:
-        PARTS[part]()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('parts', nargs='*', metavar='part', help=', '.join(PARTS))
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    args = parser.parse_args()
+    for part in args.parts or [p for p in PARTS if p != 'profile' or args.smoke]:
+        PARTS[part](SMALLEST if args.smoke else Sizes())

@@ -98,7 +98,10 @@ if __name__ == '__main__':
     parser.add_argument('--frames', type=int, nargs='*', default=[24_000])
     parser.add_argument('--epochs', type=int, default=100)
     parser.add_argument('--one', type=int, help=argparse.SUPPRESS)
+    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
     args = parser.parse_args()
+    if args.smoke:
+        args.game, args.frames, args.epochs = 'pong', [900], 1
     if args.one:
         print(json.dumps(one(args.game, args.one, args.epochs)))
     else:

@@ -1,14 +1,18 @@
 """Whatever the catalogue holds keeps its contract: a new encoder is tested as soon as it has a notebook."""
 
+import re
 from copy import deepcopy
+from pathlib import Path
 
 import pytest, torch
 
 from srlviz.core.checks.encoder import SMALL as TINY
+from srlviz.core.names import ROOMS, catalog_names
 from srlviz.core.protocols import catalog, check_encoder, check_memory, tiny_recording
 from srlviz.memories.memory import leaves
 from srlviz.studies.probing import encoder_class, make_encoder, method_name
 
+ROOT = Path(__file__).parents[1]
 SMALL = dict(
     epochs=1, batch_size=8, sequence_length=3, progress=False
 )  # what keeps a trained encoder within seconds, where it takes it
@@ -83,3 +87,19 @@ def test_memory_refuses(memory):
 
 def test_agents_are_found():
     assert {'PPO', 'PPOConfig'} <= set(catalog('agents'))
+
+
+@pytest.mark.parametrize('room', ROOMS)
+def test_every_room_has_a_catalogue(room):
+    assert all(isinstance(cls, type) and not name.startswith('_') for name, cls in catalog(room).items())
+
+
+@pytest.mark.parametrize('room', ('encoders', 'memories', 'envs', 'widgets'))
+def test_names_are_those_of_the_catalogue(room):
+    "What `srlviz list` reads off the source is what the import gives"
+    assert catalog_names(room) == list(catalog(room))
+
+
+def test_readme_names_every_explorer():
+    (row,) = re.findall(r'^\| figures, widgets \|.*$', (ROOT / 'README.md').read_text(encoding='utf-8'), re.M)
+    assert set(re.findall(r'\b[A-Z]\w+', row)) == set(catalog('widgets'))

@@ -610,7 +610,7 @@ def test_a_partial_film_that_is_cut_is_named(tmp_path):
         (dict(hz=-3), 'hz'),
         (dict(hz=np.nan), 'hz'),
         (dict(name=3), 'the name of a recording'),
-        (dict(split={'b': 'fit'}), "'b', which is not there"),
+        (dict(split={'b': 'fit'}), "'b'"),
         (dict(split={'a': 'train'}), "unknown split 'train'"),
         (dict(factors=pd.DataFrame(dict(name=['x', 'x']))), "'x' stands there twice"),
         (dict(factors=pd.DataFrame(dict(name=['y']))), "no episode has the factor 'y'"),

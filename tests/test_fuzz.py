@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fuzz import mutate, run  # noqa: E402
+from fuzz import mutate, public, run  # noqa: E402
 
 TESTS = Path(__file__).parent
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='the fuzzer forks, and reads /proc')
@@ -28,6 +28,15 @@ def test_a_sample():
     "Of each reader five mutations of three hundred, the same at each run"
     r = fuzz('--sample', 5)
     assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_every_reader_has_a_specimen():
+    "Whatever reads a file of others is called when the specimens are read, or public.py says why not"
+    r = fuzz('--called')
+    assert r.returncode == 0, r.stderr
+    called = {tuple(place) for place in json.loads(r.stdout)}
+    without = {name for name, place in public.file_readers().items() if place not in called}
+    assert without == {*public.ELSEWHERE}, 'a row in readers.py for each, or a reason in public.py'
 
 
 @pytest.mark.slow

@@ -617,3 +617,29 @@ def test_fault_is_caught(fault, house):
     rule, plant = FAULTS[fault]
     plant(house)
     assert list(rule(house))
+
+
+def unescaped(source: str) -> list[str]:
+    "What would show a name of somebody's file as HTML: a Styler, or Markdown or HTML of anything but plain text"
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        if '.style.' in name or 'Styler' in name:
+            found.append(ast.unparse(node))
+        written = all(isinstance(x, ast.Constant) for x in node.args)
+        if name.rpartition('.')[2] in ('Markdown', 'HTML', 'Latex', 'Javascript') and not written:
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_nothing_is_shown_unescaped():
+    for odd in ('t.style.format({})', 't.style\\\n.hide()', "Markdown(f'{name}')", 'display(HTML(page))'):
+        assert unescaped(odd), odd
+    assert not unescaped("Markdown('**bold**')\nmenu.style.description_width = 'initial'")
+    for folder in ('studies', 'tutorials', '08_widgets'):
+        for path in sorted((ROOT / 'nbs' / folder).glob('*.ipynb')):
+            for cell in json.loads(path.read_text(encoding='utf-8'))['cells']:
+                if cell['cell_type'] == 'code':
+                    assert not unescaped(''.join(cell['source'])), path.name

@@ -4,6 +4,8 @@ what a reader presses, what the page shows, what the kernel then holds."""
 import numpy as np, pytest, torch, traitlets
 from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
 
+from srlviz.agents.player import load_policy
+from srlviz.core.files import sample_path
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording
 from srlviz.evaluate.recall import saliency
@@ -113,6 +115,16 @@ def test_one_computation_each():
     for t in range(6):
         e.t = t
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize('path', sorted(sample_path('agents').glob('*.safetensors')), ids=lambda p: p.stem)
+def test_every_shipped_agent(path):
+    "An agent from its file is opened as it plays its task: what it read, what its memory held, what weighed"
+    agent = load_policy(path)
+    e = MemoryExplorer(agent, saliency=saliency, steps=24, t=9, interactive=True)
+    assert agent.task in e.stream and e.now.x.shape == (len(e.starts), agent.n_in) and e.method in path.stem
+    assert e.passage().state.shape == (len(e.now.x), agent.n_codes) and np.diag(e.weigh()).all()
+    assert len(e.figure().data) >= 3
 
 
 def test_bad_input():

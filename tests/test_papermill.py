@@ -10,6 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 from papermill_runs import ROOT, SMALL, Ran, can_draw, notebooks, run_once, table
 
+from srlviz.core.names import catalog_names
 from srlviz.core.scores import load_scores
 from srlviz.studies.run import study_parameters
 
@@ -51,9 +52,18 @@ def test_by_papermill(name, papermill):
     left = TABLES.get(name, OF_STUDY) if name.startswith('studies/') else []
     assert set(left) <= {p.name for p in ran.out.iterdir()}
     if 'scores.csv' in left:
-        assert len(load_scores(ran.out / 'scores.csv').query("source == 'srlviz'"))
+        assert set(load_scores(ran.out / 'scores.csv')['source']) == {'srlviz'}  # a paper's are in paper_scores.csv
     if not name.startswith('studies/'):
         assert [p.name for p in ran.out.iterdir()] == ['done.ipynb']  # a tutorial leaves nothing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('environment', catalog_names('envs'))
+def test_the_third_tutorial_takes_any_task(environment, tmp_path, monkeypatch):
+    asked = dict.fromkeys(('card_task', 'board_task'), f'{environment}-easy')
+    name = 'tutorials/03_pomdps'
+    monkeypatch.setitem(SMALL, name, SMALL[name] | asked)
+    run_once(name, tmp_path)
 
 
 def test_each_has_small_parameters():

@@ -63,22 +63,31 @@ def test_a_game_beside_its_frames():
     assert len(board.figures()) == 4
 
 
-def test_codes_of_windows():
-    "A code a window: a press opens the window from its first step on"
+@pytest.mark.parametrize('reduce', ['first', 'last'])
+def test_codes_of_windows(reduce):
+    "A code a window: a press opens the window at the row that its truth was taken from, as the picture says it"
     draw, t = np.random.default_rng(0), np.arange(100)
     flight = lambda k: Episode(
         dict(sensors=draw.normal(size=(100, 2))), rewards=t * 0.0, factors=dict(height=t + 9.0 * k)
     )
     cut = of_split(windows(Recording([flight(k) for k in range(9)], 'flights', 5), 25, 25))
     codes = [np.r_[np.mean(e.factors['height']), draw.normal(size=2)] for e in cut]
-    X, Y = align(codes, cut, reduce='first')
-    board = QEDRMatrix(qedr(X, Y, progress=False), codes, cut, interactive=True)
-    assert board.points.layout.display == '' and set(p[1] for p in board.points.figure.data[0].customdata) == {-1}
-    board.points.clicked = dict(n=1, data=[8, -1])
-    assert (board.moment.episode, board.moment.t) == (8, 0) and board.points.figure.layout.shapes
+    X, Y = align(codes, cut, reduce=reduce)
+    result = qedr(X, Y, progress=False)
+    for given in (codes, None), (X, None), (X, Y):  # with the truth of the result, and with that of the table
+        board = QEDRMatrix(result, given[0], cut, factors=given[1], interactive=True)
+        points = board.points.figure.data[0]
+        assert board.points.layout.display == '' and len(points.y) == 12
+        for k in (0, 5, 11):
+            board.points.clicked = dict(n=k + 1, data=list(points.customdata[k]))
+            assert board.moment.current()['height'] == points.y[k] and board.points.figure.layout.shapes
+        board.moment.t = 3  # still of the same window
+        assert board.points.figure.layout.shapes
+        board.seek(8, -1)
+        assert (board.moment.episode, board.moment.t) == (8, 0 if reduce == 'first' else 24)
     table = pd.DataFrame(np.ones((1, 1)), columns=['height'])
     with pytest.raises(ValueError, match='1'):
-        QEDRMatrix(qedr(X, Y, progress=False), X['test'], factors=table, interactive=True)
+        QEDRMatrix(result, X['test'], factors=table, interactive=True)
 
 
 def test_results_by_the_released_code():

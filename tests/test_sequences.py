@@ -53,6 +53,7 @@ def test_each_weight_is_learned(fitted):
     with seeded(0):
         model.zero_grad(), model(rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50])).backward()
     still = [name for name, w in model.named_parameters() if w.grad is None or not w.grad.abs().max() > 0]
+    still = [name for name in still if not ('.scores.' in name and name.endswith('.bias'))]  # softmax: no effect
     model.zero_grad()
     assert not still, still
 

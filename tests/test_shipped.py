@@ -1,6 +1,6 @@
 """The scores that come with the package: complete, consistent with notes and labels, reachable where installed."""
 
-import json
+import json, re
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.probe import with_category_means
 
 SCORES, NOTES = load_scores(sample_path('atari_scores.csv')), json.loads(sample_path('atari_scores.json').read_text())
+ROOT = Path(__file__).parents[1]
 BEFORE = Path(__file__).with_name('scores_before.csv')
 FIRST = ('majority', 'random_cnn', 'pixel_pred', 'st_dim')  # of all games, with the seed 0
 EVERYWHERE = {('majority', 'none'), *((m, n) for m in ('random_cnn', 'st_dim') for n in ('none', 'standardize'))}
@@ -184,3 +185,12 @@ def test_the_released_codes_columns_are_flat_and_ours_are_not():
     paper = paper_scores('landing').query("metric == 'disentanglement' and n_codes == 64")['value']
     assert len(by['lasso xeval']) >= 10 and by['lasso xeval'].between(paper.min() - 0.02, paper.max() + 0.02).all()
     assert np.ptp(by['lasso 0.02']) > 5 * np.ptp(by['lasso xeval'])
+
+
+def test_the_readme_pivots_without_mixing():
+    "A cell of the table that the README makes is the mean over seeds, and over nothing else"
+    blocks = re.findall(r'^```python\n(.*?)^```', (ROOT / 'README.md').read_text(encoding='utf-8'), re.M | re.S)
+    (code,) = [b for b in blocks if 'pivot_table' in b]
+    exec(code, space := {})
+    cells = space['scores'].groupby(['task', 'target', 'method', 'norm'])
+    assert (cells['seed'].nunique() == cells.size()).all() and cells.ngroups > 1000

@@ -66,9 +66,30 @@ def test_on_what_score_targets_gives():
     table = said.auroc(n_resamples=1).set_index('event')['auroc']
     for explorer.factor in explorer.failures.names:
         names = [t.name for t in explorer.curves.figure.data if t.showlegend]
+        if explorer.factor not in table:  # an event that no test flight has
+            continue
         area = table[explorer.factor]
         told = '–' if np.isnan(area) else f'{area:.2f}'.replace('0.', '.', 1)[:2]
         assert names[0].startswith(told), explorer.factor
+
+
+@pytest.mark.filterwarnings('ignore:.*one value:UserWarning')
+def test_failures_of_shipped_flights():
+    "The flights that ship, as they are split: no test flight has a failure, which is said, and they can be looked at"
+    from srlviz.data.landing import read_flights
+    from srlviz.evaluate.targets import landing_targets, score_targets
+    from srlviz.widgets.failures import FailureExplorer
+
+    flights = read_flights(sample_path('landings'))
+    asked = landing_targets(flights, progress=False)
+    codes = [np.asarray(w.obs['sensors']).mean(0)[:40] for w in asked.windows]
+    said = score_targets(codes, asked, 'linear', progress=False)
+    explorer = FailureExplorer({('pca', 40, 'sensors'): said}, flights, interactive=True)
+    assert explorer.failures.names == asked.names['fail'] and not len(explorer.wrong)
+    assert {r[1] for r in explorer.list.rows} == set(said.windows['flight']) and explorer.nothing.value
+    explorer.open_row(0)
+    assert explorer.opened and explorer.opened_flight.number == explorer.episode >= 0
+    assert len(explorer.figures()) == 3
 
 
 @pytest.fixture(scope='module')

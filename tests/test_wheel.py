@@ -75,6 +75,10 @@ def test_command_line(installed, tmp_path):
     out = run(installed.with_name('srlviz'), 'list', cwd=tmp_path)
     for p in (ROOT / 'nbs/studies').glob('*.ipynb'):
         assert p.stem in out
+    for p in (ROOT / 'nbs/tutorials').glob('*.ipynb'):
+        assert p.stem in out
+        lies = Path(run(installed.with_name('srlviz'), 'path', p.stem, cwd=tmp_path).strip())
+        assert lies.read_bytes() == p.read_bytes() and lies.is_relative_to(installed.parents[1])
 
 
 def test_sample(installed, tmp_path):

@@ -19,7 +19,7 @@ from torch import nn
 from .actions import Acting
 from .network import MemoryActorCritic, as_memory
 from .recurrent import RecurrentPPO
-from ..core.names import catalog
+from ..core.names import catalog, named_class
 from ..core.policies import chance, nth, weights_hash
 from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
@@ -166,7 +166,8 @@ class MemoryAgent:
         """Make the network anew, untrained."""
         inner = self.memory
         if isinstance(inner, str):
-            inner = as_memory(inner, self.width, 64) if self.arguments is None else _memory_of(inner, self.arguments)
+            kind = named_class('memories', inner)  # a file may have said it
+            inner = as_memory(kind, self.width, 64) if self.arguments is None else _memory_of(kind, self.arguments)
         n_params = self.acting.kind.n_params
         self.network_ = MemoryActorCritic(self.n_in, inner, n_params, self.width, self.head_layers).eval()
 
@@ -255,12 +256,10 @@ class MemoryAgent:
 LARGEST = 1024  # size of a memory that a file may ask for
 
 
-def _memory_of(name: str, arguments: Mapping) -> nn.Module:
+def _memory_of(kind: type, arguments: Mapping) -> nn.Module:
     if large := [f'{k}={v!r:.20}' for k, v in arguments.items() if isinstance(v, (int, float)) and v > LARGEST]:
         raise ValueError(f"the memory is to be made with {large[0]}; files ask for at most {LARGEST}")
-    if name not in (known := catalog('memories')):
-        raise ValueError(f"there is no memory {name!r:.80} in the catalogue")
-    return known[name](**arguments)
+    return kind(**arguments)
 
 # %% ../../nbs/05_agents/07_player.ipynb #3b60ff03
 class AgentRows:

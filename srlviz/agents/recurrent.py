@@ -485,10 +485,17 @@ def task_envs(task: str, num_envs: int) -> VectorEnv:
         as_seen = dict(flat=True, autoreset_mode='SameStep', copy=False)
         return gymnasium.make_vec(f'srlviz/{ours}-v0', num_envs, **as_seen)
     try:
+        gymnasium.envs.registration.parse_env_id(task)
+    except gymnasium.error.Error as e:  # it is no name at all
+        raise _unknown_task(task) from e
+    try:
         return gymnasium.make_vec(task, num_envs)
-    except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound) as e:
-        known = [id[7:-3] if id.startswith('srlviz/') else id for id in gymnasium.registry]
-        raise unknown('task', task, known) from e
+    except gymnasium.error.UnregisteredEnv as e:
+        raise _unknown_task(task) from e
+
+
+def _unknown_task(task: str) -> ValueError:
+    return unknown('task', task, [id[7:-3] if id.startswith('srlviz/') else id for id in gymnasium.registry])
 
 
 def task_name(task: str) -> str | None:
@@ -497,7 +504,7 @@ def task_name(task: str) -> str | None:
     name = task.removeprefix('srlviz.envs:').removeprefix('srlviz/').removesuffix('-v0')
     return name if f'srlviz/{name}-v0' in gymnasium.registry else None
 
-
+# %% ../../nbs/05_agents/06_recurrent.ipynb #54e3f9a6
 def recurrent_ppo(
     task: str | VectorEnv,
     memory: str | Callable | nn.Module = 'GRU',

@@ -6,13 +6,14 @@
 __all__ = ['pack_state', 'unpack_state', 'MemoryEncoder', 'memory_module', 'start_ray']
 
 # %% ../../nbs/05_agents/09_rllib.ipynb #c1079e24
-import functools, importlib
+import functools
 from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
-from ..core.names import catalog, unknown
+from .network import memory_class
+from ..core.names import unknown
 
 # %% ../../nbs/05_agents/09_rllib.ipynb #6d05f98b
 def _leaves(state) -> list[Tensor]:
@@ -63,13 +64,8 @@ def unpack_state(packed: Tensor, like):
 # %% ../../nbs/05_agents/09_rllib.ipynb #9dc0600e
 def _built(memory, width: int, n_hidden: int, options: dict) -> nn.Module:
     "A memory by name, `module:Class`, class or instance, which is copied"
-    if isinstance(memory, str) and ':' in memory:
-        module, name = memory.split(':')
-        memory = getattr(importlib.import_module(module), name)
-    elif isinstance(memory, str):
-        if memory not in (known := catalog('memories')):
-            raise unknown('memory', memory, known)
-        memory = known[memory]
+    if isinstance(memory, str):
+        memory = memory_class(memory)
     made = memory(width, n_hidden, **options) if isinstance(memory, type) else deepcopy(memory)
     if lacks := [k for k in ('initial_state', 'forward', 'n_out') if not hasattr(made, k)]:
         wanted = "a memory has initial_state, forward and n_out"

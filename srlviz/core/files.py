@@ -7,7 +7,8 @@ __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RAT
            'PATIENCE', 'make_folder', 'needing_room', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json',
            'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading',
            'read_bytes', 'read_json', 'is_whole', 'is_real', 'check_fields', 'table_text', 'table_rows', 'whole_number',
-           'real_number', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
+           'real_number', 'check_zip', 'unpacked_at_most', 'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer',
+           'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import csv, errno, hashlib, io, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
@@ -32,20 +33,42 @@ def make_folder(path: str | Path) -> Path:
     return path
 
 # %% ../../nbs/00_core/00_files.ipynb #8d7c864a
-_FULL = errno.ENOSPC, getattr(errno, 'EDQUOT', errno.ENOSPC)
-_MAKE_ROOM = "it was not written, and what was there before is as it was: make room on that disk, or write elsewhere"
+_FULL = errno.ENOSPC, getattr(errno, 'EDQUOT', errno.ENOSPC), errno.EFBIG
+_KEPT = "it was not written, and what was there before is as it was"
+_MAKE_ROOM = "make room on that disk, or write elsewhere"
+_TOO_LARGE = "that disk, or your limit (ulimit -f), takes no larger file: write elsewhere, or raise the limit"
 
 
 @contextmanager
-def needing_room(path: str | Path) -> Iterator[None]:
-    """Let an OSError of a full disk, or of one's quota, name the file or folder that was not written."""
+def needing_room(path: str | Path, written: Path) -> Iterator[None]:
+    """Turn the error of a full disk, a quota or a limit into an OSError that names the file or folder not written.
+
+    Parameters
+    ----------
+    path : that is to be written;  written : the file or folder that is written in its stead, and is still there
+    """
     try:
         yield
-    except OSError as e:
-        full = errno.ENOSPC if 'No space left' in str(e) else e.errno  # of Arrow, which has no number
-        if full not in _FULL or _MAKE_ROOM in str(e):  # of a file in the folder, which is named
+    except Exception as e:
+        full = _fullness(e, written)
+        if full is None:
             raise
-        raise OSError(full, f"{os.strerror(full)} for {str(path)!r}; {_MAKE_ROOM}") from e
+        advice = _TOO_LARGE if full == errno.EFBIG else _MAKE_ROOM
+        raise OSError(full, f"{os.strerror(full)} for {str(path)!r}; {_KEPT}: {advice}") from e
+
+
+def _fullness(e: Exception, written: Path) -> int | None:
+    "The number of the error of a full disk; torch, safetensors and Arrow hide it, so the disk is asked for more"
+    if isinstance(e, OSError) and e.errno is not None:
+        return e.errno if e.errno in _FULL else None
+    if isinstance(e, (ValueError, TypeError)):
+        return None  # of what was to be written
+    try:
+        with tempfile.TemporaryFile(dir=written) if written.is_dir() else open(written, 'ab') as f:
+            f.write(bytes(2**16))
+    except OSError as now:
+        return now.errno if now.errno in _FULL else None
+    return None
 
 # %% ../../nbs/00_core/00_files.ipynb #1e516ee9
 @contextmanager
@@ -54,7 +77,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     temporary = path.with_name(f'.{path.name}.{uuid.uuid4().hex[:8]}{path.suffix}')
     try:
-        with needing_room(path):
+        with needing_room(path, temporary):
             temporary.touch(exist_ok=False)  # with the rights that the user's umask leaves
             yield temporary
             os.replace(temporary, path)
@@ -80,7 +103,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     temporary = make_folder(path.parent) / f'.{path.name}.{uuid.uuid4().hex[:8]}'
     temporary.mkdir()  # a folder of `tempfile` would be the user's alone
     try:
-        with needing_room(path):
+        with needing_room(path, temporary):
             yield temporary
             if path.exists():
                 path.rmdir()  # empty; Windows does not replace it
@@ -389,6 +412,14 @@ def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipI
     return members
 
 # %% ../../nbs/00_core/00_files.ipynb #1100ba99
+def unpacked_at_most(path: str | Path) -> int:
+    """Give the bytes that a file of results may unpack to: 64 MB and two hundred times what it has, up to `MOST_BYTES`.
+
+    Numbers and words that somebody measured never pack that well; zeros, which cost their reader time, do.
+    """
+    return min(MOST_BYTES, 2**26 + 200 * os.stat(path).st_size)
+
+
 class Npz:
     """The arrays of an .npz file, without pickles: `headers` are looked through when it is opened, `read(name)` unpacks
     one.
@@ -465,10 +496,13 @@ class Npz:
         self.close()
 
 
-def read_npz(path: str | Path, what: str = 'an npz file', most: int = MOST_BYTES) -> dict[str, np.ndarray]:
-    """Read all arrays of an .npz file;
-    a ValueError names it if it is damaged, declares wrong sizes, or needs more than `most` bytes."""
-    with reading(path, what), Npz(path, most) as z:
+def read_npz(path: str | Path, what: str = 'an npz file', most: int | None = None) -> dict[str, np.ndarray]:
+    """Read all arrays of an .npz file.
+
+    A ValueError names it if it is damaged, declares wrong sizes, or needs more than `most` bytes; None for those of
+    `unpacked_at_most`.
+    """
+    with reading(path, what), Npz(path, unpacked_at_most(path) if most is None else most) as z:
         return {name: z.read(name) for name in z.headers}
 
 # %% ../../nbs/00_core/00_files.ipynb #2aefc6e4

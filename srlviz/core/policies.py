@@ -8,16 +8,16 @@ __all__ = ['FACTS', 'ASKED', 'POLICIES', 'chance', 'RandomPolicy', 'weights_hash
            'policy_identity', 'EpsilonGreedy', 'PolicyRows', 'nth', 'stacked', 'batched']
 
 # %% ../../nbs/00_core/07_policies.ipynb #2fcd3756
-import copy, hashlib, importlib, inspect, io, random, sys
+import copy, hashlib, inspect, io, random, sys
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import CodeType
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from .names import unknown
+from .names import imported, unknown
 
 # %% ../../nbs/00_core/07_policies.ipynb #f21b4fe5
 _PLAYER = 0x706C6179  # 'play' in ASCII: tells the generator of a policy from that of an environment of the same seed
@@ -148,7 +148,17 @@ class FunctionPolicy:
             forget(seed) if _arguments(forget)[1] else forget()
 
     def __call__(self, obs):
-        return self.function(obs, self.rng) if self.wants_chance else self.function(obs)
+        with _one_thread():
+            return self.function(obs, self.rng) if self.wants_chance else self.function(obs)
+
+
+def _one_thread():
+    "A block with one thread of torch, if torch is loaded: for a single observation, more would wait for one another"
+    if 'torch' not in sys.modules:
+        return nullcontext()
+    from srlviz.core.training import threads
+
+    return threads(1)
 
 # %% ../../nbs/00_core/07_policies.ipynb #d83ac060
 @contextmanager
@@ -323,7 +333,7 @@ class ModelPolicy:
         return PolicyRows([ModelPolicy(self.model, self.space, self.greedy) for _ in range(num_envs)])
 
     def __call__(self, obs):
-        with lent_chance(self.rng, self.acts), _no_gradients():
+        with lent_chance(self.rng, self.acts), _no_gradients(), _one_thread():
             action, self.state = ASKED[self.method](self.model, obs, self.state, self.greedy, self.space, self.rng)
         return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action
 
@@ -342,8 +352,6 @@ def _alike(a: spaces.Space, b: spaces.Space) -> bool:
 
 
 def _no_gradients():
-    from contextlib import nullcontext
-
     return sys.modules['torch'].no_grad() if 'torch' in sys.modules else nullcontext()
 
 # %% ../../nbs/00_core/07_policies.ipynb #ac942af2
@@ -424,13 +432,8 @@ def _made(kind: type):
 
 def _named(name: str, where, greedy: bool):
     "The policy of a name"
-    module, _, attribute = name.partition(':')
-    if attribute:
-        try:
-            thing = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as e:
-            raise ValueError(f"no policy {name!r}: {e}; the form is 'module:Name'") from e
-        return as_policy(thing, where, greedy=greedy)
+    if ':' in name:
+        return as_policy(imported(name, 'policy'), where, greedy=greedy)
     if name == 'oracle' and (where is None or isinstance(where, spaces.Space)):
         raise ValueError("an 'oracle' is of an environment that has one; say of which: as_policy('oracle', env)")
     if name == 'oracle':

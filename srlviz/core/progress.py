@@ -43,14 +43,31 @@ class Bar(tqdm):
     Where nobody watches, neither at a front end nor at a terminal, each line that is drawn stays. There it is drawn at
     most every ten seconds, and once when work that took longer than two seconds ends. The environment variable
     TQDM_MININTERVAL (seconds) decides otherwise.
+
+    At a front end it is printed to stdout, as stderr has a red background there. Only a terminal has room for several
+    bars at a time; elsewhere the oldest one of a cell moves, and the others print their last state when they end.
     """
 
     seldom = False  # whether each line that is drawn stays
 
     def __init__(self, *args, **options):
-        if not _is_watched(options.get('file') or sys.stderr) and 'TQDM_MININTERVAL' not in os.environ:
+        front_end = has_front_end()
+        file = options.get('file') or (sys.stdout if front_end else sys.stderr)
+        self.at_terminal, self.place = _is_terminal(file), (file, _this_cell())
+        if not (front_end or self.at_terminal or 'TQDM_MININTERVAL' in os.environ):
             options, self.seldom = dict(delay=2, mininterval=10) | options, True  # seconds
-        super().__init__(*args, **options)
+        super().__init__(*args, **options | dict(file=file))
+
+    def display(self, msg=None, pos=None):
+        """Draw the bar; where the cursor cannot move up, only the oldest bar of a cell."""
+        if self.at_terminal:
+            return super().display(msg, pos)
+        others = [b for b in self._instances if isinstance(b, Bar) and hasattr(b, 'pos') and b.place == self.place]
+        if pos != 0 and any(abs(b.pos) < abs(self.pos) for b in others):
+            return False
+        line = str(self) if msg is None else msg
+        covered = any(b is not self for b in others)  # the line may hold the text of another bar
+        return super().display(line.ljust(100) if covered else line, 0)
 
     def refresh(self, *args, **options):
         """Draw the bar; for a program not more often than by the clock, whatever is set in between."""
@@ -69,7 +86,12 @@ class Bar(tqdm):
         super().close()
 
 
-def _is_watched(file) -> bool:
-    "Whether somebody sees a line that is written to a file, and sees it replaced by the next"
-    terminal = getattr(file, 'isatty', None)
-    return has_front_end() or terminal is not None and bool(terminal())
+def _this_cell() -> str | None:
+    "The request that the kernel answers: a bar that an interrupted cell has left holds up those of its own cell only"
+    kernel = this_kernel()
+    return kernel and kernel.get_parent().get('header', {}).get('msg_id')
+
+
+def _is_terminal(file) -> bool:
+    isatty = getattr(file, 'isatty', None)
+    return isatty is not None and bool(isatty())

@@ -1032,8 +1032,8 @@ def align(
     Returns
     -------
     codes : split -> (N, n_codes) float32
-    factors : split -> DataFrame of N rows indexed by (episode, t), one column a factor; t is -1 for codes of whole
-        episodes
+    factors : split -> DataFrame of N rows indexed by (episode, t), one column a factor; for codes of whole episodes t
+        is the row that `reduce` took, -1 where it took none
     """
     if not isinstance(codes, np.ndarray):  # tensors, with gradients or without
         codes = [c.detach().cpu().numpy() if hasattr(c, 'detach') else c for c in codes]
@@ -1060,17 +1060,18 @@ def _step_factors(recording, which, names, _):
 
 def _whole_factors(recording, which, names, reduce):
     "A row an episode: what holds for it, and the first or last of what changes"
-    first, row = recording[0].factors, {None: None, 'first': 0, 'last': -1}[reduce]
-    names = [k for k in names if not first[k].shape or row is not None]
-    picked, a, n = {k: [] for k in names}, 0, recording.lengths[which]
-    rows = np.cumsum(n) - (1 if row == -1 else n)
+    first, lengths = recording[0].factors, recording.lengths[which]
+    t = {None: np.full(len(which), -1), 'first': np.zeros(len(which), int), 'last': lengths - 1}[reduce]
+    names = [k for k in names if not first[k].shape or reduce is not None]
+    picked, a = {k: [] for k in names}, 0
+    rows = np.cumsum(lengths) - lengths + t
     for n, part in _factor_parts(recording[which], names):
         here = rows[(rows >= a) & (rows < a + n)] - a
         for k, v in part.items():
             there = v[here] if v.shape else v[None]
             picked[k] += list(there) if first[k].shape else there.tolist()
         a += n
-    return pd.DataFrame({'episode': which, 't': -1} | picked).set_index(['episode', 't'])
+    return pd.DataFrame({'episode': which, 't': t} | picked).set_index(['episode', 't'])
 
 
 def _check_codes(codes, recording):

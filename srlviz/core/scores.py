@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'RANGES', 'COLUMNS_BEFORE', 'PAPER_NAMES', 'MOST_SCORES', 'method_label',
            'split_label', 'with_labels', 'migrate_scores', 'check_scores', 'score_row', 'paper_name', 'our_name',
-           'merge_scores', 'save_scores', 'load_scores', 'paper_scores', 'pivot_scores', 'interquartile_mean',
-           'bootstrap_interval', 'summarize_scores']
+           'merge_scores', 'save_scores', 'load_scores', 'save_apart', 'paper_scores', 'spell_method', 'pivot_scores',
+           'interquartile_mean', 'bootstrap_interval', 'summarize_scores']
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
 import csv, io, math, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from numbers import Real
 from pathlib import Path
 
@@ -282,6 +283,8 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
         -1 or a paper row with a seed, a value that is not a finite number or lies outside of `RANGES`, or two rows
         with one key; it shows the rows.
     """
+    if not isinstance(df, pd.DataFrame):
+        raise ValueError(f"scores must be a table (DataFrame) with columns {', '.join(SCORE_COLUMNS)}; got {df!r:.80}")
     df = migrate_scores(df)
     if wrong := _columns_of(list(df.columns)):
         raise ValueError(wrong)
@@ -504,6 +507,14 @@ def _located(df: pd.DataFrame, lines: Sequence[int], bad: pd.Series, column: str
     same = (df[_KEY] == df[_KEY].iloc[again]).all(axis=1)
     return f"line {lines[again]}: {words}; line {lines[np.flatnonzero(same)[0]]} has the same key"
 
+# %% ../../nbs/00_core/05_scores.ipynb #1f509572
+def save_apart(df: pd.DataFrame, folder: str | Path) -> None:
+    """Save a score table in a folder: what was measured as scores.csv, the rows of papers as paper_scores.csv."""
+    of_paper = df['source'] == 'paper'
+    save_scores(df[~of_paper], Path(folder) / 'scores.csv')
+    if of_paper.any():
+        save_scores(df[of_paper], Path(folder) / 'paper_scores.csv')
+
 # %% ../../nbs/00_core/05_scores.ipynb #390ef45b
 def paper_scores(study: str | None = None) -> pd.DataFrame:
     """Give the papers' own result tables as score rows with `source='paper'` and `seed=-1`.
@@ -526,6 +537,16 @@ def paper_scores(study: str | None = None) -> pd.DataFrame:
         raise unknown('study', study, STUDIES)
     df = load_scores(sample_path('paper_scores.csv'))
     return df if study is None else df[df.study == study].reset_index(drop=True)
+
+# %% ../../nbs/00_core/05_scores.ipynb #74ecd622
+@cache
+def _printed() -> dict[str, str]:
+    return {m.replace('_', ''): m for m in paper_scores('atari')['method'].unique()}
+
+
+def spell_method(name: str) -> str:
+    """Spell the name of an encoder's class as score tables do: 'STDIM' is 'st_dim', 'FramePCA' 'frame_pca'."""
+    return _printed().get(name.lower()) or re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name).lower()
 
 # %% ../../nbs/00_core/05_scores.ipynb #28553beb
 def _select(df: pd.DataFrame, **chosen) -> pd.DataFrame:

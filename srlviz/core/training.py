@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DEEPEST', 'NUMBER', 'TENSOR', 'pick_device', 'native_bfloat16', 'seeded', 'threads', 'window_starts', 'epoch_batches',
-           'parts', 'check_tensor', 'save_weights', 'load_weights', 'train', 'check_like', 'load_optimizer',
-           'check_history']
+           'parts', 'check_tensor', 'read_torch', 'save_weights', 'load_weights', 'train', 'check_like',
+           'load_optimizer', 'check_history']
 
 # %% ../../nbs/00_core/06_training.ipynb #8ffcf21a
 import io, json, math, os, pickletools, re, time, zipfile
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -24,12 +25,17 @@ from .files import check_zip, make_folder, open_file, reading
 
 # %% ../../nbs/00_core/06_training.ipynb #b02cb764
 def pick_device(device: str = 'auto') -> torch.device:
-    """Turn 'auto', 'cpu', 'cuda' or 'cuda:1' into a torch.device that is there."""
+    """Turn 'auto', 'cpu', 'cuda' or 'cuda:1' into a torch.device that is there; a ValueError if it is not."""
     if device == 'auto':
         return torch.device('cuda' if torch.cuda.is_available() else 'cpu')
-    if device.startswith('cuda') and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}, but torch sees no CUDA GPU; use 'cpu' or 'auto'")
-    return torch.device(device)
+    try:
+        place = torch.device(device)
+        torch.empty(1, device=place)
+    except Exception as e:  # of many types: each kind of device has its own
+        raise ValueError(f"device={device!r:.80} is not there ({e!s:.200}); use 'cpu' or 'auto'") from e
+    if place.type == 'meta':
+        raise ValueError("device='meta' computes nothing; use 'cpu' or 'auto'")
+    return place
 
 
 def native_bfloat16(device: torch.device) -> bool:
@@ -85,17 +91,27 @@ def epoch_batches(rows: np.ndarray, batch_size: int, seed: int, epoch: int) -> l
 
 # %% ../../nbs/00_core/06_training.ipynb #d9909189
 _MEMBER = re.compile(
-    r'[^/]+/(data\.pkl|data/[0-9]{1,9}|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id)'
+    r'[^/]+/(data\.pkl|data/[0-9]{1,20}|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id)'
 )
 _TENSOR = re.compile(
-    r'collections OrderedDict|torch\._utils _rebuild_(tensor_v2|parameter)|torch [A-Z][A-Za-z0-9]*Storage'
+    r'collections OrderedDict|torch\._utils _rebuild_(tensor|tensor_v2|parameter)|torch [A-Z][A-Za-z0-9]*Storage'
 )
 
 
-def _archive(path: str | Path) -> tuple[io.BytesIO, int]:
-    "A copy of a file of torch whose members were looked through, and how many objects its pickle may stand for."
+def _copied(path: str | Path) -> tuple[io.BytesIO, int]:
+    "A copy of a file of torch that was looked through, and how many objects its pickles may stand for."
+    with open_file(path) as f:
+        start = f.read(2)
+        f.seek(0)
+        copy, listed = _zip(f) if start == b'PK' else _stream(f)
+    copy.seek(0)
+    return copy, 1000 + 10 * listed
+
+
+def _zip(f: BinaryIO) -> tuple[io.BytesIO, int]:
+    "The copy, and the bytes of its pickle."
     out, listed = io.BytesIO(), None
-    with open_file(path) as f, zipfile.ZipFile(f) as z, zipfile.ZipFile(out, 'w') as copy:
+    with zipfile.ZipFile(f) as z, zipfile.ZipFile(out, 'w') as copy:
         members, size = check_zip(z, packed=False), os.fstat(f.fileno()).st_size
         if sum(m.file_size for m in members.values()) > size:  # they are not packed
             raise ValueError(f"its members declare more than the {size:,} bytes that it has")
@@ -109,11 +125,18 @@ def _archive(path: str | Path) -> tuple[io.BytesIO, int]:
             copy.writestr(name, content)
     if listed is None:
         raise ValueError("it does not say what is in it")
-    out.seek(0)
-    return out, 1000 + 10 * listed
+    return out, listed
 
 
-def _look_through(content: bytes) -> None:
+def _stream(f: BinaryIO) -> tuple[io.BytesIO, int]:
+    "The same of a file in torch's format of 2018: three pickles of few bytes, that of the content, that of the keys."
+    copy = io.BytesIO(f.read())
+    for _ in range(5):
+        _look_through(copy)
+    return copy, copy.tell()
+
+
+def _look_through(content: bytes | BinaryIO) -> None:
     "Refuse a pickle that names anything but tensors."
     for op, named, _ in pickletools.genops(content):
         if op.name == 'GLOBAL' and not _TENSOR.fullmatch(named):
@@ -159,6 +182,30 @@ def check_tensor(x: torch.Tensor, name: str) -> None:
         raise ValueError(f"the tensor {name!r:.80} holds NaN")
 
 # %% ../../nbs/00_core/06_training.ipynb #efe214b7
+def read_torch(path: str | Path, device='cpu') -> Any:
+    """Read a file of torch: nests of tensors, numbers and texts. No code of the file is executed.
+
+    Raises
+    ------
+    ValueError : inside of `reading(path)`, that names the file: anything else in it, or a tensor that has NaN (which is
+        named) or is not stored in full
+    """
+    copy, most = _copied(path)
+    size = copy.getbuffer().nbytes
+    try:
+        content = torch.load(copy, map_location=device, weights_only=True)
+    except Exception as e:
+        raise ValueError(f"torch does not take it: {type(e).__name__}") from None  # torch advises to trust it
+    looked = 0
+    for name, x in parts(content, most=most):
+        if isinstance(x, torch.Tensor):
+            check_tensor(x, name.removeprefix('state.'))  # of `save_weights`
+            looked += x.nbytes
+            if looked > 10 * size:
+                raise ValueError(f"its tensors share bytes: they declare more than ten times the {size:,} that it has")
+    return content
+
+# %% ../../nbs/00_core/06_training.ipynb #9fc6dfc6
 def save_weights(path: str | Path, state: dict, config: dict) -> None:
     """Save tensors (a state_dict, or any nest of tensors and numbers) with the configuration they belong to; atomic.
 
@@ -190,18 +237,11 @@ def load_weights(path: str | Path, config: dict, device='cpu') -> dict:
         `config`
     """
     with reading(path, 'a weights file of srlviz', 'take it from its source again, or make it anew'):
-        archive, most = _archive(path)
-        try:
-            content = torch.load(archive, map_location=device, weights_only=True)
-        except Exception as e:
-            raise ValueError(f"torch does not take it: {type(e).__name__}") from None  # torch advises to trust it
+        content = read_torch(path, device)
         check_fields(content, {'config': TEXT, 'state': TABLE}, path)
         saved = json.loads(content['config'])
         if not isinstance(saved, dict):
             raise ValueError(f"its configuration is {saved!r:.80}")
-        for name, x in parts(content['state'], most=most):
-            if isinstance(x, torch.Tensor):
-                check_tensor(x, name)
     ours = json.loads(json.dumps(config, default=str))
     if differ := [k for k in sorted({*saved, *ours}) if saved.get(k) != ours.get(k)]:
         told = ', '.join(f"{k}={saved.get(k)!r:.200} (now {ours.get(k)!r:.200})" for k in differ[:20])

@@ -75,6 +75,7 @@ class Processes:
     def __init__(self, n: int, threads: int | None = 1):
         self.n, self._executor, self._begun, self._stopped = n, None, set(), False
         self._env = {} if threads is None else dict.fromkeys(_THREADS, str(threads)) | {'OMP_WAIT_POLICY': 'passive'}
+        self._env['PYTHONSAFEPATH'] = '1'  # loky starts them by -m, where the folder we are in hides Python's modules
 
     def _start(self):
         from joblib.executor import get_memmapping_executor

@@ -683,16 +683,19 @@ class FrameStackPolicy:
         n_actions: int | None = None,
         identity: str | None = None,
     ):
+        from scipy.sparse import csr_array  # NumPy would multiply dense arrays on all cores, one frame at a time
+
         self.act, self.size, self.stack, self.n_actions = as_policy(act), tuple(size), stack, n_actions
         self.identity = f"{self.size} x {stack} {self.act.identity}" if identity is None else identity
-        self._areas, self._frames = [area_means(SCREEN[0], size[0]), area_means(SCREEN[1], size[1]).T], None
+        self._down, self._across = (csr_array(area_means(n, m)) for n, m in zip(SCREEN, size))
+        self._frames = None
 
     def reset(self, seed: int | None = None):
         self._frames = None
         self.act.reset(seed)
 
     def __call__(self, frame: np.ndarray):
-        small = np.rint(self._areas[0] @ frame.astype(np.float32) @ self._areas[1]).astype(np.uint8)
+        small = np.rint(self._down @ frame.astype(np.float32) @ self._across.T).astype(np.uint8)
         before = [small] * (self.stack - 1) if self._frames is None else self._frames[1:]
         self._frames = np.stack([*before, small])
         return self.act(self._frames)

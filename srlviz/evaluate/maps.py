@@ -103,7 +103,7 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
 
 # %% ../../nbs/06_evaluate/15_maps.ipynb #5834c9df
 HOW, MOST = ('pca', 'tsne', 'umap'), dict(tsne=10_000, umap=50_000)
-_WIDE, _SEEN, _VERSION = 50, 1000, 2  # codes before t-SNE; steps whose neighbours are compared; of what is kept
+_WIDE, _SEEN, _VERSION = 50, 1000, 3  # codes before t-SNE; steps whose neighbours are compared; of what is kept
 
 
 def _pca(rows: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -214,18 +214,23 @@ def _kept(path: Path | None, n: int) -> dict | None:
         return None
     try:
         held = read_npz(path, 'a map of codes')
-        found = {k: (held[k].dtype.kind, held[k].shape) for k in ('xy', 'drawn', 'explained', 'trustworthiness')}
+        checksum = str(held.pop('checksum'))
+        found = {k: (v.dtype.kind, v.shape) for k, v in held.items()}
         shares = ('f', (min(held['explained'].size, 2),))
-        whole = found == dict(xy=('f', (n, 2)), drawn=('b', (n,)), explained=shares, trustworthiness=('f', ()))
-        return held if whole and np.isfinite(held['xy']).all() else None
+        fits = found == dict(xy=('f', (n, 2)), drawn=('b', (n,)), explained=shares, trustworthiness=('f', ()))
+        return held if fits and checksum == _checksum(held) else None
     except (ValueError, KeyError):
         return None
+
+
+def _checksum(arrays: dict) -> str:
+    return hashlib.sha256(''.join(array_content(arrays[k]) for k in sorted(arrays)).encode()).hexdigest()
 
 
 def _keep(path: Path, **arrays):
     with atomic_path(path) as part:
         with part.open('wb') as f:
-            np.savez_compressed(f, **arrays)
+            np.savez_compressed(f, checksum=_checksum(arrays), **arrays)
 
 # %% ../../nbs/06_evaluate/15_maps.ipynb #326dc630
 def _trust(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..core.files import atomic_path, make_folder, read_npz, reading
+from ..core.files import TEXTS, atomic_path, check_fields, make_folder, read_npz, reading
 from ..core.names import unknown
 from ..core.progress import Bar
 from ..core.scores import SCORE_COLUMNS, check_scores
@@ -241,6 +241,7 @@ def table(
 QEDR.table = table
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #110713d2
+_FIELDS = dict.fromkeys(('factors', 'categories', 'constant'), TEXTS)
 _KEPT = ('regressor', 'alpha', 'compat', 'tol', 'n_estimators', 'max_depth', 'seed', 'categories', 'constant')
 
 
@@ -272,11 +273,12 @@ def _check_tables(tables: Mapping[str, pd.DataFrame], factors: Sequence[str]) ->
 
 
 def _from_arrays(arrays: Mapping[str, np.ndarray], at: str) -> QEDR:
-    told, tables = json.loads(str(arrays[f'{at}told'])), {}
+    told, tables = check_fields(json.loads(str(arrays[f'{at}told'])), _FIELDS, f'{at}told'), {}
     factors = told.pop('factors')
     if set(told) != set(_KEPT):
         raise ValueError(f"it tells {', '.join(told)}; expected {', '.join(_KEPT)}")
-    _check_arguments(told['regressor'], [told['alpha']], told['compat'], told['n_estimators'], told['max_depth'])
+    names = ('compat', 'n_estimators', 'max_depth', 'seed', 'tol')
+    _check_arguments(told['regressor'], [told['alpha']], *(told[k] for k in names))
     for name in _TABLES:
         columns = ('probe', 'test') if name == 'errors' else factors
         there = {k: arrays[f'{at}{name}.{k}'] for k in columns if f'{at}{name}.{k}' in arrays}
@@ -327,7 +329,7 @@ def save(self: QEDR, path: str | Path, rows: bool = True) -> Path:
 QEDR.save, QEDR.load = save, staticmethod(lambda path: load_results(path)[0])
 
 # %% ../../nbs/06_evaluate/13_qedr.ipynb #e6891cd8
-def _check_arguments(regressor, alphas, compat, n_estimators, max_depth) -> None:
+def _check_arguments(regressor, alphas, compat, n_estimators=1, max_depth=None, seed=0, tol=1e-4):
     for kind, name, known in (('regressor', regressor, REGRESSORS), ('compat', compat, COMPAT)):
         if name not in known:
             raise unknown(kind, name, known)
@@ -335,8 +337,16 @@ def _check_arguments(regressor, alphas, compat, n_estimators, max_depth) -> None
         if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 <= alpha < np.inf:
             raise ValueError(f"alpha, the strength of a lasso, is a number >= 0; got {alpha!r}")
     for name, n in dict(n_estimators=n_estimators, max_depth=max_depth).items():
-        if (n is not None or name != 'max_depth') and (not isinstance(n, (int, np.integer)) or n < 1):
-            raise ValueError(f"{name} of a forest is a whole number >= 1; got {n!r}")
+        if (n is not None or name != 'max_depth') and not (_is_whole(n) and n >= 1):
+            raise ValueError(f"{name} of a forest is a whole number >= 1; got {n!r:.80}")
+    if not (_is_whole(seed) and 0 <= seed < 2**32):
+        raise ValueError(f"seed is a whole number from 0 to 2**32 - 1; got {seed!r:.80}")
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 0 < tol < np.inf:
+        raise ValueError(f"tol is a number above 0; got {tol!r:.80}")
+
+
+def _is_whole(n) -> bool:
+    return isinstance(n, (int, np.integer)) and not isinstance(n, bool)
 
 
 def _result(q: Question, answers: Answers, **how) -> QEDR:
@@ -408,7 +418,7 @@ def qedr(
     Source: Eastwood & Williams (2018), A framework for the quantitative evaluation of disentangled representations;
     landing paper, section 5.1 (alpha=.02 is of Eastwood & Williams' notebook). Categories are ours.
     """
-    _check_arguments(regressor, [alpha], compat, n_estimators, max_depth)
+    _check_arguments(regressor, [alpha], compat, n_estimators, max_depth, seed, tol)
     if compat and regressor != 'lasso':
         raise ValueError(f"compat='xeval' is a lasso of its own; got regressor={regressor!r}")
     grown = regressor == 'forest' and max_depth is None
@@ -443,7 +453,7 @@ def qedr_path(
     -------
     One QEDR a strength, in their order
     """
-    _check_arguments('lasso', alphas, '', 1, None)
+    _check_arguments('lasso', alphas, '', tol=tol)
     q = ask(codes, factors, categories)
     found = zip(_lassos(q, alphas, tol, progress), alphas)  # in this order its bar comes to its end
     return [_result(q, answers, alpha=float(alpha), tol=tol) for answers, alpha in found]

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import atomic_path, make_folder, read_npz, reading
+from ..core.files import COUNT, TABLE, TEXT, TEXTS, Field, atomic_path, check_fields, make_folder, read_npz
+from ..core.files import reading
 from ..core.names import unknown
 from ..core.scores import check_scores, score_row
-from .target_table import STATE
+from .target_table import COUNTS, NAMES, STATE, check_arrays, check_table
 
 # %% ../../nbs/06_evaluate/11_target_scores.ipynb #b7391ebe
 def weighted_auroc(said: np.ndarray, present: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -436,18 +437,61 @@ def save(self: TargetScores, path: str | Path, states: bool = True) -> Path:
     return Path(path)
 
 
+_TOLD: dict[str, Field] = dict(
+    format=(lambda x: x == 'srlviz target scores', "'srlviz target scores'"),
+    names=NAMES,
+    columns=TABLE,
+    about=TABLE,
+    dropped=COUNTS,
+)
+_ABOUT = dict(head=TEXT, select=TEXT, norm=TEXT, seed=COUNT, n_codes=COUNT)
+_SAID = ('truth', 'said')
+
+
+def _check_parts(s: TargetScores) -> None:
+    "A ValueError names the table or array that does not fit the others"
+    errors, present = list(s.errors), list(s.present)
+    asked = [k for t in s.names for k in ([t, DISTINCT] if t == STATE and DISTINCT in errors else [t])]
+    columns = dict(
+        windows=['flight', 'episode', 'start'],
+        errors=asked,
+        mean_errors=errors,
+        last_errors=[k for k in (STATE, DISTINCT) if k in errors],
+        outputs=['target', 'output', 'mse', 'r2', 'windows'],
+        present=[k for of in s.names.values() for k in of if k in present],
+        probability=present,
+    )
+    for name, want in columns.items():
+        table = getattr(s, name)
+        if list(table) != want:
+            raise ValueError(f"{name} has the columns {list(table)!r:.200}; expected {want!r:.200}")
+        if name != 'outputs' and len(table) != len(s):
+            raise ValueError(f"{name} has {len(table)} rows; expected {len(s)}")
+    for name in _TABLES:
+        check_table(name, getattr(s, name), ('flight', 'target', 'output'))
+    without_state = {t: of for t, of in s.names.items() if t != STATE or t in s.truth}
+    for name, names, rows in (
+        ('mean', s.names, ()),
+        ('std', s.names, ()),
+        *((k, without_state, (len(s),)) for k in _SAID),
+    ):
+        check_arrays(name, getattr(s, name), names, rows)
+
+
 def load_scores_of(path: str | Path) -> TargetScores:
     """Load what `TargetScores.save` saved; a ValueError names a file that is broken or another thing."""
     what = 'scores of targets of srlviz'
     with reading(path, what, 'remove it, and it is computed again'):
         arrays = read_npz(path, what)
-        told = json.loads(str(arrays['told']))
-        if told.get('format') != 'srlviz target scores':
-            raise ValueError("it says that it is something else")
+        told = check_fields(json.loads(str(arrays['told'])), _TOLD, 'told')
+        check_fields(told['about'], _ABOUT, 'about')
+        check_fields(told['columns'], dict.fromkeys(_TABLES, TEXTS), 'columns')
         rows = lambda k: range(int(arrays[f'{k}#rows']))
         made = {k: pd.DataFrame({c: arrays[f'{k}.{c}'] for c in told['columns'][k]}, index=rows(k)) for k in _TABLES}
         made |= {k: {t: arrays[f'{k}.{t}'] for t in told['names'] if f'{k}.{t}' in arrays} for k in _ARRAYS}
-        return TargetScores(**made, **{k: told[k] for k in ('names', 'about', 'dropped')})
+        scores = TargetScores(**made, **{k: told[k] for k in ('names', 'about', 'dropped')})
+        _check_parts(scores)
+        return scores
 
 
 TargetScores.save, TargetScores.load = save, staticmethod(load_scores_of)

@@ -677,7 +677,8 @@ def plot_code_factor(
 # %% ../../nbs/07_figures/15_qedr.ipynb #99b2a6fe
 def _finish_points(fig, x, y, third, unit, drawn, known, selected, height, dark):
     n = int(known.sum())
-    what = 'rows' if fig.data[0].customdata[0][0] < 0 else 'episodes' if fig.data[0].customdata[0][1] < 0 else 'steps'
+    episodes = [episode for episode, _ in fig.data[0].customdata]
+    what = 'rows' if episodes[0] < 0 else 'episodes' if len(set(episodes)) == len(episodes) > 1 else 'steps'
     said = f'{drawn:,} of {n:,} {what}, evenly spaced' if drawn < n else f'{n:,} {what}'
     said += f', {(~known).sum():,} without a value' if not known.all() else ''
     if third is not None and third.names:

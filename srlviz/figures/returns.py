@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'LEVELS', 'NAVIGATION', 'MEMORY_ORDER', 'memory_rank', 'pick_returns', 'ReturnsGrid', 'returns_grid',
-           'number', 'metric_words', 'plot_returns_heatmap', 'return_lines', 'plot_return_bars', 'curve_table',
-           'plot_return_curves', 'shared_tasks', 'box_table', 'plot_return_boxes', 'ranking_table',
+           'number', 'metric_words', 'plot_returns_heatmap', 'name_printed', 'return_lines', 'plot_return_bars',
+           'curve_table', 'plot_return_curves', 'shared_tasks', 'box_table', 'plot_return_boxes', 'ranking_table',
            'plot_return_ranking', 'plot_memory_returns', 'plot_paper_agreement', 'plot_return_profiles']
 
 # %% ../../nbs/07_figures/10_returns.ipynb #7c4d4aba
@@ -341,6 +341,15 @@ def plot_returns_heatmap(
     return style(fig, dark=dark)
 
 # %% ../../nbs/07_figures/10_returns.ipynb #c95e5860
+def name_printed(fig: go.Figure, metric: str) -> go.Figure:
+    """Say that the paper's marks are its MMER, the only metric that it prints, beside another one of ours."""
+    if metric == 'mmer':
+        return fig
+    return fig.for_each_trace(
+        lambda trace: trace.update(name=f'{trace.name}, MMER'), lambda t: (t.name or '')[:5] == 'paper'
+    )
+
+
 def return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
     """Read what random play and the oracle get on a task: 'random' and 'oracle', as far as the table has them."""
     rows = scores[(scores['metric'] == 'return') & (scores['target'] == 'return') & scores['method'].isin(list(_LINES))]
@@ -474,6 +483,7 @@ def plot_return_bars(
         _add_bars(fig, mine, labels, task, metric, intervals, unit, low)
     if len(printed):
         _add_printed(fig, returns_grid(printed, show='paper'), labels, task, unit, low, alone=not len(mine))
+        name_printed(fig, metric)
     _add_lines(fig, {k: (v + 1) / 2 if unit else v for k, v in lines.items()}, reach=(-1 if unit else low, high))
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, showgrid=False, range=[-0.6, len(labels) - 0.4])
@@ -784,6 +794,7 @@ def plot_return_ranking(
     for show in ('paper', 'ours'):
         if len(rows := table[table['source'] == show]):
             _ranked(fig, rows, labels, show, intervals)
+    name_printed(fig, metric)
     place = dict(x=1.01, xref='paper', xanchor='left', showarrow=False, font=dict(size=12, color=MUTED))
     for k, mean in enumerate(lead['place']):
         fig.add_annotation(y=k, text=f'{mean:.1f}', **place)
@@ -861,6 +872,7 @@ def plot_memory_returns(
             fig.add_scatter(
                 marker=dict(color=colour, **looks[show]), hovertemplate='%{hovertext}<extra></extra>', **at, **ids
             )
+    name_printed(fig, metric)
     words = [f'<b>{t}</b>' if t == selected else t for t in names]
     fig.update_yaxes(tickvals=list(range(len(names))), ticktext=words, tickfont_size=min(12, 0.72 * line))
     fig.update_yaxes(range=[-0.6, len(names) - 0.4], showgrid=False).update_xaxes(

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['MAX_ROWS', 'MAX_STEPS', 'MOST_VALUES', 'LETTERS', 'GAP', 'MARGIN', 'FOOT', 'Strip', 'factor_strip',
-           'observation_strip', 'action_strip', 'joined', 'picked', 'thin', 'heat_trace', 'strip_heights', 'stacked',
-           'plot_rollout']
+           'observation_strip', 'action_strip', 'joined', 'picked', 'thin', 'pair_numbers', 'heat_trace',
+           'strip_heights', 'stacked', 'plot_rollout']
 
 # %% ../../nbs/07_figures/05_rollouts.ipynb #0733e3b1
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from plotly.colors import get_colorscale
 from ..core.recordings import Episode
 from .frames import check_frame, decimate, frame_uri
 from .style import ABSENT, CATEGORIES, LINE, NO_VALUE, PALETTE, SEQUENTIAL, WRONG
-from .style import category_key, pretty, style
+from .style import category_color, category_key, pretty, style
 
 # %% ../../nbs/07_figures/05_rollouts.ipynb #06c04534
 MAX_ROWS, MAX_STEPS = 48, 600
@@ -158,13 +158,25 @@ def _spread(groups: Sequence[str], rows: int) -> np.ndarray:
     return np.sort(np.r_[np.flatnonzero(alone), others[evenly]])
 
 # %% ../../nbs/07_figures/05_rollouts.ipynb #7982ba18
-def _scaled(strip: Strip) -> np.ndarray:
+def _named(strip: Strip) -> list[tuple]:
+    "The names of values that a strip has, those of several rows once; without values that are called by their numbers"
+    return [v for v in dict.fromkeys(map(tuple, strip.words.values())) if not all(name.isdigit() for name in v)]
+
+
+def pair_numbers(strips: Iterable[Strip]) -> dict[tuple, int]:
+    """Number the names of values that come in twos, such as (clear, mine), (shut, open), in the order of a picture."""
+    pairs = [v for s in strips for v in _named(s) if len(v) == 2]
+    return {v: k for k, v in enumerate(dict.fromkeys(pairs))}
+
+
+def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
     "Numbers between 0 and 1, by the range of their group; categories from 1 to 2, by value; NaN: nothing is known"
     V, out = strip.values.astype(float), np.zeros(strip.values.shape)
     sets = {}
     for i, (name, g) in enumerate(zip(strip.names, strip.groups)):
         if name in strip.words:
-            out[:, i] = _category_place(V[:, i], len(strip.words[name]))
+            words = tuple(strip.words[name])
+            out[:, i] = _category_place(V[:, i], len(words), pairs.get(words, 0))
         else:
             sets.setdefault(g or (i,), []).append(i)
     for at in sets.values():
@@ -176,11 +188,12 @@ def _scaled(strip: Strip) -> np.ndarray:
 _STEPS = [NO_VALUE, ABSENT, *CATEGORIES]  # of the upper half of the scale
 
 
-def _category_place(values: np.ndarray, n: int) -> np.ndarray:
+def _category_place(values: np.ndarray, n: int, pair: int) -> np.ndarray:
     "Where the colours of values stand in the upper half, 1 to 2"
     step = np.where(values < 0, 0, 2 + values % MOST_VALUES)
     if n == 2:
-        step = np.where(values < 0, 0, np.where(values == 0, 1, 2))
+        first, second = (_STEPS.index(category_color(k, 2, pair)) for k in (0, 1))
+        step = np.where(values < 0, 0, np.where(values == 0, first, second))
     return np.where(np.isnan(values), np.nan, 1 + (step + 0.5) / len(_STEPS))
 
 
@@ -203,11 +216,15 @@ def _value_words(strip: Strip, t: np.ndarray) -> np.ndarray:
     return cells
 
 
-def heat_trace(strip: Strip, **where) -> go.Heatmap:
-    """Draw a strip as a heat map, time to the right; hover text says the value, by its name if it has one."""
+def heat_trace(strip: Strip, pairs: Mapping[tuple, int] | None = None, **where) -> go.Heatmap:
+    """Draw a strip as a heat map, time to the right; hover text says the value, by its name if it has one.
+
+    `pairs` are the `pair_numbers` of the picture; None takes those of the strip.
+    """
     step = -(-len(strip.values) // MAX_STEPS)
     t = np.arange(0, len(strip.values), step)
-    cells = dict(z=_scaled(strip)[t].T.astype(np.float32))
+    pairs = pair_numbers([strip]) if pairs is None else pairs
+    cells = dict(z=_scaled(strip, pairs)[t].T.astype(np.float32))
     if strip.words:
         cells |= dict(text=_value_words(strip, t))
     else:
@@ -284,12 +301,11 @@ def _heading(name: str, words: str, high: float) -> dict:
 
 def _keys(strips: Mapping[str, Strip]) -> list[str]:
     "Which colour is which value, beside each heading; not of values without names, nor what was told above"
-    keys, told = [], set()
+    keys, told, pairs = [], set(), pair_numbers(strips.values())
     for heading, s in strips.items():
-        named = [v for v in dict.fromkeys(map(tuple, s.words.values())) if not all(name.isdigit() for name in v)]
-        new, room = [v for v in named if v not in told][:2], LETTERS - len(heading)
+        new, room = [v for v in _named(s) if v not in told][:2], LETTERS - len(heading)
         told |= set(new)
-        keys.append('   '.join(category_key(v, most=room // len(new)) for v in new))
+        keys.append('   '.join(category_key(v, room // len(new), pairs.get(v, 0)) for v in new))
     return keys
 
 
@@ -381,7 +397,7 @@ def plot_rollout(
     inner, places = stacked(tall, over)
     returns = _return_lines(rewards, against)
     fig = go.Figure([returns[0], _bars(rewards, 'Reward', yaxis='y2')])
-    fig.add_traces([heat_trace(s, yaxis=f'y{i + 3}') for i, s in enumerate(shown)])
+    fig.add_traces([heat_trace(s, pair_numbers(shown), yaxis=f'y{i + 3}') for i, s in enumerate(shown)])
     fig.add_traces(returns[1:])
     few = dict(nticks=4, automargin=False)
     labels = [few, few, *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]

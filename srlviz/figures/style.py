@@ -133,13 +133,14 @@ CATEGORIES = [*PALETTE, *(mixed(c, '#ffffff', 0.5) for c in PALETTE), *(mixed(c,
 ABSENT, NO_VALUE = '#C9D3DC', '#8c8c8c'  # the first of two values; no value at all
 
 
-def category_color(value: int, n: int | None = None) -> str:
+def category_color(value: int, n: int | None = None, pair: int = 0) -> str:
     """Return the colour of one value of a category: the same in every figure.
 
     Parameters
     ----------
     value : its number, from 0; below 0 for none
     n : how many values there are; of two, the first is pale
+    pair : where several categories of two values stand in one picture, the number of this one: each has its own colours
 
     Returns
     -------
@@ -148,19 +149,21 @@ def category_color(value: int, n: int | None = None) -> str:
     if value < 0:
         return NO_VALUE
     if n == 2:
-        return (ABSENT, PALETTE[0])[value % 2]
+        k = pair % len(PALETTE)
+        return ((CATEGORIES[len(PALETTE) + k] if k else ABSENT), PALETTE[k])[value % 2]
     return CATEGORIES[value % len(CATEGORIES)]
 
 
-def category_key(names: Sequence[str], most: int = 60) -> str:
-    """Say in one line which colour is which value, as text of a figure; what is longer than `most` letters is cut."""
+def category_key(names: Sequence[str], most: int = 60, pair: int = 0) -> str:
+    """Say in one line which colour is which value, as text of a figure; what is longer than `most` letters is cut.
+    `pair` as in `category_color`."""
     told, room = [], most
     for k, name in enumerate(names):
         room -= len(name) + 3
         if room < 0 and told:
             told.append('…')
             break
-        told.append(f'<span style="color:{category_color(k, len(names))}">■</span> {name}')
+        told.append(f'<span style="color:{category_color(k, len(names), pair)}">■</span> {name}')
     return '  '.join(told)
 
 # %% ../../nbs/07_figures/00_style.ipynb #e11442bf

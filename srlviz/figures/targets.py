@@ -282,9 +282,9 @@ class _Block(NamedTuple):
 
 
 def _rows_of(blocks) -> list:
-    "MEAN, then a heading for each tier, then its encoders: (inputs, method, n_codes), or a text"
+    "MEAN where it is known, then a heading for each tier, then its encoders: (inputs, method, n_codes), or a text"
     keys = sorted({k for b in blocks for k in b.grid.value.index}, key=encoder_rank)
-    made = [('', MEAN, 0)]
+    made = [('', MEAN, 0)] if any(b.grid.mean.notna().any() for b in blocks) else []
     for key in keys:
         if key[0] and not any(isinstance(m, str) and m == key[0] for m in made):
             made.append(key[0])
@@ -325,7 +325,7 @@ def _cell(block, key, target, show, intervals) -> tuple[float, str, str]:
     hover += f'<br>MEAN {number(mean, 3)}, difference <b>{signed(gain, 3)}</b>' if gain == gain else ''
     hover += f'<br>{seeds} seeds' if seeds > 1 else ''
     text = signed(gain) if show == 'difference' and gain == gain else number(value)
-    return (share if gain == gain else 0.0), text, hover
+    return share, text, hover
 
 # %% ../../nbs/07_figures/12_targets.ipynb #f371c8e7
 class _Map(NamedTuple):
@@ -390,7 +390,7 @@ def plot_target_table(
     title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
-    """Draw encoders x targets as differences from MEAN, the best of each column framed.
+    """Draw encoders x targets as differences from MEAN (values where it is unknown), the best of each column framed.
 
     Parameters
     ----------
@@ -416,19 +416,32 @@ def plot_target_table(
         names += [None] * (len(blocks) > 1) + [output_words(t) for t in grid.value.columns]
         at = len(names)
     rows = _rows_of(blocks)
-    if len(rows) < 2:
+    if not any(len(b.grid.value) for b in blocks):
         chosen = ', '.join(f'{k} {v!r}' for k, v in dict(inputs=inputs, n_codes=n_codes).items() if v is not None)
         raise ValueError(f"no encoder of the table has {chosen or 'a score of a target'} and {metric}")
     y_edges, y = _edges([0.9 if isinstance(k, str) else 1 for k in rows])
     x_edges, x = _edges([gap if n is None else 1 for n in names])
     size = float(np.clip(0.52 * line, 8, 12) - (len(names) > 8))
     fig = _draw_cells(_lay_out(rows, blocks, len(names), show, intervals), x_edges, y_edges, x, y, size)
-    widths = {k[2] for k in rows[1:] if not isinstance(k, str)}
+    widths = {k[2] for k in rows if not isinstance(k, str) and k[1] != MEAN}
+    title = _table_title(blocks, show) if title is None else title
     return _finish_table(
         fig, blocks, rows, names, (x_edges, x), (y_edges, y), line, len(widths) > 1, selected, title, dark
     )
 
 # %% ../../nbs/07_figures/12_targets.ipynb #b20144d3
+def _table_title(blocks: Sequence[_Block], show: str) -> str:
+    "Say what the cells of a table show, as far as MEAN is known"
+    metric = METRICS.get(blocks[0].grid.metric, blocks[0].grid.metric)
+    known = np.concatenate([b.grid.mean[b.grid.value.notna().any()].notna() for b in blocks])
+    if not known.any():
+        return f'{metric}, values (there is no MEAN to compare with): framed the best'
+    if show == 'value':
+        return f'{metric}, values: blue is better than MEAN, framed the best'
+    drawn = 'difference from MEAN' if known.all() else 'difference from MEAN, values (gray) where it is unknown'
+    return f'{metric}, {drawn}: blue is better, framed the best'
+
+
 def _finish_table(fig, blocks, rows, names, xs, ys, line, wide, selected, title, dark):
     (x_edges, x), (y_edges, y) = xs, ys
     said = lambda k: f'<b>{k}</b>' if isinstance(k, str) else encoder_words(k[1]) + f' · {k[2]}' * (wide and k[2] > 0)
@@ -445,9 +458,7 @@ def _finish_table(fig, blocks, rows, names, xs, ys, line, wide, selected, title,
             ends = x_edges[b.at], x_edges[b.at + len(b.grid.value.columns)]
             place = dict(x=sum(ends) / 2, y=1, yref='y domain', yanchor='bottom', yshift=90 if steep else 22)
             fig.add_annotation(text=f'<b>{b.source}</b>', showarrow=False, font_size=12, **place)
-    grid = blocks[0].grid
-    words = f'{METRICS.get(grid.metric, grid.metric)}, difference from MEAN: blue is better, framed the best'
-    fig.update_layout(title=words if title is None else title, height=int(line * y_edges[-1] + top + 8), dragmode=False)
+    fig.update_layout(title=title, height=int(line * y_edges[-1] + top + 8), dragmode=False)
     fig.update_layout(margin=dict(l=left, r=44 if steep else 8, t=top, b=8), title_font_size=14)
     if selected is not None:
         fig.layout.shapes = cell_shapes(fig, list(selected))
@@ -625,7 +636,7 @@ def plot_predicted(
         ]
         fig.add_scatter(x=x[at], y=said[at], mode='markers', marker=look, customdata=ids, hovertemplate=hover)
     named = f'{output_words(name)} ({unit})' if unit else output_words(name)
-    fig.update_xaxes(title=f'true {named}').update_yaxes(title='said')
+    fig.update_xaxes(title=f'true {named}').update_yaxes(title=f'said ({unit})' if unit else 'said')
     r2 = output_scores(truth[:, None], said[:, None])['r2'][0]
     told = f'{len(keep):,} of {len(truth):,} windows' if len(keep) < len(truth) else f'{len(truth):,} windows'
     told += f' ({(~known).sum():,} without a truth)' if not known.all() else ''

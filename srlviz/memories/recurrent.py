@@ -216,9 +216,11 @@ class _Torch(Memory):
     def _cut(self, x, states, starts):
         "Torch's kernel, on the pieces between steps at which any row starts."
         cuts, ys = (starts[:, 1:].any(0).nonzero()[:, 0] + 1).tolist(), []
+        dtype = self.layer.weight_ih_l0.dtype
         for a, piece in zip([0, *cuts], x.tensor_split(cuts, 1)):
-            begin = [torch.where(starts[:, a, None], 0, s)[None] for s in states]
-            y, new = self.layer(piece, begin[0] if len(begin) == 1 else tuple(begin))
+            begin = [torch.where(starts[:, a, None], 0, s)[None].to(dtype) for s in states]
+            with torch.autocast('cpu', enabled=False):  # not every processor has torch's LSTM in bfloat16
+                y, new = self.layer(piece.to(dtype), begin[0] if len(begin) == 1 else tuple(begin))
             states = [s[0] for s in (new if isinstance(new, tuple) else (new,))]
             ys.append(y)
         return torch.cat(ys, 1), states

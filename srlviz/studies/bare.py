@@ -235,6 +235,7 @@ def probe(
     norms: Sequence[str] = NORMS,
     beside: Sequence = ('majority',),
     probing: Mapping | None = None,
+    epochs: int = 10,
     seed: int = 0,
     out: str | Path | None = None,
     progress: bool = True,
@@ -256,6 +257,7 @@ def probe(
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     norms : 'none' (codes as they are), 'standardize', or both
     beside : methods to compare with;  probing : arguments of `linear_probe`
+    epochs : at most, for methods given by name or class that are trained (paper: 100); an instance keeps its own
     seed : of recording, split, encoders and probes
     out : folder in which recording and results are kept and found again; by default nothing is kept
 
@@ -282,7 +284,9 @@ def probe(
             asked, left_out = _asked(recording)
         learn = asked['fit' if 'fit' in asked.split else 'probe'].replace(split=None)
         options = dict(n_classes=256 if game is not None else None, seed=seed) | dict(probing or {})
-        arguments = dict(norms=norms, out=kept, encoder=dict(seed=seed), probing=options, progress=progress)
+        arguments = dict(
+            norms=norms, out=kept, encoder=dict(seed=seed, epochs=epochs), probing=options, progress=progress
+        )
         arguments |= dict(words=() if out is None else ('found again', 'computed anew'))  # the result says the rest
         results = probe_methods(given, learn, asked, **arguments)
     task = game_name(game) if game is not None else asked.name or 'own'

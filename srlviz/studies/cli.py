@@ -10,22 +10,23 @@ import argparse, sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..core.names import catalog_names, installed
+from ..core.scores import paper_scores, spell_method
 from .commands import add_commands
-from .notebooks import list_studies, study_path, study_table, visible
+from .notebooks import list_studies, study_path, study_table, tutorials, visible
 from .run import StudyError, run_study, summary
 
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
 def _choices() -> list[str]:
-    "What there is to choose from; imports torch, so not before it is asked for"
-    from srlviz.core.names import catalog
-    from srlviz.envs.atari import GAMES
-    from srlviz.studies.methods import installed_methods, method_name
-
+    "What there is to choose from, without an import of any of it: torch takes seconds"
+    games = paper_scores('atari')['task'].unique()
     return [
-        'methods:  ' + ', '.join([*sorted(map(method_name, catalog('encoders').values())), *installed_methods()]),
-        'memories: ' + ', '.join(catalog('memories')),
-        'tasks:    ' + ', '.join(catalog('envs')) + '; each -easy, -medium and -hard',
-        'games:    ' + ', '.join(GAMES),
+        'methods:   ' + ', '.join([*sorted(map(spell_method, catalog_names('encoders'))), *installed('encoders')]),
+        'memories:  ' + ', '.join(catalog_names('memories')),
+        'tasks:     ' + ', '.join(catalog_names('envs')) + '; each -easy, -medium and -hard',
+        'games:     ' + ', '.join(sorted(g for g in games if g != 'all')),
+        'widgets:   ' + ', '.join(catalog_names('widgets')),
+        'tutorials: ' + ', '.join(tutorials()) + '; srlviz path NAME says where one lies',
     ]
 
 
@@ -82,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         help='set a parameter; may be repeated; lists as a,b,c',
     )
     run.add_argument('--out', help='folder of the results (runs/STUDY); a second run there resumes')
-    where = commands.add_parser('path', help="print where a study's notebook lies, for papermill, or to copy it")
+    where = commands.add_parser('path', help='print where a study or tutorial lies, for papermill, or to copy it')
     where.add_argument('study', help='its name (srlviz list)')
     for p in listed, run, where:
         p.add_argument('--studies', type=Path, metavar='DIR', help='a folder of studies of your own')

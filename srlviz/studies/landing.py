@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import read_json
+from ..core.files import COUNT, TABLE, TEXT, check_fields, read_json
 from ..core.names import unknown
 from ..core.recordings import Recording
 from ..core.scores import merge_scores, paper_scores, score_row
@@ -335,6 +335,9 @@ def errors_in(result, conditions: pd.Series) -> pd.Series:
     return five.groupby(word.to_numpy()).mean().sum(axis=1, min_count=1).drop('', errors='ignore')
 
 # %% ../../nbs/09_studies/19_landing.ipynb #399d2b73
+_LEFT = dict(method=TEXT, n_codes=COUNT, inputs=TEXT, seed=COUNT)
+
+
 def left_files(
     folder: str | Path, name: str = 'encoder.safetensors', trials: Sequence[Mapping] | None = None
 ) -> dict[tuple[str, int, str], Path]:
@@ -349,8 +352,10 @@ def left_files(
     """
     found, asked = {}, None if trials is None else {parameters_hash(p) for p in trials}
     for result in sorted(Path(folder).glob('trials/*/result.json')):
-        p, file = read_json(result).get('parameters', {}), result.with_name(name)
+        p = check_fields(read_json(result), {'parameters': TABLE}, result)['parameters']
+        file = result.with_name(name)
         if file.exists() and (asked is None or parameters_hash(p) in asked):
+            check_fields(p, _LEFT, f'{result}: parameters')
             found.setdefault((p['method'], p['n_codes'], p['inputs']), []).append((p['seed'], p, file))
     for key, several in found.items():
         several.sort(key=lambda x: x[0])

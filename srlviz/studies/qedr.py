@@ -76,14 +76,16 @@ def window_question(codes: Sequence[np.ndarray], targets: Targets, names: Sequen
 
     Returns
     -------
-    codes, factors : split -> (N, n_codes), split -> DataFrame indexed by (episode, t)
+    codes, factors : split -> (N, n_codes), split -> DataFrame indexed by (episode, t); t is the last row of the window,
+        by which all that its columns say has happened
     """
     x, table = window_codes(codes, len(targets)), targets.table
     names = list(names) or list(targets.names['fail'])
     for name in names:
         if name not in table:
             raise unknown('column of the targets', name, table)
-    told = table.rename(columns={'start': 't'}).set_index(['episode', 't'])[names]
+    length = targets.cut.get('length') or (0 if targets.windows is None else targets.windows.lengths)
+    told = table.assign(t=table['start'] + length - 1).set_index(['episode', 't'])[names]
     rows = {s: (table['split'] == s).to_numpy() for s in ('probe', 'valid', 'test')}
     return {s: x[r] for s, r in rows.items() if r.any()}, {s: told[r] for s, r in rows.items() if r.any()}
 

@@ -7,7 +7,7 @@ __all__ = ['Plan', 'count_trials', 'duration', 'size_text', 'folder_size', 'plan
 
 # %% ../../nbs/09_studies/12_report.ipynb #e6515f55
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pandas as pd
 from ..core.files import runtime_folder
 from ..core.runs import RunFolder, check_sweep
 from .run import run_study
-from .notebooks import study_parameters, study_path
+from .notebooks import named_study, study_parameters, study_path
 from .store import check_store, is_finished
 from .sweep import shard_of
 from .trials import code_hash, find_study, grid_trials, trial_key
@@ -153,10 +153,29 @@ def report_parameters(trials: Sequence[Mapping], declared: Mapping[str, Mapping]
     return found | ({'compute': False} if 'compute' in declared else {})
 
 
+def _texts(value) -> Iterator[str]:
+    "All texts in a value of JSON"
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def _check_said(folder: str | Path, parameters: Mapping) -> None:
+    "A ValueError if parameters that a folder says would import something: 'module:Class'"
+    for name, value in parameters.items():
+        if odd := next((text for text in _texts(value) if ':' in text), None):
+            raise ValueError(
+                f"the trials in {str(folder)!r} have {name} {odd!r:.80}, which may name code to import; "
+                f"if it is yours, say so: -p {name} VALUE"
+            )
+
+
 def _notebook_of(study: str) -> Path:
     "The notebook that is called as a study; a ValueError says how to name one"
     try:
-        return study_path(study)
+        return named_study(study)
     except ValueError:
         raise ValueError(
             f"no notebook of srlviz is called {study!r:.80}, as the trial of this sweep: name your own, "
@@ -172,9 +191,10 @@ def report(
 
     Parameters
     ----------
-    folder : of a sweep
+    folder : of a sweep; it may be a stranger's: the study that it names is one of srlviz, and nothing is imported for
+        the parameters that it holds
     notebook : name or path; that which is called as the study by default
-    parameters : of the notebook, instead of those of the trials
+    parameters : of the notebook, instead of those of the trials; 'module:Class' stands here only
 
     Returns
     -------
@@ -182,7 +202,8 @@ def report(
 
     Raises
     ------
-    ValueError : if the folder is no sweep's, or there is no such notebook
+    ValueError : if the folder is no sweep's, there is no such notebook, or a parameter of the trials has a ':', so that
+        it might name code
     StudyError : if a cell failed
     """
     about, runs = check_sweep(folder), RunFolder(folder)
@@ -190,7 +211,9 @@ def report(
     path = study_path(notebook or _notebook_of(about['study']))
     declared, given = study_parameters(path), dict(parameters or {})
     trials = [{n: v for n, v in t.items() if n not in given} for t in runs.asked.values()]
-    return run_study(path, report_parameters(trials, declared) | given, folder, progress=progress)
+    said = {n: v for n, v in report_parameters(trials, declared).items() if n not in given}
+    _check_said(folder, said)
+    return run_study(path, said | given, folder, progress=progress)
 
 # %% ../../nbs/09_studies/12_report.ipynb #29a412f9
 def cache_places(folder: str | Path | None = None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import read_json, sample_path
+from ..core.files import COUNT, TABLE, check_fields, is_whole, read_json, sample_path
 from ..core.names import catalog, unknown
 from ..core.scores import merge_scores, paper_scores, score_row
 from ..envs.pomdp.base import find_task, task_table
@@ -187,11 +187,16 @@ def left_agents(folder: str | Path, preset: str = 'fast') -> dict[tuple[str, str
     return found
 
 
+_BUDGET = (lambda x: x is None or is_whole(x), 'a whole number, 0 or more, or null')
+
+
 def _files_of(place: Path, preset: str) -> list[Path]:
     "The agents of a sweep, first seeds and largest budgets first"
     told = []
     for result in place.glob('trials/*/result.json'):
-        p, file = read_json(result).get('parameters', {}), result.with_name('agent.safetensors')
+        p = check_fields(read_json(result), {'parameters': TABLE}, result)['parameters']
+        file = result.with_name('agent.safetensors')
         if p.get('preset') == preset and file.exists():
+            check_fields(dict(seed=0, budget=0) | p, dict(seed=COUNT, budget=_BUDGET), f'{result}: parameters')
             told.append((p.get('seed', 0), -(p.get('budget') or math.inf), str(file)))
     return [Path(file) for *_, file in sorted(told)]

@@ -334,31 +334,41 @@ def columns() -> int:
     return shutil.get_terminal_size((110, 24)).columns
 
 # %% ../../nbs/09_studies/00_run.ipynb #39ffd4e4
-def _modules_here(parameters: dict) -> str:
-    "Where a parameter names 'module:Class', modules of the folder we are in are found too, last: they hide none"
+def _own_places(source: Path, parameters: dict) -> list[str]:
+    "Where the caller's modules are: beside a notebook of theirs; where a parameter names 'module:Class', also here"
     values = [x for v in parameters.values() for x in (v if isinstance(v, list) else [v])]
-    before = os.environ.get('PYTHONPATH', '')
-    if any(isinstance(x, str) and re.fullmatch(r'[^\W\d][\w.]*:[^\W\d][\w.]*', x) for x in values):
-        return os.pathsep.join(filter(None, [before, os.getcwd()]))
-    return before
+    named = any(isinstance(x, str) and re.fullmatch(r'[^\W\d][\w.]*:[^\W\d][\w.]*', x) for x in values)
+    places = [] if source.parent == studies_folder().resolve() else [str(source.parent)]
+    return places + [os.getcwd()] * named
 
 
-_TEXT_BARS = 'exec("import tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange", {})'
+def _python_path() -> str:
+    "PYTHONPATH as it is meant here: in the folder of the results, relative places would be others"
+    places = os.environ.get('PYTHONPATH', '')
+    return os.pathsep.join(map(os.path.abspath, places.split(os.pathsep))) if places else ''
 
 
-def _kernel_manager(parameters: dict):
+_TEXT_BARS = 'import tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange'
+
+
+def _kernel_manager(folder: Path, places: list[str]):
+    "Kernels that work in a folder and import nothing from it; modules of `places` are found last, so they hide none"
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
+    first = f'{_TEXT_BARS}; import sys; sys.path += {places!r}'
     argv = [
         sys.executable,
+        '-P',
         '-m',
         'ipykernel_launcher',
         '-f',
         '{connection_file}',
         '--log-level=CRITICAL',
-        f'--IPKernelApp.exec_lines={_TEXT_BARS}',
+        '--IPKernelApp.ignore_cwd=True',
+        f'--IPKernelApp.exec_lines=exec({first!r}, {{}})',
     ]
+    caches = {k: os.environ.get(k, '') for k in ('NUMBA_CACHE_DIR', 'NUMBA_CACHE_LOCATOR_CLASSES')}
     env = dict(
         OMP_WAIT_POLICY='passive',
         TQDM_MININTERVAL='0.5',
@@ -366,13 +376,15 @@ def _kernel_manager(parameters: dict):
         TQDM_NROWS='20',
         PYDEVD_DISABLE_FILE_VALIDATION='1',
         OMP_NUM_THREADS=os.environ.get('OMP_NUM_THREADS', ''),
-        PYTHONPATH=_modules_here(parameters),
+        PYTHONPATH=_python_path(),
     )
+    env = {k: v for k, v in env.items() if v} | caches  # a .numba_config.yaml of the folder would name others
 
     class ThisPython(AsyncKernelManager):
-        kernel_spec = KernelSpec(
-            argv=argv, language='python', display_name='Python 3', env={k: v for k, v in env.items() if v}
-        )
+        kernel_spec = KernelSpec(argv=argv, language='python', display_name='Python 3', env=env)
+
+        def start_kernel(self, **how):
+            return super().start_kernel(**how | dict(cwd=str(folder)))
 
     return ThisPython
 
@@ -454,8 +466,8 @@ def _growing(out: Path, study: str) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _execute(nb, target: Path, parameters: dict, progress: bool):
-    "Run a notebook in the folder of target."
+def _execute(nb, target: Path, parameters: dict, progress: bool, places: list[str]):
+    "Run a notebook in the folder of target; `places` are for `_kernel_manager`."
     import papermill
 
     nb.metadata.pop('papermill', None)
@@ -480,10 +492,9 @@ def _execute(nb, target: Path, parameters: dict, progress: bool):
             parameters=parameters,
             kernel_name='python3',
             language='python',
-            cwd=str(target.parent),
             progress_bar=False,
             store_widget_state=False,
-            kernel_manager_class=_kernel_manager(parameters),
+            kernel_manager_class=_kernel_manager(target.parent, places),
             **watch,
         )
     finally:
@@ -531,7 +542,7 @@ def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, progress:
         check_free(path, study, source)
     with _growing(out, study) as part:
         try:
-            _execute(nb, part, parameters, progress)
+            _execute(nb, part, parameters, progress, _own_places(source, parameters))
         except Exception as e:
             raise _failure(part, failed, study, e) from None
         kept = _keep(part, final, study)
@@ -558,7 +569,8 @@ def run_study(
 ) -> Path:
     """Run a study and write its executed notebook and a page that needs no network.
 
-    To run a notebook is to run code, with all that you may do on this machine: run only what you trust.
+    To run a notebook is to run code, with all that you may do on this machine: run only what you trust. It may import
+    modules that lie beside it. Nothing is imported from the folder of the results.
     (`list_studies`, `study_parameters`, `summary` and `to_html` read notebooks and run nothing.)
 
     Parameters

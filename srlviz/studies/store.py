@@ -17,9 +17,22 @@ from pathlib import Path
 import pandas as pd
 
 from ..core.curves import curve_to, diverged_curves, latest_rows
-from ..core.files import LIST, TABLE, atomic_path, check_fields, make_folder, read_json, write_json
-from ..core.runs import FRESH, LAYOUT, RunFolder, check_sweep, process_lives, this_host
-from ..core.scores import SCORE_COLUMNS, check_scores, save_scores
+from srlviz.core.files import (
+    TABLE,
+    TEXTS,
+    Field,
+    atomic_path,
+    check_fields,
+    inside,
+    is_real,
+    make_folder,
+    read_bytes,
+    read_json,
+    reading,
+    write_json,
+)
+from ..core.runs import FRESH, LAYOUT, REAL, RunFolder, check_sweep, process_lives, this_host
+from ..core.scores import SCORE_COLUMNS, check_scores, save_apart
 from .trials import Study
 
 # %% ../../nbs/09_studies/10_store.ipynb #11e4e099
@@ -29,7 +42,7 @@ def open_store(folder: str | Path, study: Study) -> Path:
     Raises
     ------
     ValueError : if it holds the trials of another study, those of another version's layout, or a score table of
-        something else
+        something else; a part that is a symbolic link
     """
     folder = make_folder(folder)
     function = f"{getattr(study.trial, '__module__', '')}:{getattr(study.trial, '__qualname__', study.name)}"
@@ -42,7 +55,7 @@ def open_store(folder: str | Path, study: Study) -> Path:
             f"{str(folder / 'scores.csv')!r} is a score table that no sweep has made; move it, or give another folder"
         )
     for part in 'grids', 'trials':
-        make_folder(folder / part)
+        make_folder(inside(folder, part))
     write_json(path, about)
     return folder
 
@@ -70,8 +83,10 @@ def ask(folder: str | Path, trials: Mapping[str, Mapping]) -> None:
     """Note the trials of a grid that is asked for: key -> parameters. Of other code or data they are wanted no more."""
     params = [k[:10] for k in trials]
     name = hashlib.sha256(json.dumps(params).encode()).hexdigest()[:10]
-    path, now = make_folder(Path(folder) / 'grids') / f'{name}.json', time.time()
-    first = read_json(path, 'a grid of trials')['asked'] if path.exists() else now
+    make_folder(inside(folder, 'grids'))
+    path, now = inside(folder, f'grids/{name}.json'), time.time()
+    about = check_fields(read_json(path, 'a grid of trials'), {'asked': REAL}, path) if path.exists() else {}
+    first = about.get('asked', now)
     asked = [[k, dict(p)] for k, p in zip(params, trials.values())]
     with atomic_path(path) as p:
         p.write_text(json.dumps(dict(asked=first, last=now, trials=asked, keys=dict(zip(params, trials)))))
@@ -90,19 +105,33 @@ def _age(path: Path) -> float:
         now.unlink(missing_ok=True)
 
 
+def _told(claim: Path) -> dict:
+    "What a claim says; nothing if it is half written. A ValueError if it is no regular file"
+    said = read_bytes(claim, 2**16)
+    with suppress(ValueError, RecursionError):
+        if isinstance(about := json.loads(said), dict):
+            return about
+    return {}
+
+
 def is_void(claim: Path, sweep: str = '') -> bool:
-    """Tell whether nobody runs a trial any more; `sweep` is who asks: what it has lost itself is void."""
+    """Tell whether nobody runs a trial any more; `sweep` is who asks: what it has lost itself is void.
+
+    Raises
+    ------
+    ValueError : if something else than a file is in the place of the claim
+    """
     try:
-        about = json.loads(claim.read_text(encoding='utf-8') or '{}')
-        if about and sweep and about.get('sweep') == sweep:
+        about = _told(claim)
+        if sweep and about.get('sweep') == sweep:
             return True
-        if about.get('host') == this_host() and not process_lives(about['pid']):
+        if about.get('host') == this_host() and not process_lives(about.get('pid')):
             return True
-        return _age(claim) > FRESH
+        if (age := _age(claim)) < -FRESH:
+            os.utime(claim)  # the clock was set back: it grows old from now on, unless somebody touches it
+        return age > FRESH
     except FileNotFoundError:
         return True
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return _age(claim) > FRESH  # half written
 
 
 def _take_away(claim: Path, sweep: str = '') -> None:
@@ -127,7 +156,7 @@ def claimed(place: Path, sweep: str) -> Iterator[bool]:
     ------
     Whether it is ours; False if another runs it
     """
-    path = place / 'claim.json'
+    path = inside(place, 'claim.json')
     if path.exists() and is_void(path, sweep):
         _take_away(path, sweep)
     ours = json.dumps(dict(host=this_host(), pid=os.getpid(), sweep=sweep, started=time.time()))
@@ -241,7 +270,7 @@ def run_trial(
     if not (Path(folder) / 'sweep.json').exists():
         where = f"{socket.gethostname()} does not see the folder of the sweep {str(folder)!r}"
         raise FileNotFoundError(f"{where}: all machines have to see it under the same path")
-    place = make_folder(Path(folder) / 'trials' / key)
+    place = make_folder(inside(folder, f'trials/{key}'))
     if is_finished(place, before):
         return 'found'
     with claimed(place, sweep) as mine:
@@ -249,7 +278,7 @@ def run_trial(
             return 'elsewhere'
         if is_finished(place, before):
             return 'found'  # meanwhile
-        where = dict(out=str(place), shared=str(make_folder(Path(folder) / 'shared')) if 'shared' in places else '')
+        where = dict(out=str(place), shared=str(make_folder(inside(folder, 'shared'))) if 'shared' in places else '')
         started, clock, cpu = time.time(), time.perf_counter(), time.process_time()
         ended = _ended(trial, dict(parameters) | {p: where[p] for p in places}, place / 'curve.csv')
         cost = dict(seconds=time.perf_counter() - clock, cpu_seconds=time.process_time() - cpu, memory=peak_memory())
@@ -263,7 +292,7 @@ def run_trial(
 def clear_claims(folder: str | Path, keys: Iterable[str]) -> None:
     """Remove the void claims of trials that are done, which those left behind who were killed just then."""
     for key in keys:
-        claim = Path(folder) / 'trials' / key / 'claim.json'
+        claim = inside(folder, f'trials/{key}/claim.json')
         if claim.exists() and is_finished(claim.parent) and is_void(claim):
             _take_away(claim)
 
@@ -276,7 +305,7 @@ def lose_trial(folder: str | Path, key: str, parameters: Mapping, error: str) ->
     now = time.time()
     about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), status='failed', error=error)
     who = dict(host=socket.gethostname(), pid=0, started=now, ended=now, seconds=0.0, cpu_seconds=0.0, memory=0)
-    place = make_folder(Path(folder) / 'trials' / key)
+    place = make_folder(inside(folder, f'trials/{key}'))
     write_json(place / 'result.json', about | who | dict(packages=_packages(), traceback='', scores={}, about={}))
     (place / 'claim.json').unlink(missing_ok=True)
 
@@ -320,6 +349,10 @@ def _shared(x):
     return sys.intern(x) if type(x) is str else x
 
 # %% ../../nbs/09_studies/10_store.ipynb #4e1113bf
+_NUMBERS: Field = (lambda x: isinstance(x, list) and all(map(is_real, x)), 'a list of numbers')
+_COLUMNS = dict.fromkeys(SCORE_COLUMNS, TEXTS) | dict.fromkeys(('n_codes', 'budget', 'seed', 'value'), _NUMBERS)
+
+# %% ../../nbs/09_studies/10_store.ipynb #4e1113c0
 class Tables:
     """The tables of a sweep; each result is read once.
 
@@ -347,20 +380,30 @@ class Tables:
         parts = {key: self._scores_of(key) for key in runs.loc[runs['status'] == 'done', 'key']}
         columns = {c: [*itertools.chain.from_iterable(p[c] for p in parts.values())] for c in SCORE_COLUMNS}
         columns['trial'] = [key for key, p in parts.items() for _ in p['value']]
-        table = tell_apart(pd.DataFrame(columns), {key: asked[key[:10]] for key in parts})
+        table = pd.DataFrame(columns).astype(dict(trial=str))  # also where it is empty
+        table = tell_apart(table, {key: asked[key[:10]] for key in parts})
         if of is not None:
             table = table[table['trial'].str[:10].isin(of)]
         if not len(table):
             return pd.DataFrame(columns=list(SCORE_COLUMNS))
-        return self.derive(check_scores(table[list(SCORE_COLUMNS)].drop_duplicates()))  # two trials may agree
+        try:
+            checked = check_scores(table[list(SCORE_COLUMNS)].drop_duplicates())  # two trials may agree
+        except ValueError:
+            for key, columns in parts.items():
+                with reading(self.folder / 'trials' / key / 'result.json', 'the result of a trial'):
+                    check_scores(pd.DataFrame(columns))
+            raise
+        return self.derive(checked)
 
     def _scores_of(self, key: str) -> dict[str, list]:
         path = self.folder / 'trials' / key / 'result.json'
         made = path.stat().st_mtime_ns
         if self._read.get(key, (0,))[0] != made:
             result = check_fields(read_json(path, 'the result of a trial'), {'scores': TABLE}, path)
-            check_fields(result['scores'], dict.fromkeys(SCORE_COLUMNS, LIST), path)
-            self._read[key] = made, {c: [*map(_shared, result['scores'][c])] for c in SCORE_COLUMNS}
+            found = check_fields(result['scores'], _COLUMNS, path)
+            if len({len(found[c]) for c in SCORE_COLUMNS}) > 1:
+                raise ValueError(f"{path}: the columns of the field 'scores' are not of one length")
+            self._read[key] = made, {c: [*map(_shared, found[c])] for c in SCORE_COLUMNS}
         return self._read[key][1]
 
     def write(self, times: int = 3) -> None:
@@ -371,7 +414,7 @@ class Tables:
             self._written = self._state()
             with warnings.catch_warnings(action='ignore'):  # who asks for the scores is told
                 scores = self.scores()
-            save_scores(scores, self.folder / 'scores.csv')
+            save_apart(scores, self.folder)
             with atomic_path(self.folder / 'runs.csv') as path:
                 self.runs_of.runs.to_csv(path, index=False)
 

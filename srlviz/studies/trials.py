@@ -8,7 +8,7 @@ __all__ = ['PLACES', 'Study', 'grid_trials', 'parameters_hash', 'reached_modules
 
 # %% ../../nbs/09_studies/09_trials.ipynb #d33bc4e6
 import ast, dis, hashlib, importlib, importlib.machinery, importlib.util, inspect, itertools, json
-import linecache, logging, os, sys, sysconfig, textwrap
+import linecache, logging, math, os, sys, sysconfig, textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 import numpy as np
 
 from ..core.files import checksum
-from ..core.names import unknown
-from ..core.runs import RUN_COLUMNS
+from ..core.names import imported, unknown
+from ..core.runs import MOST_TRIALS, RUN_COLUMNS
 from .run import inert_value, parse_value
 
 # %% ../../nbs/09_studies/09_trials.ipynb #8e5c5bd7
@@ -161,9 +161,11 @@ def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) 
         study refuses
     """
     defaults = {name: [p.default] for name, p in study.parameters().items() if p.default is not p.empty}
-    found = {}
+    found, n = {}, 0
     for g in _plain_grid(study, grid):
         values = {name: (g | {k: v for k, v in defaults.items() if k not in g})[name] for name in study.parameters()}
+        if (n := n + math.prod(map(len, values.values()))) > MOST_TRIALS:
+            raise ValueError(f"the grid asks for {n:,} trials, and a sweep has at most {MOST_TRIALS:,}: divide it")
         values = {name: [_value(study, name, v) for v in vs] for name, vs in values.items()}
         for chosen in itertools.product(*values.values()):
             parameters = dict(zip(values, chosen))
@@ -611,19 +613,13 @@ def _from(where: str, name: str):
         where = path.stem
     elif os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    try:
-        module = importlib.import_module(where)
-    except ImportError as e:
-        raise ValueError(f"module {where!r} of {where}:{name} cannot be imported: {e}") from e
-    file = getattr(module, '__file__', None)
+    file = _origin(where) if path else None
     if path and (file is None or Path(file).resolve() != path):
         raise ValueError(
             f"{path} cannot be loaded: another module {where!r} is there, of {file or 'Python itself'}; "
             "give the file another name, or start a new Python"
         )
-    if not hasattr(module, name):
-        raise unknown(f'name in {where}', name, [n for n, v in vars(module).items() if callable(v) and n[0] != '_'])
-    return getattr(module, name)
+    return imported(f'{where}:{name}', 'study')
 
 # %% ../../nbs/09_studies/09_trials.ipynb #05529b63
 def studies() -> dict[str, Study]:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SLOW', 'draw_pairs', 'check_frames', 'PairLosses', 'pair_words', 'place_patches', 'plot_pair', 'plot_place',
-           'PairMenus', 'InfoNCEMap', 'factors_at', 'Nearest', 'differing', 'agreement_table', 'NeighbourRows', 'Query',
-           'Lookup', 'Trail', 'stale_words', 'NearestFrames']
+           'PairMenus', 'InfoNCEMap', 'factors_at', 'Nearest', 'differing', 'agreement_table', 'NeighbourRows', 'Trail',
+           'stale_words', 'NearestFrames']
 
 # %% ../../nbs/08_widgets/07_codes.ipynb #c6bcac43
 import time
@@ -415,7 +415,7 @@ class NeighbourRows(W.VBox):
             self.pickers[method].captions = nearest.captions(method, factor)
 
 # %% ../../nbs/08_widgets/07_codes.ipynb #76f5b46d
-class Query(Explorer):
+class _Query(Explorer):
     """Play the frames of a recording, an episode at a time.
 
     Parameters
@@ -468,7 +468,7 @@ class Query(Explorer):
         self.player.seek(t)
 
 # %% ../../nbs/08_widgets/07_codes.ipynb #453bba29
-class Lookup(Explorer):
+class _Lookup(Explorer):
     """Look up the frames nearest to one, and show them.
 
     Parameters
@@ -593,8 +593,10 @@ class NearestFrames(Explorer):
 
     Parameters
     ----------
-    neighbours, recording, apart, k : see `Lookup`; neighbours such as `srlviz.evaluate.neighbours.Neighbours`
+    neighbours : method -> `srlviz.evaluate.neighbours.Neighbours`, or an object with the same `of`
+    recording : the one whose codes they hold
     episode, t : the frame to begin with
+    k, apart : neighbours per method, and how far away in the frame's own episode; see `Nearest`
     interactive : None decides by the environment; False shows `figure()`
 
     Traits: episode, t, k, method, factor, live (look up at every new frame; ends by itself where that takes more than
@@ -608,7 +610,7 @@ class NearestFrames(Explorer):
     def __init__(self, neighbours, recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
         check_frames(recording, "neighbours are shown as frames")
         super().__init__(interactive)
-        self.query, self.lookup = Query(recording, episode, t), Lookup(neighbours, recording, apart, self._pressed, k)
+        self.query, self.lookup = _Query(recording, episode, t), _Lookup(neighbours, recording, apart, self._pressed, k)
         self.status, self.trail, self.k, self.episode, self.t = self.lookup.status, Trail(self._go), k, episode, t
         follow = W.Checkbox(description='follow the frame', indent=False, layout=dict(width='140px'))
         self.press = button('find neighbours', self.find, 'Look up the neighbours of the shown frame')

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'MOST_CURVES', 'Failures', 'wrong_flights', 'counts_html', 'lay_out_failures', 'shown_methods',
-           'draw_failures', 'draw_calibration', 'set_slider', 'open_wrong', 'turn_failures', 'FailureExplorer']
+           'draw_failures', 'list_flights', 'draw_calibration', 'set_slider', 'open_wrong', 'turn_failures',
+           'FailureExplorer']
 
 # %% ../../nbs/08_widgets/16_failures.ipynb #e1f93e26
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,13 @@ from ..core.recordings import Episode, Recording
 from srlviz.figures.failures import (
     best_threshold,
     count_at,
+    nearest_windows,
     plot_both_kinds,
     plot_calibration,
     plot_failure_curves,
     wrong_side,
 )
+from ..figures.returns import number
 from ..figures.targets import MEAN, encoder_label, label_words, output_words, target_rank
 from .base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
 from .landing import check_flights
@@ -55,8 +58,7 @@ class Failures:
             raise ValueError("no results: give (method, n_codes, inputs) -> what score_targets returned")
         for label in self.answers:
             r = self.answers[label]
-            events = list(r.present) if hasattr(r, 'present') else list(r.names.get('fail', ()))
-            for k in events:
+            for k in dict.fromkeys([*getattr(r, 'present', ()), *r.names.get('fail', ())]):
                 if self.target(label, k):
                     self.asked.setdefault(k, []).append(label)
         self.names = sorted(self.asked, key=target_rank)
@@ -73,7 +75,8 @@ class Failures:
         if (label, failure) not in self._kept:
             r = self.answers[label]
             truth, said = self.answers.pair(label, self.target(label, failure), failure)
-            there = r.present[failure].to_numpy(bool) if hasattr(r, 'present') else np.nan_to_num(truth) > 1e-6
+            known = failure in getattr(r, 'present', ())  # only of what heads could learn
+            there = r.present[failure].to_numpy(bool) if known else np.nan_to_num(truth) > 1e-6
             self._kept[label, failure] = there, said
         return self._kept[label, failure]
 
@@ -86,23 +89,25 @@ class Failures:
 
 # %% ../../nbs/08_widgets/16_failures.ipynb #9ddaf746
 KINDS = {'all': 'on the wrong side', 'false alarm': 'false alarms', 'miss': 'misses'}
+KINDS |= {'near': 'nearest to the threshold'}
 
 
 def wrong_flights(windows: pd.DataFrame, present: Sequence, said: Sequence, threshold: float, kind: str = 'all'):
-    """List the flights that have windows on the wrong side of a threshold.
+    """List the flights that have windows on the wrong side of a threshold, or near it.
 
     Parameters
     ----------
     windows : flight, episode, start;  present, said : as in `wrong_side`
-    kind : 'all', 'false alarm' or 'miss'
+    kind : 'all', 'false alarm' or 'miss'; 'near' lists those on the right side, too
 
     Returns
     -------
-    DataFrame, the most wrong first: kind, flight, windows (how many), window (the worst), start, said
+    DataFrame, the most wrong first, or the nearest: kind, flight, windows (how many), window (the first of these),
+        start, said
     """
-    wrong = wrong_side(present, said, threshold)
-    wrong = wrong if kind == 'all' else wrong[wrong['kind'] == kind]
-    told = wrong.join(windows[['flight', 'start']], on='window')
+    listed = nearest_windows(present, said, threshold) if kind == 'near' else wrong_side(present, said, threshold)
+    listed = listed if kind in ('all', 'near') else listed[listed['kind'] == kind]
+    told = listed.join(windows[['flight', 'start']], on='window')
     first = told.drop_duplicates(['flight', 'kind'])
     n = told.groupby(['flight', 'kind']).size().rename('windows')
     table = first.join(n, on=['flight', 'kind'])[['kind', 'flight', 'windows', 'window', 'start', 'said']]
@@ -141,8 +146,9 @@ def lay_out_failures(e: 'FailureExplorer'):
         label='what was said of windows with and without the failure; press to set the threshold', config=bare
     )
     e.calibration = PlotView(label='calibration', config=bare)
-    e.counts, e.list = Words(), RowList(header=True, height=198, label='flights on the wrong side of the threshold')
-    e.list.columns, e.list.empty = _COLUMNS, 'no window is on the wrong side'
+    e.counts, e.nothing = Words(), Words()
+    e.list = RowList(header=True, height=198, label='flights on the wrong side of the threshold, or nearest to it')
+    e.list.columns = _COLUMNS
     labels = list(of.answers)
     e.menus = dict(
         factor=menu('Failure', [(output_words(k), k) for k in of.names], 250),
@@ -161,7 +167,7 @@ def lay_out_failures(e: 'FailureExplorer'):
     chosen = W.VBox([row(e.menus['factor'], e.menus['method']), e.status])
     chosen.layout.flex, chosen.layout.overflow = '1 1 0%', 'visible'
     e.filters = W.HBox([chosen, e.several])
-    e.sides = columns([e.curves, e.calibration], [e.kinds, e.slider, e.counts, e.menus['kind'], e.list])
+    e.sides = columns([e.curves, e.calibration], [e.kinds, e.slider, e.counts, row(e.menus['kind'], e.nothing), e.list])
     e.children = [e.filters, e.sides, e.opened_flight.box]
     e.bind(**e.menus, methods=e.several, threshold=e.slider)
     e.on(e.curves, 'clicked', e.press_curve)
@@ -188,18 +194,30 @@ def draw_failures(e: 'FailureExplorer', curves: bool = True):
     e.counts.value = counts_html(present, said, e.threshold)
     if curves:
         draw_calibration(e, shown)
-    e.wrong = wrong_flights(of.answers[e.method].windows, present, said, e.threshold, e.kind)
-    with e.list.hold_sync():
-        e.list.shown = e.list.picked = []
-        e.list.rows = [
-            [r.kind, str(r.flight), int(r.windows), round(r.start / e.hz, 1), round(float(r.said), 3)]
-            for r in e.wrong.itertuples()
-        ]
-        e.list.shown = list(range(len(e.wrong)))
+    list_flights(e)
     hint = 'Press a curve or a bar to move the threshold'
     seen = ', a row of the list to open its flight at the worst window.' if e.flights is not None else '.'
     alike = '' if present.any() else ' No test window has this failure, so there is nothing to tell apart.'
     e.status.say(hint + seen + (' All test windows have this failure.' if present.all() else alike))
+
+
+def list_flights(e: 'FailureExplorer'):
+    """List the flights on the wrong side of the threshold; if there are none, say so and list those nearest to it."""
+    present, said = e.failures.pair(e.method, e.factor)
+    asked = e.failures.answers[e.method].windows, present, said, e.threshold
+    e.wrong = e.listed = wrong_flights(*asked, e.kind)
+    right = e.kind == 'all' and not len(e.wrong)
+    e.nothing.value = 'Nothing is on the wrong side: those nearest to the threshold are listed.' if right else ''
+    if right:
+        e.listed = wrong_flights(*asked, 'near')
+    with e.list.hold_sync():
+        e.list.shown = e.list.picked = []
+        e.list.empty = f'no {e.kind} at this threshold'
+        e.list.rows = [
+            [r.kind, str(r.flight), int(r.windows), round(r.start / e.hz, 1), round(float(r.said), 3)]
+            for r in e.listed.itertuples()
+        ]
+        e.list.shown = list(range(len(e.listed)))
 
 
 def draw_calibration(e: 'FailureExplorer', shown: Sequence[str]):
@@ -218,9 +236,10 @@ def draw_calibration(e: 'FailureExplorer', shown: Sequence[str]):
 def set_slider(e: 'FailureExplorer', threshold: float | None = None):
     """Let the slider reach over all that was said, and stand at a threshold; at the best one if None."""
     present, said = e.failures.pair(e.method, e.factor)
-    low, high = float(said.min()), float(said.max())
-    high = high if high > low else low + 1
-    value = best_threshold(present, said) if threshold is None else threshold
+    best = best_threshold(present, said)
+    low, high = float(said.min()), max(float(said.max()), best)
+    high = high if said.max() > low else low + 1
+    value = best if threshold is None else threshold
     with e.quietly():
         e.slider.min, e.slider.max = min(low, e.slider.min), max(high, e.slider.max)  # bounds may not cross
         e.slider.step = (high - low) / 200
@@ -231,19 +250,19 @@ def set_slider(e: 'FailureExplorer', threshold: float | None = None):
 
 def open_wrong(e: 'FailureExplorer', k: int):
     """Open the flight of a row of the list at its worst window, in place of the curves."""
-    line = e.wrong.iloc[k]
+    line = e.listed.iloc[k]
     window = e.failures.answers[e.method].windows.iloc[int(line['window'])]
     length = window_length(e.failures.answers[e.method].windows)
     ends = f'{window["start"] / e.hz:.0f} to {(window["start"] + length) / e.hz:.0f} s'
-    words = Markup('<b>{}</b> of {}: {}, {} (shaded), said {} at a threshold of {}. {} of {} in the list.').format(
+    words = Markup('<b>{}</b>, {}: {}, {} (shaded), said {} at a threshold of {}. {} of {} in the list.').format(
         line['kind'],
         output_words(e.factor),
         window['flight'],
         ends,
-        f'{line["said"]:.2f}',
-        f'{e.threshold:.2f}',
+        number(line['said']),
+        number(e.threshold),
         k + 1,
-        len(e.wrong),
+        len(e.listed),
     )
     with busy(e.status, 'the flight is opened', e.opened_flight.back):
         e.opened_flight.open(window, length, words, [e.factor])
@@ -260,7 +279,7 @@ def turn_failures(e: 'FailureExplorer'):
     e.several.layout.display = 'none' if e.opened or len(e.failures.answers) < 2 else ''
     e.opened_flight.box.layout.display = '' if e.opened else 'none'
     for part, to in ((e.opened_flight.before, e.row - 1), (e.opened_flight.after, e.row + 1)):
-        part.disabled = not 0 <= to < len(e.wrong)
+        part.disabled = not 0 <= to < len(e.listed)
     if e.opened:
         e.status.say('')
     else:
@@ -280,8 +299,9 @@ class FailureExplorer(Explorer):
     interactive : see `Explorer`
 
     Traits: factor (the failure), method (a label such as 'pca · frames · d64'), methods (drawn beside it), threshold,
-    kind ('all', 'false alarm', 'miss': what the list shows), opened (whether a flight is), flight (its name), episode
-    (its number, -1 for none), t.
+    kind ('all', 'false alarm', 'miss', 'near': what the list shows), opened (whether a flight is), flight (its name),
+    episode (its number, -1 for none), t. `wrong` is a table of the flights on the wrong side, `listed` of those in the
+    list: where none are wrong, the nearest to the threshold.
     """
 
     factor, method, kind, flight = (traitlets.Unicode(v) for v in ('', '', 'all', ''))
@@ -300,7 +320,7 @@ class FailureExplorer(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.failures, self.wrong = Failures(results), pd.DataFrame()
+        self.failures, self.wrong, self.listed = Failures(results), pd.DataFrame(), pd.DataFrame()
         self.flights = None if flights is None else check_flights(flights)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
         self.factor = factor or self.failures.names[0]
@@ -369,16 +389,16 @@ class FailureExplorer(Explorer):
 
     def open_row(self, k: int):
         """Open the flight of row k of the list, at its worst window."""
-        k = check_row('row of the list of wrong flights', k, len(self.wrong))
+        k = check_row('row of the list of flights', k, len(self.listed))
         if self.flights is None:
-            self.flight = str(self.wrong['flight'].iloc[k])
+            self.flight = str(self.listed['flight'].iloc[k])
             self.complain('To look at flights, give them: FailureExplorer(results, flights).')
         else:
             open_wrong(self, k)
 
     def step(self, by: int):
         """Open the flight before or behind the one that is open, as listed."""
-        if 0 <= self.row + by < len(self.wrong):
+        if 0 <= self.row + by < len(self.listed):
             self.trying(open_wrong, self, self.row + by)
 
     def figure(self) -> go.Figure:

@@ -110,7 +110,7 @@ class CodeTable:
     codes : (N, n_codes)
     factors : DataFrame of N rows, indexed by (episode, t) where steps can be opened; or an array, see `named`
 
-    Attributes: whole, whether the rows are of whole episodes; places, whether they are named.
+    Attributes: places, whether rows are named; whole, whether each is of a whole episode, such as a window.
 
     Raises
     ------
@@ -124,7 +124,12 @@ class CodeTable:
                 f"codes are (rows, n_codes) beside as many rows of factors; got {self.codes.shape} and {len(factors)}"
             )
         self.places = isinstance(factors.index, pd.MultiIndex) and factors.index.nlevels == 2
-        self.whole = self.places and len(factors) > 0 and bool((factors.index.get_level_values(1) == -1).all())
+        self.whole = self.places and len(factors) > 0 and factors.index.get_level_values(0).is_unique
+        self._row_of = dict(factors.index.tolist()) if self.whole else {}
+
+    def row(self, episode: int, t: int) -> tuple[int, int]:
+        """Give the name of the row that a step belongs to; where rows are of whole episodes, t does not matter."""
+        return episode, self._row_of.get(episode, t)
 
     def code(self, i: int) -> pd.Series:
         """Give one code, with the names of its rows."""
@@ -154,10 +159,20 @@ def _of_episodes(codes: Sequence, recording: Recording, truth: pd.DataFrame | No
     made = _of_splits(X, Y, None)
     truth = None if truth is None else named(truth)
     lost = [] if truth is None else [k for k in truth if k not in made.factors]
-    if lost and made.factors.index.isin(truth.index).all():
-        index = made.factors.index
-        made.factors = pd.concat([made.factors, truth[lost].reindex(index).set_axis(index)], axis=1)
-    return made
+    rows = _rows_of(truth, made) if lost else None
+    if rows is None:
+        return made
+    told = truth.iloc[rows]
+    return CodeTable(made.codes, pd.concat([made.factors.set_axis(told.index), told[lost]], axis=1))
+
+
+def _rows_of(truth: pd.DataFrame, table: CodeTable) -> np.ndarray | None:
+    "Which row of the truth each row of a table is, by episode where both are of whole ones; None if one is missing"
+    wanted, known = table.factors.index, truth.index
+    if table.whole and known.nlevels == 2 and known.get_level_values(0).is_unique:
+        wanted, known = wanted.get_level_values(0), known.get_level_values(0)
+    rows = known.get_indexer(wanted)
+    return rows if (rows >= 0).all() else None
 
 
 def code_table(codes, factors=None, recording: Recording | None = None, truth: pd.DataFrame | None = None) -> CodeTable:
@@ -456,7 +471,11 @@ def draw_settled(e: 'QEDRMatrix'):
 
 # %% ../../nbs/08_widgets/18_qedr.ipynb #eff91f47
 def open_moment(e: 'QEDRMatrix', episode: int, t: int):
-    """Show a step of an episode; t = -1 shows it from its first step on. Without a recording its point is marked."""
+    """Show a step of an episode; t = -1 shows the one that its truth is of, or the first. Without a recording its point
+    is marked."""
+    table = table_of(e)
+    if t < 0 and table is not None:
+        t = table.row(episode, t)[1]
     if e.recording is None:
         with e.quietly(), e.hold_trait_notifications():
             e.episode, e.t = episode, t
@@ -642,9 +661,10 @@ class QEDRMatrix(Explorer):
     @property
     def place(self) -> tuple[int, int] | None:
         """The row that is looked at, by (episode, t)."""
+        if self.episode < 0:
+            return None
         table = table_of(self)
-        whole = table is not None and table.whole
-        return None if self.episode < 0 else (self.episode, -1 if whole else self.t)
+        return (self.episode, self.t) if table is None else table.row(self.episode, self.t)
 
     @traitlets.validate('method', 'regressor', 'alpha', 'code', 'factor', 'by', 'order', 'below')
     def _is_there(self, proposal):

@@ -348,7 +348,7 @@ class RunMonitor(Explorer):
         """Draw all that `to_html` writes: progress, curves, failures."""
         runs = self.runs_of.runs
         made = [plot_progress(runs, self.runs_of.time_left())] + [self.figure()] * bool(self.curve)
-        return made + [plot_failures(runs)] * bool((runs['status'] == 'failed').any())
+        return [*made, plot_failures(runs)] if (runs['status'] == 'failed').any() else made
 
     def __repr__(self):
         counts = ', '.join(f'{n} {s}' for s, n in self.counts.items() if n)

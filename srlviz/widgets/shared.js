@@ -85,3 +85,25 @@ function nameParts(el, tries = 40) {
   all();
 }
 
+
+/** Lay out again what is ours in a cell, keeping how far its lists are scrolled. */
+function layOutAgain(cell) {
+  for (const root of cell.querySelectorAll('.srlviz-explorer, .srlviz-plot, .srlviz-rows')) {
+    if (root.parentElement.closest('.srlviz-explorer')) continue;      // the explorer around it is laid out
+    const scrolled = [...root.querySelectorAll('div')].filter(node => node.scrollTop || node.scrollLeft).map(node => [node, node.scrollTop, node.scrollLeft]);
+    const { display } = root.style;
+    root.style.display = 'none';
+    root.offsetHeight;      // reading it makes the browser drop the layout
+    root.style.display = display;
+    for (const [node, top, left] of scrolled) node.scrollTo(left, top);
+  }
+}
+
+/** JupyterLab skips the layout of cells outside of the view (`content-visibility: auto`), and Chromium keeps nodes that were added there meanwhile at the size 0 x 0. Once for a page: lay out the explorers of a cell that comes into view. */
+function layOutWhenSeen() {
+  const page = shared();
+  if (page.laysOutWhenSeen) return;
+  page.laysOutWhenSeen = true;
+  document.addEventListener('contentvisibilityautostatechange', event => { if (!event.skipped) layOutAgain(event.target); }, true);
+}
+layOutWhenSeen();

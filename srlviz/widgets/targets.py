@@ -26,6 +26,7 @@ from ..figures.probe import cell_shapes
 from ..figures.returns import number
 from ..figures.style import WRONG
 from srlviz.figures.targets import (
+    ENCODERS,
     MEAN,
     METRICS,
     encoder_label,
@@ -356,6 +357,8 @@ def draw_table(e: 'TargetTable'):
     if e.drawn != key:
         look = table_look(e) | dict(show=e.show, sources=sources, intervals=e.bounds())
         e.heat.figure, e.drawn = plot_target_table(e.table.scores, **look), key
+        compared = ENCODERS[MEAN] in e.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
+        e.menus['show'].layout.display = '' if compared else 'none'
     e.heat.mark(cell_shapes(e.heat.figure, cell_of(e)))
     target, outputs = outputs_of(e)
     with e.quietly():

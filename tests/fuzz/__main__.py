@@ -1,6 +1,6 @@
 """python -m tests.fuzz, or python tests/fuzz: mutate files, read them, and print what came of it."""
 
-import argparse, csv, gc, os, random, sys, time
+import argparse, csv, gc, json, os, random, sys, time
 from importlib import import_module
 from pathlib import Path
 
@@ -24,6 +24,7 @@ def main(argv=None) -> int:
     parser.add_argument('--csv', type=Path, help='save the table')
     parser.add_argument('--all', type=Path, help='save every case as CSV, as it comes')
     parser.add_argument('--list', action='store_true', help='list readers, and stop')
+    parser.add_argument('--called', action='store_true', help='list the functions that readers call, and stop')
     args = parser.parse_args(argv)
     if not hasattr(os, 'fork') or sys.platform != 'linux':
         print('the fuzzer needs Linux: it forks and reads /proc')
@@ -36,6 +37,9 @@ def main(argv=None) -> int:
     if args.list or not chosen:
         print('\n'.join(r.name for r in READERS))
         return int(not args.list)
+    if args.called:
+        print(json.dumps(sorted(run.called(chosen))))
+        return 0
     return report(args, chosen, run)
 
 
@@ -43,7 +47,9 @@ _WARM = '''av ale_py nbconvert.filters nbformat numcodecs numpy pandas papermill
 pyarrow.parquet pygments.formatters pygments.lexers sklearn.metrics torch zarr srlviz.core.recordings
 srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.published
 srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
-srlviz.studies.agents srlviz.studies.run'''
+srlviz.studies.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.landing.lerobot
+srlviz.data.own srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.returns srlviz.evaluate.targets
+srlviz.studies.store srlviz.widgets.maps'''
 
 
 def warm() -> None:

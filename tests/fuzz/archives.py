@@ -1,4 +1,4 @@
-"""Changes inside of zip archives, with the archive's own checksums right: npz, film in Zarr, weights of torch."""
+"""Changes inside of archives, with the archive's own checksums right: npz, film in Zarr, weights, encoders."""
 
 import io, json, pickle, struct, zipfile, zlib
 from functools import cache
@@ -195,6 +195,15 @@ def _json_in_npy(data, change, rng, victim):
     return npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(text)},), }}") + text, said
 
 
+def _json_in_text(data, change, rng, victim):
+    import numpy as np
+
+    told = str(np.load(io.BytesIO(data), allow_pickle=False))
+    text, said = change(told.encode(), rng, victim)
+    np.save(out := io.BytesIO(), np.array(text.decode('utf-8', 'replace').rstrip('\0')))
+    return out.getvalue(), said
+
+
 @cache
 def _zeros(n: int) -> tuple[bytes, int]:
     "n zeros deflated, and their checksum; a block is packed once and repeated"
@@ -267,6 +276,7 @@ def _crc(head: bytes, n: int) -> int:
 
 NPZ = [*ZIP, *[_in_member(NPY)] * 4, npz_bomb]
 NPZ_HEAD = [*NPZ, *[_in_member(JSON, lambda name: name == 'head.npy', _json_in_npy)] * 6]
+NPZ_TOLD = [*NPZ, *[_in_member(JSON, lambda name: name.endswith('told.npy'), _json_in_text)] * 6]
 
 # ---- film: Zarr in a zip
 
@@ -475,3 +485,72 @@ WEIGHTS = [
     weights_extra,
     weights_pickle,
 ]
+
+# ---- encoders: safetensors, whose header says what they are
+
+
+def _parts(data):
+    "The header of safetensors, and what is behind it"
+    n = struct.unpack('<Q', data[:8])[0]
+    return json.loads(data[8 : 8 + n]), data[8 + n :]
+
+
+def _signed(about: bytes, tensors: dict) -> str:
+    "What an encoder says of itself, with the checksum that is right; as it stands where it cannot be signed"
+    from srlviz.core.saving import _checksum
+
+    try:
+        told = json.loads(about)
+        told['checksum'] = _checksum(told, tensors)
+        return json.dumps(told)
+    except Exception:  # it is no object, or too deep
+        return about.decode('utf-8', 'replace')
+
+
+def encoder_about(data, rng, victim):
+    from safetensors.torch import load
+
+    head, body = _parts(data)
+    text, said = rng.choice(JSON)(head['__metadata__']['srlviz'].encode(), rng, victim)
+    head['__metadata__']['srlviz'] = _signed(text, load(data))
+    new = json.dumps(head).encode()
+    return struct.pack('<Q', len(new)) + new + body, f'about: {said}'
+
+
+def encoder_header(data, rng, victim):
+    head, body = _parts(data)
+    text, said = rng.choice(JSON)(json.dumps(head).encode(), rng, victim)
+    return struct.pack('<Q', len(text)) + text + body, f'header: {said}'
+
+
+def encoder_tensor(data, rng, victim):
+    "A tensor that is another, under a checksum that is right"
+    import torch
+    from safetensors.torch import load, save
+
+    tensors = load(data)
+    name = rng.choice(sorted(tensors))
+    x = tensors[name]
+    what = one_of(rng, 'NaN|infinite|a row less|float64|int64|empty|flat|another value|dropped|renamed|doubled')
+    values = {'NaN': float('nan'), 'infinite': float('inf'), 'another value': 0.5}
+    if what in values:
+        x = x.clone()
+        x.view(-1)[rng.randrange(max(1, x.numel()))] = values[what]
+    elif what == 'a row less':
+        x = x[:-1].clone()
+    elif what == 'empty':
+        x = x[:0].clone()
+    elif what == 'flat':
+        x = x.reshape(-1).clone()
+    elif what in ('float64', 'int64'):
+        x = x.to(getattr(torch, what))
+    tensors[name] = x
+    if what in ('renamed', 'doubled'):
+        tensors[f'{name}2'] = x.clone()
+    if what in ('dropped', 'renamed'):
+        del tensors[name]
+    about = _parts(data)[0]['__metadata__']['srlviz'].encode()
+    return save(tensors, {'srlviz': _signed(about, tensors)}), f'{name}: {what}'
+
+
+ENCODER = [*[encoder_about] * 8, encoder_header, encoder_header, *[encoder_tensor] * 4]

@@ -7,7 +7,7 @@ the n-th, and again from the start.
 
 from pathlib import Path
 
-from .archives import FILM, NPY, NPZ, NPZ_HEAD, WEIGHTS
+from .archives import ENCODER, FILM, NPY, NPZ, NPZ_HEAD, NPZ_TOLD, WEIGHTS
 from .media import notebook_output, notebook_source, picture, video
 from .raw import PLACES, RAW, foreign
 from .tables import PARQUET
@@ -20,8 +20,10 @@ MENUS = {
     'parquet': [*_ANY, *PARQUET, *PARQUET, *PLACES],
     'npz': [*_ANY, *NPZ, *NPZ, *PLACES],
     'recording': [*_ANY, *NPZ_HEAD, *NPZ_HEAD, *PLACES],
+    'answer': [*_ANY, *NPZ_TOLD, *NPZ_TOLD, *PLACES],
     'film': [*_ANY, *FILM, *FILM, *PLACES],
     'npy': [*_ANY, *NPY, *NPY, *PLACES],
+    'encoder': [*_ANY, *ENCODER, *ENCODER, *PLACES],
     'weights': [*_ANY, *WEIGHTS, *WEIGHTS, *PLACES],
     'jpg': [*_ANY, *[picture] * 6, *RAW, *PLACES],
     'mp4': [*_ANY, *[video] * 14, *RAW, *PLACES],

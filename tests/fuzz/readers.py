@@ -37,6 +37,7 @@ class Reader:
     sign : (folder, target), puts its checksum into the manifest, as a stranger can
     writes : patterns of what reading may write, relative to the folder
     says : other words by which an error may tell what it is about
+    optional : whether the file may as well be missing
     """
 
     name: str
@@ -49,6 +50,7 @@ class Reader:
     sign: Callable | None = None
     writes: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
+    optional: bool = False
 
 
 def of_recording(r, prefix='') -> dict:
@@ -240,7 +242,7 @@ def _splits(old, new, differ):
 _FACTORS = csv_with({'group': WORDS, 'unit': WORDS, 'kind': one_of(*KINDS)}, unique=('name',))
 _EPISODES = plain.parquet_with(('key', 'length', 'shard', 'row'), {'ended': one_of(*ENDINGS), 'name': TEXT})
 _INFO = json_with({'name': TEXT, 'hz': RATE, 'meta': ANY, 'meta.*': ANY})
-_NOTE = json_with({'name': TEXT, 'ended': one_of(*ENDINGS), 'factors.wind': NUMBER, 'factors.airport': TEXT})
+_NOTE = json_with({'name': TEXT})
 
 
 def _in_recording(target, kind, rule, sign=sign_files):
@@ -353,10 +355,8 @@ _FLIGHTS_INFO = json_with(
         'request.*': ANY,
         'packages': ANY,
         'packages.*': ANY,
-        'video.codec': ANY,
-        'video.codec.*': ANY,
-        'video.path': TEXT,
-        'video.flights_per_chunk': whole(1),
+        'video.size': lambda v: False,
+        'video.*': ANY,  # for other tools
         'data': ANY,
         'data.*': ANY,
         'n_frames': whole(),
@@ -454,7 +454,8 @@ def read_layout(place):
     from srlviz.data.landing.published import read_published
 
     whole_, task = read_published(place, columns='file'), read_published(place, task='autoregression', columns='file')
-    return of_recording(whole_) | of_recording(task, 'task ')
+    blind = read_published(place, columns='file', frames=False)
+    return of_recording(whole_) | of_recording(task, 'task ') | of_recording(blind, 'blind ')
 
 
 _TABLE = csv_with({}, otherwise=numeral(-3e38, 3e38), rows='same')
@@ -472,12 +473,12 @@ def _sensors(old, new, differ):
     )
 
 
-def _in_published(target, kind, rule, make=published_jpg):
-    return Reader(f'published {target}', kind, target, make, read_layout, rule)
+def _in_published(target, kind, rule, make=published_jpg, **more):
+    return Reader(f'published {target}', kind, target, make, read_layout, rule, **more)
 
 
 PUBLISHED = [
-    _in_published('splits.json', 'json', _paper),
+    _in_published('splits.json', 'json', _paper, optional=True),
     _in_published('KSEA/flight0/X.csv', 'csv', _sensors),
     _in_published('KSEA/flight0/autoregression/target.csv', 'csv', _sensors),
     _in_published('KSEA/flight0/data_3.jpg', 'jpg', plain.same_shapes),
@@ -821,10 +822,31 @@ def _probe_values(name, a):
     return _FINITE(name, a)
 
 
+def checkpoint(place):
+    _train(place, 2)
+
+
+def _train(place, epochs):
+    import torch
+    from srlviz.core.training import train
+
+    torch.manual_seed(0)
+    net, rows = torch.nn.Linear(3, 1), [torch.ones(4, 3)] * 2
+    loss = lambda module, batch: (module(batch) ** 2).mean()
+    how = dict(plateau=dict(patience=1), validate=lambda module: float(module.bias.abs()), progress=False)
+    history = train(net, loss, lambda epoch: rows, epochs=epochs, checkpoint=place / 'run.pt', config=_CONFIG, **how)
+    return _flat(dict(net.state_dict()), 'weights') | {'history': history}
+
+
+def read_checkpoint(place):
+    return _train(place, 2)  # nothing is left to learn
+
+
 _ABOUT = {
     f'state.about.{k}': v
     for k, v in dict(steps=whole(), seed=whole(), games=whole(), mean_return=NUMBER, ppo=ANY).items()
 } | {'state.about.ppo.*': ANY, 'state.about.played*': ANY}
+_CHECKPOINT = plain.weights_with({'state': ANY, 'state.*': ANY})
 _EXTRA = 'GRU', '_extra_state', 'these are weights of'
 WEIGHTS = [
     Reader(
@@ -833,6 +855,7 @@ WEIGHTS = [
     Reader(
         'read_agent, load_agent', 'weights', 'agent.pt', agent, read_agents, plain.weights_with(_ABOUT, finite=True)
     ),
+    Reader('train checkpoint', 'weights', 'run.pt', checkpoint, read_checkpoint, _CHECKPOINT, writes=('run.pt',)),
     Reader('memory state', 'weights', 'memory.pt', memory, read_memory, plain.weights_with({}), says=_EXTRA),
     Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder),
     Reader('ProbeResult.load', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values)),
@@ -919,4 +942,422 @@ STUDIES = [
     ),
 ]
 
-READERS = [*RECORDINGS, *FLIGHTS, *PUBLISHED, *TABLES, *WEIGHTS, *STUDIES]
+# ---- agents and answers
+
+
+def policy(place):
+    from gymnasium import spaces
+    from srlviz.agents.player import MemoryAgent, space_words
+
+    acts, sees = (space_words(spaces.Discrete(n)) for n in (3, 5))
+    agent = MemoryAgent('Elman', dict(n_in=4, n_hidden=6), 10, acts, sees, width=4, task='RepeatFirst-easy')
+    agent.fit(None).save(place / 'policy.safetensors')
+
+
+def read_policy(place):
+    from srlviz.agents.player import load_policy
+
+    agent = load_policy(place / 'policy.safetensors')
+    agent.reset(0)
+    return _flat(dict(agent.network_.state_dict()), 'weights') | {
+        'about': [agent.n_codes, agent.level, agent.task, agent.greedy, agent.width, agent.head_layers],
+        'spaces': [str(agent.acting.space), str(agent.plain)],
+        'acts': [int(agent(2)) - int(agent.acting.space.start) for _ in range(3)],
+    }
+
+
+_POLICY = plain.encoder_with(
+    {
+        'package': TEXT,
+        'arguments.greedy': one_of(True, False),
+        'arguments.task': TEXT,
+        'arguments.acts.dict.start': whole(-(2**53)),
+        'arguments.sees.dict.start': whole(-2, 2),
+    }
+)
+_INFINITE = lambda name, a: a.dtype.kind not in 'fc' or not bool(np.isinf(a).any())
+
+
+def answers():
+    """Codes that are the factors, and one more."""
+    rng = np.random.default_rng(0)
+    x = {s: rng.normal(size=(n, 3)).astype(np.float32) for s, n in dict(probe=30, test=9).items()}
+    index = lambda n: pd.MultiIndex.from_product([[0, 1, 2], range(n // 3)], names=['episode', 't'])
+    tables = {s: pd.DataFrame(v[:, :2], index(len(v)), ['x', 'y']) for s, v in x.items()}
+    return x, {s: t.assign(room=np.where(t['x'] > 0, 'hall', 'cave'), still=1.0) for s, t in tables.items()}
+
+
+def answer(place):
+    from srlviz.evaluate.qedr import qedr
+
+    qedr(*answers(), progress=False).save(place / 'qedr.npz')
+
+
+def read_answer(place):
+    from dataclasses import fields
+
+    from srlviz.evaluate.qedr import QEDR
+
+    r = QEDR.load(place / 'qedr.npz')
+    scores = r.disentanglement.overall, r.completeness.overall, r.informativeness.overall
+    rows = r.table(study='toy', task='toy', method='PCA')
+    return {f.name: getattr(r, f.name) for f in fields(r)} | {'look': len(repr(r)) > 0, 'n': len(scores) + len(rows.T)}
+
+
+_QEDR = json_with(
+    {
+        'alpha': lambda v: NUMBER(v) and v >= 0,
+        'tol': POSITIVE,
+        'n_estimators': whole(1),
+        'max_depth': lambda v: v is None or whole(1)(v),
+        'seed': whole(0, 2**32 - 1),
+        'regressor': one_of('lasso', 'forest', 'boosting'),
+        'compat': one_of('', 'xeval'),
+        'categories': ANY,
+        'constant': ANY,
+        'categories.*': TEXT,
+        'constant.*': TEXT,
+    },
+    lambda x: all(isinstance(x[k], list) and all(map(TEXT, x[k])) for k in ('categories', 'constant')),
+)
+
+
+def _asked():
+    """Targets of a few short episodes, with everything that targets may have."""
+    from srlviz.core.recordings import Episode, Factor, Recording
+    from srlviz.evaluate.target_table import make_targets
+
+    def episode(i):
+        rng = np.random.default_rng(i)
+        sensors = rng.normal(size=(13, 3)).astype(np.float32)
+        truth = {'wind': sensors[:, 0], 'fails': (rng.random(13) < 0.3).astype(np.float32)}
+        return Episode({'sensors': sensors}, None, None, truth, 'truncated', f'e{i}')
+
+    factors = [Factor('wind', 'weather', 'continuous'), Factor('fails', 'failures', 'continuous')]
+    r = Recording([episode(i) for i in range(8)], 'toy', 5, factors, [*SPLITS, *SPLITS])
+    names = dict(wind=['wind'], fail=['fails'])
+    return make_targets(r, names, 4, how=dict(fail='max'), events=['fail'], state='sensors', progress=False)
+
+
+def targets(place):
+    from srlviz.evaluate.target_table import save_targets
+
+    save_targets(_asked(), place / 'set')
+    _up(place)
+
+
+def read_targets(place):
+    from srlviz.evaluate.target_table import load_targets
+
+    t = load_targets(place)
+    out = {
+        k: getattr(t, k) for k in ('table', 'next_state', 'last_state', 'distinct', 'events', 'cap', 'dropped', 'cut')
+    }
+    out |= {f'{what} {k}': v for what in ('mean', 'std') for k, v in getattr(t, what).items()}
+    truth = {f'truth {k}': t.truth(k) for k in t.names}
+    return out | truth | {'names': dict(t.names), 'look': len(repr(t)) > 0, 'summary': t.summary, 'present': t.present}
+
+
+_TARGETS = json_with(
+    {
+        'cap': POSITIVE,
+        'names.auto.*': TEXT,
+        'cut.name': TEXT,
+        'cut.episodes': whole(),
+        'cut.rows': whole(),
+        'cut.length': lambda v: v is None or whole(1)(v),
+        **dict.fromkeys(('dropped', 'dropped.*', 'events', 'events.*'), ANY),
+    },
+    lambda x: all(map(whole(), x['dropped'].values())) and {*x['events']} <= {'wind', 'fail', 'auto'},
+)
+_TABLE_OF_TARGETS = plain.parquet_with(
+    (),
+    {'flight': TEXT, 'split': one_of(*SPLITS), 'episode': whole(), 'start': whole(), 'wind': NUMBER, 'fails': NUMBER},
+)
+
+
+def scores_of_targets(place):
+    from srlviz.evaluate.targets import score_targets
+
+    t = _asked()
+    codes = [x.mean(0) for x in t.next_state[:, None]]
+    score_targets(codes, t, 'linear', progress=False).save(place / 'linear.npz')
+
+
+def read_scores_of_targets(place):
+    from dataclasses import fields
+
+    from srlviz.evaluate.target_scores import TargetScores
+
+    s = TargetScores.load(place / 'linear.npz')
+    out = {}
+    for f in fields(s):
+        value = getattr(s, f.name)
+        out |= _flat(value, f.name) if isinstance(value, dict) else {f.name: value}
+    return out | {'look': len(repr(s)) > 0, 'mse': len(s.mse()), 'auroc': len(s.auroc(n_resamples=2))}
+
+
+_SCORED = json_with(
+    {'about.head': TEXT, 'about.select': TEXT, 'about.norm': TEXT, 'about.seed': whole(), 'about.n_codes': whole()}
+    | {'about.*': ANY, 'dropped': ANY, 'dropped.*': ANY},
+    lambda x: (
+        all(map(whole(), x['dropped'].values())) and {'head', 'select', 'norm', 'seed', 'n_codes'} <= {*x['about']}
+    ),
+)
+
+
+def mapped(place):
+    read_map(place)
+
+
+def read_map(place):
+    from srlviz.evaluate.maps import code_map
+
+    m = code_map([np.random.default_rng(0).normal(size=(20, 3))], 'pca', cache=place, progress=False)
+    return {k: getattr(m, k) for k in ('xy', 'drawn', 'explained', 'trustworthiness')} | {
+        'said': m.said,
+        'axes': m.axes,
+    }
+
+
+def _explorer(place):
+    from srlviz.evaluate.maps import code_map
+    from srlviz.widgets.maps import CodesExplorer
+
+    r = toy_recording()
+    codes = [np.random.default_rng(i).normal(size=(len(e), 3)) for i, e in enumerate(r)]
+    return CodesExplorer({'pca': code_map(codes, 'pca', progress=False)}, r, interactive=False)
+
+
+def view(place):
+    from srlviz.core.steps import Steps
+
+    explorer = _explorer(place)
+    tags = dict(left=[(0, 1, 3)], right=[(1, 0, 2), (2, 4, 5)])
+    explorer.tags = {k: Steps.from_runs(runs) for k, runs in tags.items()}
+    explorer.save_view(place / 'view.json')
+
+
+def read_view(place):
+    explorer = _explorer(place)
+    explorer.load_view(place / 'view.json')
+    shown = {k: getattr(explorer, k) for k in ('method', 'how', 'beside', 'factor', 'episode', 't')}
+    return shown | {'steps': explorer.steps.runs(), 'tags': {k: v.runs() for k, v in explorer.tags.items()}}
+
+
+_VIEW = json_with(
+    {
+        'recording': TEXT,
+        'episode': whole(),
+        't': whole(),
+        'steps': ANY,
+        'steps.*': whole(),
+        'tags': ANY,
+        'tags.*': whole(),
+    }
+    | {'factor': one_of('', 'x', 'room', 'wind', 'airport')}
+)
+ANSWERS = [
+    Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
+    Reader('QEDR.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_QEDR)),
+    Reader(
+        'TargetScores.load',
+        'answer',
+        'linear.npz',
+        scores_of_targets,
+        read_scores_of_targets,
+        plain.npz_with(_INFINITE, told=_SCORED),
+    ),
+    Reader('load_targets targets.json', 'json', 'targets.json', targets, read_targets, _TARGETS),
+    Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_INFINITE)),
+    Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TABLE_OF_TARGETS),
+    Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
+    Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
+]
+
+# ---- sweeps and curves
+
+
+def curve(place):
+    lines = [f'{i},9,loss,{1 / (1 + i)!r},{1.7e9 + i}' for i in range(1, 7)]
+    (place / 'curve.csv').write_text('\n'.join(['step,total,name,value,time', *lines, '']))
+
+
+def read_curves(place):
+    from srlviz.core.curves import latest_rows, read_curve
+
+    return {'curve': read_curve(place / 'curve.csv'), 'latest': latest_rows(place / 'curve.csv')}
+
+
+def _lines_of_a_curve(old, new, differ):
+    "Lines that are damaged are left out; where the header is, it is a curve"
+    head = old.partition(b'\n')[0]
+    return head.startswith(new[: len(head)])
+
+
+def sweep_trial(x: int = 0):
+    """What the sweep's trials do."""
+
+
+def sweep(place):
+    from srlviz.core.scores import score_row
+    from srlviz.studies.store import ask, open_store
+    from srlviz.studies.trials import Study, parameters_hash
+
+    open_store(place, Study(sweep_trial))
+    keys = [f'{parameters_hash(dict(x=x))}-{"0123456789"}' for x in (0, 1)]
+    ask(place, {key: dict(x=x) for x, key in enumerate(keys)})
+    for x, key in enumerate(keys):
+        (trial := place / 'trials' / key).mkdir()
+        rows = [score_row(study='toy', task='copy', method='GRU', metric='accuracy', value=0.5, seed=x)]
+        about = dict(
+            layout=1, key=key, parameters=dict(x=x), status='done', error='', traceback='', about={}, diverged={}
+        )
+        cost = dict(started=1.7e9, ended=1.7e9 + 2, seconds=2.0, cpu_seconds=1.5, memory=10**6, host='here', pid=7)
+        result = about | cost | dict(packages={}, scores={k: [r[k] for r in rows] for k in rows[0]})
+        curve(trial)
+        claim = dict(host='there', pid=7, sweep='s', started=1.7e9)
+        (trial / 'claim.json').write_text(json.dumps(claim))
+        (trial / 'result.json').write_text(json.dumps(result, indent=1))
+
+
+def read_sweep(place):
+    from srlviz.core.runs import RunFolder
+    from srlviz.studies.store import Tables
+
+    folder = RunFolder(place)
+    folder.refresh()
+    for run in folder.runs.itertuples():
+        if run.status == 'failed':
+            raise ValueError(run.error)  # as it is told in the table
+    runs = folder.runs.drop(columns=['started', 'seconds', 'cpu_seconds', 'memory', 'host'])
+    keys = runs['key'].tolist()
+    return {
+        'about': folder.about,
+        'runs': runs,
+        'counts': folder.counts,
+        'curves': folder.curves(keys),
+        'scores': Tables(place).scores(),
+        'state': [folder.diverged, folder.cut_off, folder.by_other_code(), [folder.traceback(k) for k in keys]],
+    }
+
+
+_RESULT = json_with(
+    dict.fromkeys(
+        ('packages', 'packages.*', 'about', 'about.*', 'layout', 'key', 'host', 'pid', 'memory', 'seconds'), ANY
+    )
+    | dict.fromkeys(('started', 'ended', 'cpu_seconds', 'traceback', 'diverged', 'diverged.*', 'error'), ANY)
+    | {f'scores.{c}.0': TEXT for c in ('task', 'data', 'inputs', 'norm', 'protocol', 'target', 'group', 'method')}
+    | {'scores.value.0': lambda v: NUMBER(v) and 0 <= v <= 1, 'scores.study.0': TEXT, 'scores.metric.0': TEXT}
+    | {'scores.n_codes.0': whole(), 'scores.budget.0': whole(), 'scores.seed.0': whole(-1)}
+    | {'parameters': ANY, 'parameters.*': ANY, 'scores.source.0': one_of('srlviz', 'paper')},
+)
+_GRID = json_with({'asked': NUMBER, 'last': NUMBER, 'trials.*': ANY, 'keys.*': ANY, 'keys': ANY, 'trials': ANY})
+
+
+def _in_sweep(target, kind, rule, **more):
+    return Reader(f'sweep {target}', kind, target, sweep, read_sweep, rule, **more)
+
+
+SWEEPS = [
+    Reader('read_curve', 'csv', 'curve.csv', curve, read_curves, _lines_of_a_curve),
+    _in_sweep('sweep.json', 'json', json_with({'study': TEXT, 'trial': TEXT})),
+    _in_sweep('grids/*.json', 'json', _GRID, optional=True),
+    _in_sweep('trials/*/result.json', 'json', _RESULT, optional=True),
+    _in_sweep('trials/*/claim.json', 'json', plain.always, optional=True),
+    _in_sweep('trials/*/curve.csv', 'csv', plain.always, optional=True),
+]
+
+# ---- data of others
+
+
+def lerobot(place):
+    from srlviz.core.recordings import Episode, Factor, Recording
+    from srlviz.data.landing.lerobot import export_lerobot
+
+    ramp = 6 * np.add.outer(np.arange(32), np.arange(32))[..., None] % 200
+
+    def episode(i):
+        rng = np.random.default_rng(i)
+        obs = {'sensors': rng.normal(size=(12, 3)).astype(np.float32)}
+        obs['frame'] = np.stack([(ramp + 4 * t).repeat(3, 2) for t in range(12)]).astype(np.uint8)
+        truth = {'height': np.arange(12, dtype=np.float32), 'airport': np.asarray(['KSEA', 'KBOS'][i])}
+        return Episode(obs, np.arange(12) % 2, np.ones(12, np.float32), truth, 'terminated', f'e{i}')
+
+    factors = [Factor('height', 'pose', 'continuous', 'm'), Factor('airport', 'flight')]
+    recording = Recording(
+        [episode(i) for i in range(2)], 'toy', 5, factors, ['fit', 'test'], {'columns': ['a', 'b', 'c']}
+    )
+    export_lerobot(recording, place / 'set', progress=False)
+    _up(place)
+
+
+def read_lerobot(place):
+    from srlviz.data.own import load_lerobot
+
+    return of_recording(load_lerobot(place, name='toy'))
+
+
+_OWN = {'name': ANY, 'meta': ANY, 'meta.*': ANY, 'factors': ANY, 'factors.*': TEXT, 'factors.*.kind': one_of(*KINDS)}
+
+
+def _in_lerobot(target, kind, rule, **more):
+    return Reader(f'load_lerobot {target}', kind, target, lerobot, read_lerobot, rule, **more)
+
+
+def walk(place):
+    rng = np.random.default_rng(0)
+    rows = [
+        f'{e},{t / 5},{rng.normal():.6f},{rng.normal():.6f},{t % 2},{SPLITS[e]}' for e in range(3) for t in range(5)
+    ]
+    (place / 'walk.csv').write_text('\n'.join(['run,t,a,b,room,part', *rows, '']))
+
+
+spaced = lambda v: numeral()(v.strip())
+
+
+def read_walk(place):
+    from srlviz.data.own import load_csv
+
+    how = dict(episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
+    return of_recording(load_csv(place / 'walk.csv', **how))
+
+
+def monitor(place):
+    lines = [f'{0.5 * i},{3 + i},{i}.25' for i in range(5)]
+    head = '#{"t_start": 0.0, "env_id": "x", "more": 1}'
+    (place / '0.monitor.csv').write_text('\n'.join([head, 'r,l,t', *lines, '']))
+
+
+def read_monitor(place):
+    from srlviz.evaluate.returns import episodes_of
+
+    return {'episodes': episodes_of(place / '0.monitor.csv')}
+
+
+def _monitor_lines(old, new, differ):
+    "Numbers may be others, lengths are whole; a line that is lost is not missed"
+    head, _, rest = new.decode('utf-8-sig').partition('\n')
+    before = old.partition(b'\n')[2]
+    rule = csv_with({'r': numeral(), 'l': integer(1), 't': WORDS}, columns='some')
+    return head.startswith('#') and rule(before, rest.encode().rstrip(b'\n') + b'\n', differ)  # a time may be cut
+
+
+OWN = [
+    _in_lerobot('meta/info.json', 'json', json_with({'fps': POSITIVE, 'features.*.names': ANY})),
+    _in_lerobot('meta/srlviz.json', 'json', json_with(_OWN), optional=True),
+    _in_lerobot('meta/episodes/chunk-000/file-000.parquet', 'parquet', plain.parquet_with(())),
+    _in_lerobot('data/chunk-000/file-000.parquet', 'parquet', plain.parquet_with(('index',))),
+    _in_lerobot('videos/observation.images.front/chunk-000/file-000.mp4', 'mp4', plain.same_shapes),
+    Reader(
+        'load_csv',
+        'csv',
+        'walk.csv',
+        walk,
+        read_walk,
+        csv_with({'a': spaced, 'b': spaced, 'room': WORDS, 'run': WORDS, 't': spaced}),
+    ),
+    Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_lines),
+]
+
+READERS = [*RECORDINGS, *FLIGHTS, *PUBLISHED, *TABLES, *WEIGHTS, *STUDIES, *ANSWERS, *SWEEPS, *OWN]

@@ -293,6 +293,24 @@ class Stage:
 _OURS = 'home/*', 'tmp/*'  # where any reader may write
 
 
+class Calls:
+    """Notes, while it is on, which functions of the package are called: (file, first line)."""
+
+    def __init__(self):
+        self.made = set()
+
+    def __enter__(self):
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def _note(self, frame, event, arg):
+        if event == 'call' and '/srlviz/' in frame.f_code.co_filename:
+            self.made.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+
+
 def _limits():
     import resource
 
@@ -326,6 +344,8 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
     changes = foreign_changes(before, snapshot(root), (*_OURS, *(f'case/{w}' for w in reader.writes))) + watch.outside
 
     def plain(differ):
+        if reader.optional and not os.path.lexists(target):
+            return True
         try:
             return bool(new is not None and not target.is_symlink() and reader.plain(old, new, differ))
         except Exception:
@@ -355,7 +375,7 @@ def _names(reader, stage: Stage, target: Path, files: list[str]):
     "Does a text tell which file it is about? The mutated one, its folder (if not the whole), or another of the set"
     known = [target.name, *reader.says, *(f for f in files if f != 'diary.txt')]
     if target.parent != stage.place:
-        known.append(target.parent.as_posix())
+        known.append(target.parent.relative_to(stage.place).as_posix())  # as lists of faults have it
     return lambda text: any(k in text for k in known)
 
 
@@ -487,6 +507,23 @@ def make_specimens(readers, jobs: int, where: Path) -> dict:
         if ended or lines != ['made']:
             raise Broken(f'the specimen {m.__name__} was not made: {ended} {_broken(lines)}')
     return place
+
+
+def called(readers) -> set[tuple[str, int]]:
+    """Give the functions of the package that reading the untouched specimens calls: (file, first line)."""
+    where = Path(tempfile.mkdtemp(prefix='srlviz-fuzz-'))
+    try:
+        place, found = make_specimens(readers, 1, where), set()
+        for i, r in enumerate(readers):
+            copy = shutil.copytree(place[r.make], where / 'copies' / str(i), symlinks=True)
+            with Calls() as calls:
+                r.touch(copy)
+                if r.verify:
+                    r.verify(copy)
+            found |= calls.made
+        return found
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
 
 
 def fuzz(readers, cases, seed: int = 0, jobs: int = 1, limit: float = LIMIT, told=lambda result: None) -> list[Result]:

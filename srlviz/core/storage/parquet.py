@@ -6,7 +6,7 @@
 __all__ = ['schema_of', 'check_group', 'open_footer', 'read_groups', 'read_table']
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #b8b01a12
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..files import MOST_BYTES, open_file, reading
+from ..files import open_file, reading, unpacked_at_most
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #e9c83f3e
 def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
@@ -236,12 +236,16 @@ def _length(x: pa.Array) -> int:
     return _length(x.flatten()) if pa.types.is_nested(x.type) else 0
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #7eb30e82
-def read_table(path: str | Path, columns: Sequence[str] | None = None, most: int = MOST_BYTES // 2) -> pa.Table:
-    """Read a table of plain columns: numbers, words, and structures and lists of them.
+def read_table(
+    path: str | Path, columns: Sequence[str] | None = None, most: int | None = None, nested: Collection[str] = ()
+) -> pa.Table:
+    """Read a table of plain columns: numbers and words.
 
     Parameters
     ----------
-    path : of the file;  columns : names, by default all;  most : bytes that it may need
+    path : of the file;  columns : names, by default all
+    nested : columns that may hold structures and lists of them; eight bytes of these become hundreds in pandas
+    most : bytes that it may need; None for those of `unpacked_at_most`
 
     Raises
     ------
@@ -252,8 +256,10 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None, most: int
     if len({*schema.names}) < len(schema.names):
         raise ValueError("a column is there twice")
     for name in names:
-        if not _is_plain(schema.field(name).type):
-            raise ValueError(f"the column {name!r} is {schema.field(name).type}; expected numbers or words")
+        t = schema.field(name).type
+        if not _is_plain(t) or pa.types.is_nested(t) and name not in nested:
+            raise ValueError(f"the column {name!r} is {t!s:.80}; expected numbers or words")
+    most = unpacked_at_most(path) if most is None else most
     table = read_groups(path, footer, range(footer.num_row_groups), names, most)
     return table.replace_schema_metadata(None)
 

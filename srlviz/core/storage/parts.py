@@ -51,6 +51,7 @@ def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
         files={name: [paths[name].stat().st_size, checksum(paths[name])] for name in film},
         features=features,
         factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
+        films=known,
         content=episode_content(columns | single, episode.ended, known),
     )
     return record, to_arrow(columns)
@@ -124,11 +125,19 @@ def _read_partial(path: Path) -> dict:
             raise ValueError("its factors are not those of its features")
         if not is_content(told := e.get('content', '0' * 32)):
             raise ValueError(f"the field 'content' is {told!r:.80}; expected a hash")
-        if wrong := [k for k, v in e['factors'].items() if not isinstance(v, (str, bool, int, float))]:
-            raise ValueError(
-                f"the factor {wrong[0]!r:.80} is {e['factors'][wrong[0]]!r:.80}; expected a text or a number"
-            )
+        for k, v in e['factors'].items():
+            _check_value(v, e['features'][f'factor.{k}']['dtype'], k)
     return e
+
+
+_PLAIN = dict(U=str, b=bool, i=int, u=int, f=float)  # by the kind of a type of NumPy
+
+
+def _check_value(value, dtype: str, name: str) -> None:
+    "Refuse a value of JSON that is none of a type of NumPy"
+    if type(value) is not _PLAIN.get(np.dtype(dtype).kind):
+        raise ValueError(f"the factor {name!r:.80} is {value!r:.80}; expected a value of the type {dtype}")
+    np.asarray(value, dtype)  # an OverflowError if it is too large
 
 
 def read_part(folder: str | Path, record: Mapping) -> pa.Table:
@@ -138,12 +147,25 @@ def read_part(folder: str | Path, record: Mapping) -> pa.Table:
     ------
     ValueError : naming the file
     """
-    if not (columns := step_features(record['features'])):
-        return pa.table({})
-    file = StepFile(inside(folder, f"partial/{record['key']}.parquet"), columns)
-    if (there := file.rows.n_rows) != record['length']:
-        raise ValueError(
-            f"{file.path} has {there:,} rows for an episode of {record['length']:,}; "
-            "remove it and its record, and the episode is made again"
-        )
-    return file.table([*columns], 0, there)
+    path, columns = inside(folder, f"partial/{record['key']}.parquet"), step_features(record['features'])
+    arrays = {}
+    if columns:
+        file = StepFile(path, columns)
+        if (there := file.rows.n_rows) != record['length']:
+            raise ValueError(f"{path} has {there:,} rows for an episode of {record['length']:,}; {_ANEW}")
+        arrays = file.arrays([*columns], 0, there)
+    if not _is_whole(record, arrays):
+        raise ValueError(f"{path} or its record holds something else than was written; {_ANEW}")
+    return to_arrow(arrays)
+
+
+_ANEW = "remove it and its record, and the episode is made again"
+
+
+def _is_whole(record: Mapping, arrays: Mapping[str, np.ndarray]) -> bool:
+    "Whether an episode holds what its record says; records of earlier versions do not say it"
+    if 'content' not in record or 'films' not in record:
+        return True
+    features, single = record['features'], {f'factor.{k}': v for k, v in record['factors'].items()}
+    single = {k: np.asarray(v, features[k]['dtype']) for k, v in single.items()}
+    return episode_content({**arrays, **single}, record['ended'], record['films']) == record['content']

@@ -124,6 +124,8 @@ def finish_recording(
     folder, episodes = Path(folder), [*partial_episodes(Path(folder)).values()]
     if not episodes:
         raise ValueError(f"{folder} holds no finished episode")
+    if lost := sorted((split or {}).keys() - {e['key'] for e in episodes}):
+        raise ValueError(f"{folder / 'partial'} has no finished episode {lost[0]!r:.80}, which the split names")
     check_files(folder, {name: size for e in episodes for name, size in e['files'].items()}, _RESTORE)
     told = dict(name=name, hz=hz, factors=factors, split=split or {}, meta=meta or {})
     _write(folder, [e['key'] for e in episodes], ((e, read_part(folder, e)) for e in episodes), **told)

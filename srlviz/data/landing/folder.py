@@ -96,23 +96,30 @@ def kind_of(t: pa.DataType | str) -> str:
 
 # %% ../../../nbs/02_data/landing/01_folder.ipynb #1c3f60ae
 def footer_faults(
-    footer: pq.FileMetaData, lengths: Sequence[int], n_columns: int, factors: Sequence[dict], rows: int | None = None
+    footer: pq.FileMetaData,
+    lengths: Sequence[int],
+    n_columns: int,
+    factors: Sequence[dict] | None,
+    rows: int | None = None,
 ) -> Iterator[tuple[int | None, str]]:
     """Say what is wrong with a file of rows by its footer, and with which row group of it (None: with all).
 
     Parameters
     ----------
     lengths : rows of each flight;  n_columns : sensors;  rows : of a row group (None: each flight is one)
-    factors : as in meta/info.json: name, dtype, and per 'frame' or 'flight'
+    factors : as in meta/info.json: name, dtype, and per 'frame' or 'flight'; None where they are not known
     """
     schema = schema_of(footer).to_arrow_schema()
     types = {'flight_index': 'whole numbers', 'frame_index': 'whole numbers', 'timestamp': 'numbers'}
-    types |= {f['name']: kind_of(f['dtype']) for f in factors if f['per'] == 'frame'}
+    types |= {f['name']: kind_of(f['dtype']) for f in factors or () if f['per'] == 'frame'}
     for name in [*types, 'state']:
         if (n := schema.names.count(name)) != 1:
             yield None, f"has {'no' if not n else 'more than one'} column {name!r}"
         elif name != 'state' and (found := kind_of(schema.field(name).type)) != types[name]:
             yield None, f"has {found} in the column {name!r}, expected {types[name]}"
+    odd = [name for name in schema.names if name not in types and name != 'state']
+    if odd and factors is not None:
+        yield None, f"has a column {odd[0]!r:.80}, which is no factor of meta/info.json"
     if schema.names.count('state') == 1:
         yield from ((None, wrong) for wrong in _state_faults(schema.field('state').type, n_columns))
     if footer.num_row_groups != (n := sum(n_groups(n, rows) for n in lengths)):
@@ -220,10 +227,15 @@ def read_columns(path: Path) -> pd.DataFrame:
             raise ValueError(f"it has {size} bytes, expected at most {_MOST_CSV}")
         with open_file(file) as f:
             text = f.read().decode('utf-8')
-        widths = {len(row) for row in csv.reader(StringIO(text, newline='')) if row}
+        rows = [row for row in csv.reader(StringIO(text, newline='')) if row]
+        widths = {len(row) for row in rows}
         if len(widths) != 1 or max(widths) > 1000:
             low, high = min(widths, default=0), max(widths, default=0)
             raise ValueError(f"its lines have from {low} to {high} cells, expected one number of at most 1000")
+        if len({*rows[0]}) < len(rows[0]):
+            raise ValueError("two columns have the same name")
+        if not text.endswith('\n'):
+            raise ValueError("its last line has no end, so it is cut off")
         return pd.read_csv(StringIO(text), keep_default_na=False)
 
 
@@ -254,7 +266,7 @@ _COLUMNS |= dict.fromkeys(('flight_index', 'n_frames', 'row_group', 'row_offset'
 def read_flight_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read meta/flights.parquet, not compared with anything yet."""
     with reading(file := path / FLIGHT_TABLE, 'a table of flights', RESTORE):
-        table = read_table(file, columns)
+        table = read_table(file, columns, nested=('conditions', 'events'))
         if 'events' in table.column_names and pa.types.is_list(table['events'].type):
             n = len(table['events'].combine_chunks().flatten())
             if n > _MOST_EVENTS * len(table):
@@ -264,7 +276,10 @@ def read_flight_table(path: Path, columns: Sequence[str] | None = None) -> pa.Ta
 
 def type_faults(schema: pa.Schema, info: dict) -> Iterator[str]:
     """Say what is wrong with the columns of the table of flights."""
-    types = _COLUMNS | {f['name']: kind_of(f['dtype']) for f in info['factors'] if f['per'] == 'flight'}
+    factors = {f['name']: kind_of(f['dtype']) for f in info['factors'] if f['per'] == 'flight'}
+    types = _COLUMNS | factors
+    if odd := [k for k in schema.names if k not in factors and k not in FLIGHT_COLUMNS and k != 'seed']:
+        yield f"has a column {odd[0]!r:.80}, which is no factor of meta/info.json"
     if info['video']:
         types |= dict(video='words')
     for k, expected in types.items():
@@ -318,6 +333,8 @@ def _row_faults(table: pd.DataFrame, info: dict) -> dict[str, Sequence[bool]]:
         f"has a split that is not {', '.join(SPLITS)} or empty": ~table['split'].isin([*SPLITS, '']),
         'has data that are not among the files of meta/info.json': _strangers(table['data'], 'data/', files),
     }
+    if 'events' in table:
+        wrong['has no list of events'] = table['events'].isna()
     if info['video']:
         strange = _strangers(table['video'], 'videos/', files)
         wrong['has a video that is not among the files of meta/info.json'] = strange

@@ -342,7 +342,7 @@ def _flights_of(out: Path, request: dict, notes: Sequence[dict]) -> Iterator[tup
     path, C = out / notes[0]['data'], len(request['columns'])
     footer, schema = open_footer(path, 'a shard of a set of flights', DROP)
     with reading(path, 'a shard of a set of flights', DROP):
-        for _, wrong in footer_faults(footer, [n['n_frames'] for n in notes], C, [], request.get('group')):
+        for _, wrong in footer_faults(footer, [n['n_frames'] for n in notes], C, None, request.get('group')):
             raise ValueError(wrong)
         rows = RowFile(path, footer, lambda n, names: room_of(n, C, len(names)))
         for note in notes:

@@ -9,7 +9,7 @@ __all__ = ['TIME', 'TARGETS', 'column_names', 'read_published', 'check_recording
 import csv, io, os, re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -140,6 +140,10 @@ def _read_numbers(path: str | Path, columns: Sequence[str], finite: bool = True)
             raise
         with np.errstate(over='ignore'):
             X = np.stack([table[c].to_numpy().astype(np.float32) for c in columns], 1)
+        with open_file(path) as f:
+            f.seek(-1, os.SEEK_END)
+            if f.read() not in (b'\n', b'\r'):
+                raise ValueError("its last line has no end, so it may be cut off; restore the file, or end that line")
     if finite and not np.isfinite(X).all():
         r, c = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(
@@ -388,10 +392,11 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _whole(folders: Sequence[tuple[str, int, Path]]) -> tuple[list[tuple[str, int, Path]], int]:
-    "The flights with a table of their own, or with nothing at all, and the number of those that are segments only"
+    "The flights that are more than segments, and the number of those that are segments only"
 
     def segments_only(f: Path) -> bool:
-        return _first(f, ('X.csv', 'X_modified.csv')) is None and len(_folders(f)) > 0
+        table = _first(f, ('X.csv', 'X_modified.csv'))
+        return table is None and len(_folders(f)) > 0 and _find_frames(f) is None  # film without a table lost it
 
     there = [x for x in folders if not segments_only(x[2])]
     if not there:
@@ -454,11 +459,23 @@ class _Flights(Sequence):
     def __len__(self):
         return len(self.found)
 
+    @cached_property
+    def first_film(self) -> FilmFile:
+        return _film(self.found[0].folder, self.found[0].length)
+
+    def _film(self, f: _Found) -> FilmFile:
+        "The film of a flight; all flights of a set have frames of one size"
+        film, first = _film(f.folder, f.length), self.first_film
+        if film.shape[1:] != first.shape[1:]:
+            sizes = [f'{x.shape[2]} x {x.shape[1]}' for x in (film, first)]
+            raise ValueError(f"{film.path} has frames of {sizes[0]}, {first.path} of {sizes[1]}; mend one of them")
+        return film
+
     def __getitem__(self, i):
         f, how = self.found[i], self.how
         obs = {'sensors': lambda: _sensors(f, how)}
         if f.film:
-            obs['frame'] = lambda: _film(f.folder, f.length)
+            obs['frame'] = lambda: self._film(f)
         truth = _Truth(f, how.targets, lambda: _target(f, how))
         return Episode.stored(f.length, LazyColumns(obs), LazyColumns({}), truth, 'truncated', f.name)
 

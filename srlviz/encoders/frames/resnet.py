@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ...core.files import open_file, reading
-from ...core.training import check_tensor
+from ...core.training import check_tensor, read_torch
 
 # %% ../../../nbs/03_encoders/frames/07_resnet.ipynb #d3eff66e
 class BasicBlock(nn.Module):
@@ -170,7 +170,7 @@ def _tensors(path: Path) -> Mapping[str, torch.Tensor]:
 
         state = load_file(path)
     else:
-        state = torch.load(path, map_location='cpu', weights_only=True)
+        state = read_torch(path)
     if not isinstance(state, Mapping) or not all(isinstance(x, torch.Tensor) for x in state.values()):
         raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
     for name, x in state.items():

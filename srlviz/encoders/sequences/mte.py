@@ -31,7 +31,7 @@ def three_layers(n_in: int, n_hidden: int, n_out: int, dropout: float = 0.2, las
     behind the last, as the authors' code does."""
     layers = [nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Dropout(dropout)]
     layers += [nn.Linear(n_hidden, n_hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(n_hidden, n_out)]
-    return nn.Sequential(*layers, *[nn.ReLU()] * last_relu)
+    return nn.Sequential(*layers, nn.ReLU()) if last_relu else nn.Sequential(*layers)
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #bf7ed61f
 FILM_NETWORKS = ('resnet18', 'small')

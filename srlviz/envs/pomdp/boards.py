@@ -390,7 +390,7 @@ def minesweeper_script(size: int, mines: int):
 def field_text(hidden: np.ndarray, around: np.ndarray) -> str:
     "A board (rows, columns) of mines and open tiles, in characters."
     rows = [' '.join(('.', '*', str(n))[h] for h, n in zip(*r)) for r in zip(hidden, around)]
-    return '\n'.join([*rows, '. clear, * mine, opened: mines around'])
+    return '\n'.join([*rows, '. shut and clear, * mine, opened: mines around'])
 
 
 def draw_field(panel, e):

@@ -104,6 +104,8 @@ def _as_table(s: str, f) -> pd.DataFrame:
 
 def _categories(table: pd.DataFrame, told: Sequence[str]) -> tuple[str, ...]:
     "Those that are told, and those that are no numbers"
+    if isinstance(told, str) and told not in table:
+        raise unknown('factor', told, table)
     told = (told,) if isinstance(told, str) else tuple(map(str, told))
     for name in told:
         if name not in table and get_close_matches(name, list(table), 1, 0.8):
@@ -183,7 +185,7 @@ def ask(
     codes : split -> (N, n_codes)
     factors : split -> DataFrame of N rows, or array (N, n_factors); a column that is not called by text is, by its str
     categories : names of factors that are classified, though they are numbers; what is none (bool, text) always is.
-        Names that no column has are not missed
+        Names in a list that no column has are not missed; a single name, given as text, has to be there
     splits : those that there must be; of `SPLITS` others are taken if they are there
 
     Returns

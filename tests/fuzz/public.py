@@ -1,0 +1,99 @@
+"""Which functions of the package read files, and which of them no specimen of the fuzzer is for, and why."""
+
+import importlib, inspect, pkgutil, re
+
+_NAME = re.compile('(load|read|open|from)(_.*)?')
+_PLACES = ('path', 'paths', 'file', 'folder', 'root', 'source')
+_BY = {
+    *(
+        'open_file',
+        'read_bytes',
+        'read_json',
+        'read_npz',
+        'Npz',
+        'table_text',
+        'load_weights',
+        'load_encoder',
+        'safe_open',
+    ),
+    *('open_footer', 'read_groups', 'read_table', 'open_video', 'read_text', 'read_parquet', 'read_csv', 'read_schema'),
+}
+
+_NO_FILE = 'no file of others: of the kernel, of the package itself, or code that runs'
+_WRITES = 'a part of writing, which reads what it has just written or begun'
+_HALF = 'half a set of flights, which only who made it goes on with; 02_data/landing/04_parts forges its notes'
+_ONE_LINE = 'load_encoder with its class'
+_FORGED = 'forged in tests/test_foreign_results.py and tests/test_foreign_tables.py'
+_BY_JSON = 'read_json, and a check of its fields in the notebook of its module'
+
+# reader -> why no row of readers.py is for it
+ELSEWHERE = {
+    'agents.course.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
+    'agents.player.MemoryAgent.load': _ONE_LINE,
+    'core.storage.parquet.check_group': _HALF,
+    'data.landing.card.data_card': _WRITES,
+    'data.landing.card._file': _WRITES,
+    'data.landing.fleet.code_of': _NO_FILE,
+    'data.landing.fleet._read_request': _HALF,
+    'data.landing.flights.is_flights': _BY_JSON,
+    'data.landing.growth._asked': _HALF,
+    'data.landing.growth._scatter_short': _HALF,
+    'data.landing.lerobot._video_info': _WRITES,
+    'data.landing.parts.read_note': _HALF,
+    'data.landing.parts.write_shard': _HALF,
+    'data.landing.parts._groups': _HALF,
+    'data.landing.parts._check_part': _HALF,
+    'data.landing.parts.read_shard_note': _HALF,
+    'data.landing.parts._flights_of': _HALF,
+    'encoders.baselines.Majority.load': _ONE_LINE,
+    'encoders.frames.cnn.FrameEncoder.load': _ONE_LINE,
+    'encoders.sequences.encoder.SequenceEncoder.load': _ONE_LINE,
+    'encoders.frames.resnet.load_resnet': 'its smallest file has 45 MB; 03_encoders/frames/07_resnet forges it',
+    'encoders.frames.resnet._digest': 'of load_resnet',
+    'encoders.frames.resnet._tensors': 'of load_resnet',
+    'envs.pomdp.base.memory_bytes': _NO_FILE,
+    'studies.atari._result': _FORGED,
+    'studies.landing.left_files': _FORGED,
+    'studies.returns._files_of': _FORGED,
+    'studies.commands.read_grid': _BY_JSON,
+    'studies.page.is_own_page': _BY_JSON,
+    'studies.run.is_result': _BY_JSON,
+    'studies.store.open_store': _WRITES,
+    'studies.store.ask': _WRITES,
+    'studies.store.is_void': _WRITES,
+    'studies.store.claimed': _WRITES,
+    'studies.store.is_finished': _WRITES,
+    'studies.store.lose_trial': _WRITES,
+    'studies.store.peak_memory': _NO_FILE,
+    'studies.trials._read': _NO_FILE,
+    'widgets.base.asset': _NO_FILE,
+    'widgets.landing.known_sensors': _NO_FILE,
+    'widgets.views.PlotlyScript.send_once': _NO_FILE,
+}
+
+
+def file_readers() -> dict[str, tuple[str, int]]:
+    """Walk the package: module.name -> (file, first line) of what reads a file, by its name or by what it calls."""
+    import srlviz
+
+    found = {}
+    for info in pkgutil.walk_packages(srlviz.__path__, 'srlviz.'):
+        module = importlib.import_module(info.name)
+        for name, thing in vars(module).items():
+            if getattr(thing, '__module__', None) != info.name:
+                continue
+            members = vars(thing).items() if inspect.isclass(thing) else [(None, thing)]
+            for method, function in members:
+                function = inspect.unwrap(getattr(function, '__func__', function))
+                if inspect.isfunction(function) and _reads(method or name, function):
+                    full = '.'.join(filter(None, [info.name.removeprefix('srlviz.'), name, method]))
+                    found[full] = function.__code__.co_filename, function.__code__.co_firstlineno
+    return found
+
+
+def _reads(name: str, function) -> bool:
+    if not function.__code__.co_filename.endswith('.py') or _BY & {*function.__code__.co_names}:
+        return bool(_BY & {*function.__code__.co_names})
+    parameters = inspect.signature(function).parameters.values()
+    place = any(p.name in _PLACES or 'Path' in str(p.annotation) for p in parameters)
+    return place and bool(_NAME.fullmatch(name))

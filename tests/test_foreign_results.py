@@ -1,0 +1,131 @@
+"""Results of others: agents, answers and trials that somebody forged. What is wrong is named, and its file."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+
+from srlviz.agents.player import load_policy
+from srlviz.core import saving
+from srlviz.core.files import sample_path
+from srlviz.core.scores import score_row
+from srlviz.evaluate.qedr import QEDR, qedr
+from srlviz.studies.landing import left_files
+from srlviz.studies.returns import left_agents
+from srlviz.studies.store import Tables, ask, open_store
+from srlviz.studies.trials import Study, parameters_hash
+
+# ---- agents
+
+WRONG_TYPES = dict(greedy='no', task=5, n_in='10', width=64.5, head_layers=True, arguments=[], acts='Discrete')
+
+
+@pytest.mark.parametrize('name', WRONG_TYPES)
+def test_arguments_of_an_agent_have_their_types(name, tmp_path):
+    about, tensors = saving._read(sample_path('agents') / 'RepeatPrevious-easy_MLP.safetensors')
+    about['arguments'][name] = saving.pack(WRONG_TYPES[name], name, {})
+    about['checksum'] = saving._checksum(about, tensors)
+    save_file(tensors, path := tmp_path / 'agent.safetensors', metadata={'srlviz': json.dumps(about)})
+    with pytest.raises(ValueError) as told:
+        load_policy(path)
+    assert str(path) in str(told.value) and f'{name}={WRONG_TYPES[name]!r}' in str(told.value)
+
+
+# ---- answers
+
+
+def forge_qedr(path, **change):
+    rng = np.random.default_rng(0)
+    x = {s: rng.normal(size=(30, 2)) for s in ('probe', 'test')}
+    qedr(x, x).save(path)
+    arrays = dict(np.load(path))
+    told = json.loads(str(arrays['0/told'])) | change
+    np.savez(path, **arrays | {'0/told': np.array(json.dumps(told))})
+
+
+@pytest.mark.parametrize(
+    'name, value',
+    [
+        ('constant', [1, 2]),
+        ('constant', 'height'),
+        ('categories', 'abc'),
+        ('categories', None),
+        ('seed', 'x'),
+        ('seed', -1),
+        ('seed', 1.5),
+        ('tol', 'small'),
+        ('n_estimators', True),
+        ('factors', 'ab'),
+    ],
+)
+def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
+    forge_qedr(path := tmp_path / 'qedr.npz')
+    QEDR.load(path)
+    forge_qedr(path, **{name: value})
+    with pytest.raises(ValueError) as told:
+        QEDR.load(path)
+    assert str(path) in str(told.value) and name in str(told.value)
+
+
+@pytest.mark.parametrize('name, value', [('categories', 'abc'), ('seed', 'x'), ('seed', -1), ('tol', 0), ('tol', 'x')])
+def test_arguments_of_qedr_are_looked_at(name, value):
+    x = {s: np.random.default_rng(0).normal(size=(30, 2)) for s in ('probe', 'test')}
+    with pytest.raises(ValueError) as told:
+        qedr(x, x, **{name: value})
+    assert repr(value) in str(told.value)
+
+
+# ---- trials of a sweep
+
+
+def trial(x: int = 0):
+    return [score_row(study='toy', task='copy', method='GRU', metric='accuracy', value=0.5)]
+
+
+def sweep_of_one(folder):
+    "The folder of a sweep with one trial, and the path of its result"
+    study = Study(trial)
+    open_store(folder, study)
+    parameters = dict(x=0)
+    key = f'{parameters_hash(parameters)[:10]}-0123456789'
+    ask(folder, {key: parameters})
+    path = folder / 'trials' / key / 'result.json'
+    path.parent.mkdir()
+    rows = trial()
+    result = dict(key=key, status='done', error='', started=1.0, ended=2.0, seconds=1.0, parameters=parameters)
+    path.write_text(json.dumps(result | dict(scores={k: [r[k] for r in rows] for k in rows[0]})))
+    return path
+
+
+DAMAGED = {
+    'columns of two lengths': dict(task=['copy', 'copy']),
+    'a list for a number': dict(value=[[0.5]]),
+    'text for a number': dict(value=['high']),
+    'an object for a text': dict(task=[{'a': 1}]),
+    'half a seed': dict(seed=[0.5]),
+    'a share above 1': dict(value=[18.0]),
+}
+
+
+@pytest.mark.parametrize('name', DAMAGED)
+def test_a_damaged_result_of_a_trial_is_named(name, tmp_path):
+    path = sweep_of_one(tmp_path / 'sweep')
+    assert len(Tables(tmp_path / 'sweep').scores()) == 1
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps(result | dict(scores=result['scores'] | DAMAGED[name])))
+    with pytest.raises(ValueError) as told:
+        Tables(tmp_path / 'sweep').scores()
+    assert str(path) in str(told.value)
+
+
+@pytest.mark.parametrize('content', [[], dict(parameters=[]), dict(parameters=dict(preset='paper', seed='x'))])
+def test_what_a_sweep_left_names_a_damaged_result(content, tmp_path):
+    (place := tmp_path / 'trials' / 'a-b').mkdir(parents=True)
+    for name in 'encoder.safetensors', 'agent.safetensors':
+        (place / name).touch()
+    (place / 'result.json').write_text(json.dumps(content))
+    for find in left_files, lambda folder: left_agents(folder, preset='paper'):
+        with pytest.raises(ValueError) as told:
+            find(tmp_path)
+        assert str(place / 'result.json') in str(told.value)
