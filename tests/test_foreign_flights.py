@@ -6,6 +6,7 @@ Nothing outside is touched, nothing is believed unseen, nothing hangs, and verif
 import hashlib, io, json, os, resource, shutil, signal, sys, zlib
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -30,6 +31,7 @@ from srlviz.data.landing import (  # noqa: E402
     verify_flights,
 )
 from srlviz.data.landing.video import encode_film  # noqa: E402
+from srlviz.studies.run import run_study  # noqa: E402
 
 SAMPLE = Path(__file__).parents[1] / 'data_samples' / 'landings'
 SHARD, FILM = 'data/chunk-000/file-000.parquet', 'videos/front/chunk-000/flight_000003.mp4'
@@ -1201,3 +1203,34 @@ def test_tasks_stay_in_their_folder(published, tmp_path, task):
     with pytest.raises(ValueError, match='task must be made of'):
         read_published(published, task=task)
     assert {p.name for p in tmp_path.iterdir()} == {'published'}
+
+
+MARKUP = '<img src=x onerror=alert(1)>'
+# what the reader compares with what it knows: a name that it does not know is refused, not shown
+KNOWN = {'flight_id', 'split', 'ended', 'data', 'video', 'precipitation', 'ground', 'outcome', 'role', 'kind', 'column'}
+
+
+def marked(x, key=''):
+    "Markup after each text of a row that a set is free to choose"
+    if isinstance(x, dict):
+        return {k: marked(v, k) for k, v in x.items()}
+    if isinstance(x, list):
+        return [marked(v) for v in x]
+    return x + MARKUP if isinstance(x, str) and key not in KNOWN else x
+
+
+def test_the_study_shows_names_as_text(flights, tmp_path):
+    "Markup in the names of a set is in the study's page, and in no output as markup"
+    signal.alarm(300)
+    columns = pd.read_csv(flights / 'meta/columns.csv', keep_default_na=False)
+    rows = [row if row['name'].startswith('sim/cockpit2/') else marked(row) for row in columns.to_dict('records')]
+    pd.DataFrame(rows).to_csv(flights / 'meta/columns.csv', index=False)
+    change_flights(flights, lambda rows: [marked(row) for row in rows])
+    done = run_study('landing_dataset', dict(path=str(flights), clean=0), tmp_path / 'out', progress=False)
+    page = (tmp_path / 'out/landing_dataset.html').read_text()
+    assert '<img src=x' not in page and '&lt;img src=x' in page
+    outputs = [o.get('data', {}) for c in nbformat.read(done, 4).cells for o in c.get('outputs', [])]
+    kinds = 'text/html', 'text/markdown', 'image/svg+xml'
+    said = [data[kind] for data in outputs for kind in kinds if kind in data]
+    assert any('&lt;img src=x' in text for text in said)
+    assert not any('<img src=x' in text for text in said)

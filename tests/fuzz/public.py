@@ -60,7 +60,7 @@ ELSEWHERE = {
     'studies.run.is_result': _BY_JSON,
     'studies.store.open_store': _WRITES,
     'studies.store.ask': _WRITES,
-    'studies.store.is_void': _WRITES,
+    'studies.store._told': _WRITES,
     'studies.store.claimed': _WRITES,
     'studies.store.is_finished': _WRITES,
     'studies.store.lose_trial': _WRITES,
@@ -68,6 +68,7 @@ ELSEWHERE = {
     'studies.trials._read': _NO_FILE,
     'widgets.base.asset': _NO_FILE,
     'widgets.landing.known_sensors': _NO_FILE,
+    'widgets.memories.AgentMemory.read': _NO_FILE,
     'widgets.views.PlotlyScript.send_once': _NO_FILE,
 }
 
