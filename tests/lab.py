@@ -129,9 +129,9 @@ class Lab:
         self.write(nb)
         settings = {
             'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False},
-            'notebook-extension/tracker': {'windowingMode': 'none', 'autoStartDefaultKernel': True},
+            'notebook-extension/tracker': {'autoStartDefaultKernel': True},
         }
-        for name, content in settings.items():  # no news over the cells, no cell left unrendered
+        for name, content in settings.items():  # no news over the cells, a kernel without a question
             path = folder / 'settings/@jupyterlab' / f'{name}.jupyterlab-settings'
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(content))
@@ -242,7 +242,7 @@ class Lab:
 def open_page(browser, lab, meanwhile=None, before=None):
     "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
     SHOTS.mkdir(exist_ok=True)
-    page = browser.new_page(viewport=dict(width=1400, height=1250))
+    page = browser.new_page(viewport=dict(width=1400, height=900))
     page.set_default_timeout(60_000)
     page.outside, page.errors = [], []
     if before:

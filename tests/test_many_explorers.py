@@ -40,8 +40,10 @@ AtariDashboard(load_scores(sample_path('atari_scores.csv')))""",
     """
 from srlviz.data.landing import flight_columns
 from srlviz.widgets.landing import FleetBrowser, FlightBrowser
-FlightBrowser(flights, flight_columns(flights))""",
-    'FleetBrowser(flights)',
+board = FlightBrowser(flights, flight_columns(flights))
+board""",
+    '''fleet = FleetBrowser(flights)
+fleet''',
     """
 from srlviz.widgets.returns import MMERDashboard
 MMERDashboard(paper_scores('popgym'))""",
@@ -56,6 +58,8 @@ from srlviz.evaluate.maps import code_map
 from srlviz.widgets.maps import CodesExplorer
 CodesExplorer(dict(place=code_map(place, norm='none')), pong, factor='ball_x')""",
 ]
+NAMES = ('FrameBrowser', 'RAMExplorer', 'ProbeHeatmap', 'AtariDashboard', 'FlightBrowser', 'FleetBrowser')
+NAMES += ('MMERDashboard', 'QEDRMatrix', 'CodesExplorer')
 # rows of lists and marks of axes: how many there are, and how many of them take no room
 SEEN = """cell => {
     const parts = [...cell.querySelectorAll('.srlviz-item, .xtick text, .ytick text')].filter(e => e.textContent.trim());
@@ -95,7 +99,7 @@ def test_all_nine_are_laid_out(page, lab):
     "Each has rows or marks, and none of them is of the size 0 x 0"
     wrong, least = {}, {}
     for k, code in enumerate(EXPLORERS, 2):
-        cell, name = to_cell(page, k), code.strip().rpartition('\n')[2].split('(')[0]
+        cell, name = to_cell(page, k), next(n for n in NAMES if f'{n}(' in code)
         wait_for(lambda: cell.locator('.srlviz-explorer').count(), say=f'{name} is there')
         try:
             wait_for(lambda: (s := cell.evaluate(SEEN)) and s['rows'] + s['marks'] and not s['flat'], 20)
@@ -111,14 +115,28 @@ def test_all_nine_are_laid_out(page, lab):
     assert len(least) == len(EXPLORERS) and min(least.values()) >= 4, least
 
 
+def test_what_changes_out_of_view_is_laid_out(page, lab):
+    "Rows and marks that the kernel adds to cells that nobody sees have a size when they are scrolled to"
+    to_cell(page, 2)
+    lab.do("board.chosen = [5, 6, 7, 8]; board.seek(3, 0); fleet.order = 'outcome'")
+    page.wait_for_timeout(2000)
+    wrong = {}
+    for k in (6, 7):
+        seen = to_cell(page, k).evaluate(SEEN)
+        if seen['flat'] or not seen['rows']:
+            wrong[k] = seen
+    page.screenshot(path=SHOTS / 'many_changed.png')
+    assert not wrong, wrong
+
+
 def test_a_list_keeps_its_place(page):
     "A list that was scrolled stands where it stood after a look at another cell"
-    cell = to_cell(page, 3)
+    cell = to_cell(page, 6)
     scrolled = cell.evaluate(
         """cell => { const list = [...cell.querySelectorAll('div')].find(e => e.scrollHeight > e.clientHeight + 60
             && getComputedStyle(e).overflowY !== 'visible'); if (list) list.scrollTop = 50; return list?.scrollTop }"""
     )
     assert scrolled, 'a list of this explorer can be scrolled'
     to_cell(page, len(EXPLORERS) + 1)
-    cell = to_cell(page, 3)
+    cell = to_cell(page, 6)
     assert cell.evaluate("cell => [...cell.querySelectorAll('div')].some(e => e.scrollTop === 50)")
