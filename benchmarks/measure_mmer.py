@@ -3,7 +3,7 @@
     python benchmarks/measure_mmer.py --workers 2      trains what is missing, the most wanted first
     python benchmarks/measure_mmer.py --collect        only takes over what a sweep has found so far
 
-Preset `fast`, 1.5 million steps, one seed; about a minute of a core for each of 45 tasks x 16 memories, more for DNC,
+Preset `fast`, 1.5 million steps, one seed; about a minute of a core for each of 45 tasks x 19 memories, more for DNC,
 IndRNN and GTrXL. It can be killed at any moment and goes on. Rows that were shipped before stay, unless they were
 measured again.
 """
@@ -20,6 +20,7 @@ from srlviz.studies.sweep import sweep
 
 FIRST = ['GRU', 'MLP', 'LSTM', 'Elman']
 THEN = ['FART', 'PosMLP', 'LRU', 'FrameStack', 'TCN', 'FWP', 'FFM', 'S4D', 'LMU', 'IndRNN', 'GTrXL', 'DNC']
+THEN += ['DeltaNet', 'S6', 'RoPEAttention']
 AGENTS = [
     ('RepeatFirst-easy', 'GRU'),
     ('RepeatPrevious-easy', 'GRU'),

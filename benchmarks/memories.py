@@ -27,7 +27,7 @@ TESTS = Path(__file__).parents[1] / 'tests'
 SIZES = (8, 256), (16, 1024)
 LENGTHS = 1024, 2048, 4096
 BARS = dict(FART=2, FWP=2, IndRNN=5, S4D=1.2, LMU=1.2, DNC=1)  # all others: .95
-LINEAR = 'FART', 'FWP', 'S4D', 'LRU', 'FFM'
+LINEAR = 'FART', 'FWP', 'S4D', 'LRU', 'FFM', 'S6', 'DeltaNet'
 
 
 def comparisons():

@@ -47,7 +47,7 @@ def test_a_step_is_exported(name):
     assert acted(memory, exported(memory).module()) < 1e-5
 
 
-@pytest.mark.parametrize('name', ['GRU', 'LSTM', 'FART', 'FWP', 'FFM', 'S4D', 'LRU'])
+@pytest.mark.parametrize('name', ['GRU', 'LSTM', 'FART', 'FWP', 'FFM', 'S4D', 'LRU', 'S6', 'DeltaNet', 'RoPEAttention'])
 def test_a_step_runs_in_onnxruntime(name, tmp_path):
     for package in 'onnx', 'onnxscript':
         pytest.importorskip(package, reason=f"ONNX needs {package}, which the kit does not ask for")

@@ -102,6 +102,9 @@ METHOD_COLORS = {
     'ffm': '#66A61E',
     'lru': '#1B7837',
     'gtrxl': '#B22222',
+    's6': '#8B4513',
+    'deltanet': '#C2185B',
+    'ropeattention': '#3F51B5',
 }
 PALETTE = ['#0072B2', '#E69F00', '#009E73', '#CC79A7', '#56B4E9', '#D55E00', '#7A5195', '#A6761D']
 

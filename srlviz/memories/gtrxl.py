@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from .memory import Memory, clock
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #49a6aa5a
-def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor, t: Tensor) -> Tensor:
+def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor | None, t: Tensor) -> Tensor:
     """Attend to the present step and to those of its episode that are at most w steps back.
 
     Parameters
     ----------
     q : (B, T, H, D)
     k, v : (B, w + T, H, D), of the w steps before the first, then of the T steps
-    relative : (H, D, w + 1), for the distances w, ..., 1, 0
+    relative : (H, D, w + 1), for the distances w, ..., 1, 0; None if weights do not depend on the distance
     t : (B, T), the number of each step in its episode
 
     Returns
@@ -30,16 +30,18 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor, t: Tenso
     Source: Dai et al. (2019), Transformer-XL, section 3.3, with learned relative vectors.
     """
     B, T, H, D = q.shape
-    w = relative.shape[2] - 1
+    w = k.shape[1] - T
     C = min(max(w, 1), T)
     n = -(-T // C)
     pad = lambda z: F.pad(z, (0, 0) * (z.ndim - 2) + (0, n * C - T)) if T < n * C else z
     q = pad(q).view(B, n, C, H, D).transpose(2, 3) * D**-0.5  # (B, n, H, C, D)
     k, v = (pad(z).unfold(1, w + C, C) for z in (k, v))  # (B, n, H, D, w + C)
-    far = F.pad(q @ relative, (0, C)).flatten(-2)[..., : C * (w + C)].view(B, n, H, C, w + C)
+    scores = q @ k
+    if relative is not None:
+        scores = scores + F.pad(q @ relative, (0, C)).flatten(-2)[..., : C * (w + C)].view(B, n, H, C, w + C)
     distance = torch.arange(C, device=q.device)[:, None] + w - torch.arange(w + C, device=q.device)
     reach = pad(t[..., None]).view(B, n, 1, C, 1).clamp(max=w)
-    weights = (q @ k + far).masked_fill((distance < 0) | (distance > reach), -torch.inf).softmax(-1)
+    weights = scores.masked_fill((distance < 0) | (distance > reach), -torch.inf).softmax(-1)
     return (weights @ v.mT).transpose(2, 3).reshape(B, n * C, H, D)[:, :T]
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #090cfc93

@@ -196,6 +196,8 @@ class Memory(nn.Module, abc.ABC):
 # %% ../../nbs/04_memories/00_memory.ipynb #9075877b
 def precise(x: Tensor) -> Tensor:
     """Give a tensor in float32 at least: sums over many steps want more than bfloat16."""
+    if x.dtype in (torch.float32, torch.float64):
+        return x
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

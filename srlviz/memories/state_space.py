@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .memory import Memory, complex_exp, complex_product, precise
+from .memory import Memory, complex_product, precise
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #1aa2aa4e
 class Chunks(NamedTuple):
@@ -153,7 +153,7 @@ def matrices(system: System, size: int) -> Matrices:
 class Scan(Memory):
     """A memory that is linear in time; its state is (B, G, n, 2).
 
-    A subclass has `numbers`, `write` and `read`.
+    A subclass has `numbers`, `write` and `read` for sequences, and `step`.
     """
 
     chunk, parts = 32, 1  # most steps of a chunk; p
@@ -175,22 +175,20 @@ class Scan(Memory):
     def read(self, h, x):
         "The output (K, n_out), of what the groups give (G*p, K) and x (K, n_in)."
 
+    @abc.abstractmethod
+    def step(self, x, state):
+        "One step for x (B, n_in) and state (B, G, n, 2): the output (B, n_out) and the state after it."
+
     def initial_state(self, batch_size=1):
         state = super().initial_state(batch_size)
         return state.to(torch.promote_types(state.dtype, torch.float32))
 
     def run(self, x, state, starts):
-        state = torch.where(starts[:, :1, None, None], 0, state)
-        return (self._step if x.shape[1] == 1 else self._sequence)(x, state, starts)
-
-    def _step(self, x, state, starts):
-        log, b, c, d = self.numbers()  # b and c (G, p, n, 2)
-        u = self.write(x[:, 0]).unflatten(0, (-1, self.parts)).permute(2, 0, 1)  # (B, G, p)
-        s = complex_product(state, complex_exp(log))  # (B, G, n, 2)
-        for q in range(self.parts):
-            s = s + u[..., q, None, None] * b[:, q]
-        h = complex_product(c, s[:, :, None])[..., 0].sum(-1) + torch.as_tensor(d, device=u.device)[..., None] * u
-        return self.read(h.flatten(1).t(), x[:, 0])[:, None], s
+        state = torch.where(starts[:, 0].view(-1, 1, 1, 1), 0, state)
+        if x.shape[1] > 1:
+            return self._sequence(x, state, starts)
+        y, state = self.step(x[:, 0], state)
+        return y[:, None], state
 
     @torch.compiler.disable(reason="a sequence runs as it is, for where episodes start decides how it is laid out")
     def _sequence(self, x, state, starts):
@@ -260,6 +258,27 @@ class S4D(Scan):
     def read(self, h, x):
         return F.glu(self.read_out(F.gelu(h).to(x.dtype).t()))
 
+    def step(self, x, state):
+        dt, f = precise(self.log_dt).exp().unsqueeze(1), precise(self.frequency)
+        decay = precise(self.log_decay).exp()  # A = -decay + i f
+        shrink, half = (decay * -dt).expm1(), f * (0.5 * dt)  # |lambda| - 1, half the angle
+        sin = half.sin()
+        t = torch.addcmul(sin, shrink, sin)  # |lambda| sin
+        c, d = torch.addcmul(shrink, t, sin, value=-2), t * half.cos()  # lambda - 1 = c + 2i d
+        (p, q), (C_re, C_im) = precise(self.B).unbind(-1), precise(self.C).unbind(-1)
+        g_re = torch.addcmul(f * q, decay, p, value=-1)  # B / A = (g_re - i g_im) / |A|^2
+        g_im = torch.addcmul(f * p, decay, q)
+        u = precise(self.write_in(x))  # (B, H)
+        scaled = u.unsqueeze(2) / torch.addcmul(f * f, decay, decay)  # (B, H, n)
+        re, im = state.unbind(-1)
+        a = torch.addcmul(re, g_re, scaled)  # s + u B / A = a + i b
+        b = torch.addcmul(im, g_im, scaled, value=-1)
+        re = torch.addcmul(torch.addcmul(re, c, a), d, b, value=-2)  # (B, H, n)
+        im = torch.addcmul(torch.addcmul(im, c, b), d, a, value=2)
+        seen = torch.addcmul(C_re * re, C_im, im, value=-1).sum(-1)
+        h = torch.addcmul(2 * seen, precise(self.skip), u)
+        return F.glu(self.read_out(F.gelu(h).to(x.dtype))), torch.stack([re, im], -1)
+
 # %% ../../nbs/04_memories/09_state_space.ipynb #bcfd4067
 class LRU(Scan):
     """Linear recurrent unit, one layer. The state is (B, d_state/2, 1, 2).
@@ -304,3 +323,15 @@ class LRU(Scan):
         sign = torch.tensor([1, -1], device=h.device, dtype=x.dtype)
         h = h.to(x.dtype).t() @ (self.read_out * sign).flatten(1).t()
         return F.glu(self.gate(F.gelu(h + self.skip(x))))
+
+    def step(self, x, state):
+        size = torch.exp(-precise(self.log_decay).exp())  # |lambda|, (N,)
+        angle = precise(self.log_frequency).exp()
+        c, d = size * angle.cos(), size * angle.sin()  # lambda = c + i d
+        v = precise(F.linear(x, self.write_in.flatten(0, 1))).unflatten(-1, (-1, 2))  # (B, N, 2)
+        v_re, v_im = (v * precise(self.log_scale).exp()[:, None]).unbind(-1)
+        a, b = state[:, :, 0].unbind(-1)
+        re = torch.addcmul(torch.addcmul(v_re, c, a), d, b, value=-1)  # (B, N)
+        im = torch.addcmul(torch.addcmul(v_im, d, a), c, b)
+        h = F.linear(torch.stack([re, -im], -1).flatten(1).to(x.dtype), self.read_out.flatten(1))
+        return F.glu(self.gate(F.gelu(h + self.skip(x)))), torch.stack([re, im], -1)[:, :, None]
