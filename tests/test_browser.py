@@ -269,8 +269,9 @@ def test_menus_choose_the_same_cells(page, lab):
     )
     in_step(page)
     menu(page, HEATMAP, 'Metric').select_option('Accuracy')
+    heat_map(page).scroll_into_view_if_needed()  # a cell out of view has no text that is laid out
     wait_for(
-        lambda: 'Accuracy' in page.locator(f'{HEATMAP} .js-plotly-plot').first.inner_text(),
+        lambda: 'Accuracy' in page.locator(f'{HEATMAP} .js-plotly-plot').first.text_content(),
         say='the heat map shows the other metric',
     )
 

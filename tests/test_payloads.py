@@ -1231,7 +1231,7 @@ def test_in_jupyterlab(page, lab):
     in_step(page)
     page.evaluate(HOVER)
     assert heard(page) == []
-    assert 'evil-text' in page.locator('.srlviz-plot').nth(-2).inner_text(), 'the words are shown as text'
+    assert 'evil-text' in page.locator('.srlviz-plot').nth(-2).text_content(), 'the words are shown as text'
 
 
 @pytest.mark.browser

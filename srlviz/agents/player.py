@@ -159,7 +159,10 @@ class MemoryAgent:
         self.memory, self.arguments, self.n_in, self.acts, self.sees = memory, arguments, n_in, acts, sees
         self.width, self.head_layers, self.task, self.greedy = width, head_layers, task, greedy
         self.acting = Acting(space_of(acts or space_words(spaces.Discrete(4))))
-        self.reader = Reader(n_in, self.acting.space, space_of(sees) if sees else None)
+        plain = space_of(sees) if sees else None
+        if plain is not None and (width := spaces.flatdim(plain)) > n_in:
+            raise ValueError(f"it sees {width} numbers at each step, and reads {n_in}")
+        self.reader = Reader(n_in, self.acting.space, plain)
         self.reset()
 
     def rebuild(self):

@@ -458,6 +458,8 @@ class Npz:
     def _header(self, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype]:
         with self.zip.open(member) as f:
             version = np.lib.format.read_magic(f)
+            if version == (2, 0) and int.from_bytes(f.peek(4)[:4], 'little') > 2**16:
+                raise ValueError(f"{member.filename!r:.80} has a header of more than {2**16:,} bytes")
             shape, _, dtype = {
                 (1, 0): np.lib.format.read_array_header_1_0,
                 (2, 0): np.lib.format.read_array_header_2_0,
@@ -465,6 +467,8 @@ class Npz:
             start = f.tell()
         if dtype.hasobject:
             raise ValueError(f"{member.filename!r:.80} holds Python objects")
+        if dtype.itemsize == 0 and math.prod(shape) > 1:
+            raise ValueError(f"{member.filename!r:.80} has the shape {shape}, and a type of no bytes")
         if start + math.prod(shape) * dtype.itemsize != member.file_size:
             raise ValueError(
                 f"{member.filename!r:.80} has the shape {shape} and the type {dtype}, and {member.file_size:,} "

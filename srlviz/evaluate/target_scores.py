@@ -487,6 +487,11 @@ def load_scores_of(path: str | Path) -> TargetScores:
         check_fields(told['about'], _ABOUT, 'about')
         check_fields(told['columns'], dict.fromkeys(_TABLES, TEXTS), 'columns')
         rows = lambda k: range(int(arrays[f'{k}#rows']))
+        for k, column in ((k, c) for k in _TABLES for c in told['columns'][k]):
+            if arrays[f'{k}.{column}'].shape != (len(rows(k)),):
+                raise ValueError(
+                    f"'{k}.{column}' has the shape {arrays[f'{k}.{column}'].shape}; expected {len(rows(k))} rows"
+                )
         made = {k: pd.DataFrame({c: arrays[f'{k}.{c}'] for c in told['columns'][k]}, index=rows(k)) for k in _TABLES}
         made |= {k: {t: arrays[f'{k}.{t}'] for t in told['names'] if f'{k}.{t}' in arrays} for k in _ARRAYS}
         scores = TargetScores(**made, **{k: told[k] for k in ('names', 'about', 'dropped')})

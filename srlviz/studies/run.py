@@ -148,6 +148,8 @@ def parse_value(value, kind: str, default=None):
     """
     from pydantic import TypeAdapter, ValidationError
 
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     empty = default is None or 'None' in kind or 'Optional' in kind
     if empty and (value is None or str(value).lower() == 'none'):
         return None

@@ -115,7 +115,7 @@ def _need(f: BinaryIO, chunk, words: bool, width: int = 0) -> int:
 
     `words` are counted too where pages point to them; `width` is that of values of a fixed number of bytes.
     """
-    width, dictionary, need = _WIDTHS.get(chunk.physical_type, width), 0, 0
+    width, dictionary, need, found = _WIDTHS.get(chunk.physical_type, width), 0, 0, 0
     for kind, size, n, encoding in _pages(f, chunk):
         if kind == _DICTIONARY:
             dictionary, n = size, 0
@@ -127,7 +127,9 @@ def _need(f: BinaryIO, chunk, words: bool, width: int = 0) -> int:
             each = dictionary if words else 0
         else:
             each = size
-        need += size + n * (each + 8)  # 8: two levels and an offset
+        need, found = need + size + n * (each + 8), found + n  # 8: two levels and an offset
+    if found != chunk.num_values:
+        raise ValueError(f"{chunk.path_in_schema!r} declares {chunk.num_values} values, and has {found}")
     return need
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #03e1a765
@@ -158,6 +160,8 @@ def _check(f: BinaryIO, footer: pq.FileMetaData, group: int, leaves: Sequence[in
     chunks = footer.row_group(group)
     for j in leaves:
         most -= (need := _need(f, chunk := chunks.column(j), words, schema_of(footer).column(j).length))
+        if chunks.num_rows > chunk.num_values:
+            raise ValueError(f"row group {group} declares {chunks.num_rows} rows of {chunk.num_values} values")
         if most < 0:
             declared = f"{need:,} bytes in {chunk.path_in_schema!r}"
             raise ValueError(f"row group {group} declares {declared}, which is more than there can be")
