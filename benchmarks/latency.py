@@ -58,10 +58,12 @@ def count(page, wire: dict):
 
 
 def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[float], list[int]]:
-    "Milliseconds and bytes of each press"
+    "Milliseconds and bytes of each press that changed something; the first, from a state that nobody knows, is not one"
     times, sizes = [], []
     selector, k, attribute = gesture.target
-    for i in range(presses):
+    gesture.press(page, 0)
+    page.wait_for_timeout(2000)
+    for i in range(1, presses + 1):
         in_step(page)
         page.wait_for_timeout(300)
         start = wire['bytes']
@@ -97,12 +99,14 @@ def on_cell(where: str, *cells: tuple[float, float]) -> Callable:
     return press
 
 
-def choose(where: str, k: int = 0) -> Callable:
+def choose(where: str, name: str) -> Callable:
     "Choose the next entry of a menu"
 
     def press(page, i):
-        menu = page.locator(f'{where} select:visible').nth(k)
-        menu.select_option(index=(i + 1) % menu.locator('option').count())
+        label = page.locator(f'label:text-is("{name}")')
+        menu = page.locator(f'{where} .widget-dropdown:visible').filter(has=label).locator('select').first
+        now, n = menu.evaluate('m => [m.selectedIndex, m.options.length]')
+        menu.select_option(index=(now + 1) % n)
 
     return press
 
@@ -180,10 +184,10 @@ GESTURES = [
         on_cell(f'{PLOT} .js-plotly-plot', *ACROSS),
         (PLAYER, 0, 'data-frame'),
     ),
-    Gesture('ProbeHeatmap', 'factor to trace', choose('.srlviz-probe-heatmap'), (PLOT, 1, 'data-drawn')),
+    Gesture('ProbeHeatmap', 'factor to trace', choose('.srlviz-probe-heatmap', 'Factor'), (PLOT, 1, 'data-drawn')),
     Gesture('ProbeHeatmap', 'cell to trace', cell, (PLOT, 1, 'data-drawn')),
-    Gesture('AtariDashboard', 'game to bars', choose('.srlviz-dashboard'), (PLOT, 1, 'data-drawn')),
-    Gesture('RAMExplorer', 'byte to picture', choose('.srlviz-ram-explorer', 1), (PLOT, 0, 'data-drawn')),
+    Gesture('AtariDashboard', 'game to bars', choose('.srlviz-dashboard', 'Game'), (PLOT, 1, 'data-drawn')),
+    Gesture('RAMExplorer', 'byte to picture', choose('.srlviz-ram-explorer', 'Byte'), (PLOT, 0, 'data-drawn')),
     Gesture(
         'EnvironmentExplorer',
         'strip to picture',
@@ -195,22 +199,25 @@ GESTURES = [
 ]
 
 
-def table(only: str, presses: int):
-    "Print a line for each gesture"
+def table(only: str, presses: int) -> int:
+    "Print a line for each gesture; how many presses changed nothing"
     from playwright.sync_api import sync_playwright
 
+    missed = 0
     print(f'{"widget":20} {"gesture":30} {"median ms":>9} {"95th":>6} {"bytes":>9}', flush=True)
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
         for widget, code in WIDGETS.items():
             if only in widget:
                 for gesture, times, sizes in measured(browser, widget, code, presses):
+                    missed += presses - len(times)
                     if len(times) < 2:
                         continue
                     late = statistics.quantiles(times, n=20)[-1]
                     size = statistics.median(sizes)
                     words = f'{widget:20} {gesture.name:30} {statistics.median(times):9.0f} {late:6.0f} {size:9,.0f}'
                     print(words, flush=True)
+    return missed
 
 
 def measured(browser, widget: str, code: str, presses: int):
@@ -239,4 +246,5 @@ if __name__ == '__main__':
     asked = parser.parse_args()
     if asked.smoke:
         asked.presses = 2
-    table(asked.only, asked.presses)
+    if missed := table(asked.only, asked.presses):
+        sys.exit(f'{missed} presses changed nothing')

@@ -129,6 +129,54 @@ def test_a_link_in_a_set_of_lerobot_is_not_followed(tmp_path):
     refused(root / 'meta/srlviz.json', '', lambda: read_lerobot(root))
 
 
+def change_episodes(root, **columns):
+    "Write other values into the table of episodes"
+    file = root / 'meta/episodes/chunk-000/file-000.parquet'
+    pq.write_table(pa.table(pq.read_table(file).to_pydict() | columns), file)
+    return file
+
+
+@pytest.mark.parametrize('column', ['length', 'dataset_from_index', 'episode_index', 'data/file_index'])
+@pytest.mark.parametrize('value', [None, float('nan'), '4'])
+def test_numbers_of_episodes_of_lerobot_are_whole(column, value, tmp_path):
+    file = change_episodes(root := lerobot(tmp_path / 'set'), **{column: [value]})
+    refused(file, repr(column), lambda: read_lerobot(root))
+
+
+def test_lengths_of_lerobot_do_not_wrap_around(tmp_path):
+    "Four lengths of 2**62 and one of 4 are 4 in 64 bits"
+    root, n = lerobot(tmp_path / 'set'), 5
+    whole = dict.fromkeys(('data/chunk_index', 'data/file_index'), [0] * n) | {'episode_index': [*range(n)]}
+    change_episodes(root, **whole, length=[2**62] * 4 + [4], dataset_from_index=[0, 2**62, -(2**63), -(2**62), 0])
+    info = json.loads((root / 'meta/info.json').read_text())
+    (root / 'meta/info.json').write_text(json.dumps(info | dict(total_episodes=n)))
+    refused(root / 'meta/episodes', str(2**64 + 4), lambda: read_lerobot(root))
+
+
+def test_a_linked_folder_of_episodes_of_lerobot_is_not_followed(tmp_path):
+    root, elsewhere = lerobot(tmp_path / 'set'), tmp_path / 'elsewhere'
+    (root / 'meta/episodes/chunk-000').rename(elsewhere)
+    (root / 'meta/episodes/chunk-000').symlink_to(elsewhere)
+    refused(root, 'chunk-000', lambda: read_lerobot(root))
+
+
+def test_a_long_word_of_lerobot_does_not_widen_every_row(tmp_path):
+    "A row of 10 MB among 1,000 makes an array of 40 GB"
+    root, n = lerobot(tmp_path / 'set', dtype='string'), 1000
+    info = json.loads((root / 'meta/info.json').read_text())
+    (root / 'meta/info.json').write_text(json.dumps(info | dict(total_frames=n)))
+    change_episodes(root, length=[n])
+    words = pa.table({'factor.x': ['w' * 10**7] + [''] * (n - 1), 'index': range(n)})
+    pq.write_table(words, root / 'data/chunk-000/file-000.parquet')
+    refused(root, '', lambda: read_lerobot(root))
+
+
+def test_rows_of_more_cells_than_names_are_refused(tmp_path):
+    "Pandas would take the first cell of each as a name"
+    (path := tmp_path / 'more.csv').write_text('a,b\n1,2,3\n4,5,6\n')
+    refused(path, 'Length of header', lambda: load_csv(path))
+
+
 def test_a_table_of_100000_columns_is_refused(tmp_path):
     line = ','.join(f'c{i}' for i in range(100_000))
     (path := tmp_path / 'wide.csv').write_text(f"{line}\n{'1,' * 99_999}1\n")
@@ -172,6 +220,15 @@ def test_thousands_of_tensors_of_the_same_bytes_are_refused(tmp_path):
     shared = torch.ones(10**5)
     torch.save({f'w{i}': shared[i:] for i in range(500)}, path := tmp_path / 'w.pth')
     refused(path, 'ten times', lambda: load_resnet(ResNet(18), path))
+
+
+@pytest.mark.parametrize('reader', WEIGHTS)
+@pytest.mark.parametrize('form', ['zip', '2018'])
+def test_weights_have_no_key_of_more_than_64_bits(reader, form, tmp_path):
+    "Multiples of 2**61 - 1 fall on one place of a dictionary: 100,000 of them take minutes"
+    keys = {(2**61 - 1) * i: None for i in range(16)}
+    torch.save(keys, path := tmp_path / 'w.pth', _use_new_zipfile_serialization=form == 'zip')
+    refused(path, 'bits', lambda: WEIGHTS[reader](path))
 
 
 def test_a_pipe_for_weights_is_not_waited_for(tmp_path):

@@ -72,6 +72,16 @@ FORGED = {
 }
 
 
+def test_nan_among_what_was_learned_is_refused(tmp_path):
+    forge(encoder := Majority(n_codes=3), path := tmp_path / 'e.safetensors')
+    load_encoder(path)
+    mean = {'mean_': {'array': 'mean_'}}
+    forge(encoder, path, {'mean_': torch.tensor([1.0, float('nan')])}, learned=mean)
+    refused("'mean_' holds NaN", path)
+    forge(encoder, path, learned={'scale_': {'float': 'nan'}})
+    refused("'scale_' is NaN", path)
+
+
 @pytest.mark.parametrize('name', FORGED)
 def test_a_forged_header_is_refused(name, fitted, tmp_path):
     kind, change, says = FORGED[name]

@@ -1,6 +1,6 @@
 """Results of others: agents, answers and trials that somebody forged. What is wrong is named, and its file."""
 
-import json
+import json, shutil
 
 import numpy as np
 import pytest
@@ -68,6 +68,26 @@ def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
     assert str(path) in str(told.value) and name in str(told.value)
 
 
+@pytest.mark.parametrize('table', ['importance', 'weights', 'errors'])
+@pytest.mark.parametrize('value', [-np.inf, 'x', 1j])
+def test_numbers_of_a_qedr_are_numbers(table, value, tmp_path):
+    forge_qedr(path := tmp_path / 'qedr.npz')
+    arrays = dict(np.load(path))
+    name = next(k for k in arrays if k.startswith(f'0/{table}.'))
+    np.savez(path, **arrays | {name: np.full(arrays[name].shape, value)})
+    with pytest.raises(ValueError) as told:
+        QEDR.load(path)
+    assert str(path) in str(told.value)
+
+
+def test_errors_of_a_qedr_are_not_below_0(tmp_path):
+    forge_qedr(path := tmp_path / 'qedr.npz')
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays | {'0/errors.test': -arrays['0/errors.test']})
+    with pytest.raises(ValueError, match='below 0'):
+        QEDR.load(path)
+
+
 @pytest.mark.parametrize('name, value', [('categories', 'abc'), ('seed', 'x'), ('seed', -1), ('tol', 0), ('tol', 'x')])
 def test_arguments_of_qedr_are_looked_at(name, value):
     x = {s: np.random.default_rng(0).normal(size=(30, 2)) for s in ('probe', 'test')}
@@ -125,7 +145,26 @@ def test_what_a_sweep_left_names_a_damaged_result(content, tmp_path):
     for name in 'encoder.safetensors', 'agent.safetensors':
         (place / name).touch()
     (place / 'result.json').write_text(json.dumps(content))
-    for find in left_files, lambda folder: left_agents(folder, preset='paper'):
-        with pytest.raises(ValueError) as told:
-            find(tmp_path)
-        assert str(place / 'result.json') in str(told.value)
+    with pytest.raises(ValueError) as told:
+        left_files(tmp_path)
+    assert str(place / 'result.json') in str(told.value)
+    with pytest.warns(UserWarning, match=str(place / 'result.json')):
+        assert left_agents(tmp_path, preset='paper') == {}
+
+
+def test_agents_beside_a_damaged_one_are_loaded_and_no_link_is_followed(tmp_path):
+    shipped = next(sample_path('agents').glob('RepeatPrevious*GRU*.safetensors'))
+    for name, content in dict(a=dict(preset='fast'), b=[]).items():
+        (place := tmp_path / 'trials' / name).mkdir(parents=True)
+        (place / 'result.json').write_text(json.dumps(content if name == 'b' else dict(parameters=content)))
+        shutil.copy(shipped, place / 'agent.safetensors')
+    (tmp_path / 'elsewhere').mkdir()
+    shutil.move(tmp_path / 'trials' / 'a' / 'agent.safetensors', tmp_path / 'elsewhere')
+    (tmp_path / 'trials' / 'a' / 'agent.safetensors').symlink_to(tmp_path / 'elsewhere' / 'agent.safetensors')
+    with pytest.warns(UserWarning) as told:
+        assert left_agents(tmp_path) == {}
+    assert len(told) == 2
+    (tmp_path / 'trials' / 'a' / 'agent.safetensors').unlink()
+    shutil.copy(shipped, tmp_path / 'trials' / 'a' / 'agent.safetensors')
+    with pytest.warns(UserWarning):
+        assert len(left_agents(tmp_path)) == 1

@@ -12,7 +12,7 @@ from test_foreign_notebooks import write
 from srlviz.core.scores import score_row
 from srlviz.studies import report, run, store
 from srlviz.studies.cli import main
-from srlviz.studies.run import run_study, summary
+from srlviz.studies.run import StudyError, run_study, summary
 from srlviz.studies.sweep import sweep
 
 MARK = "open({mark!r}, 'a').write(__name__ + ' ')\n"
@@ -87,7 +87,7 @@ def test_a_folder_names_no_code_to_import(value, swept, mark, monkeypatch, capsy
     "Unless the caller says it"
     (swept / 'srl_evil.py').write_text(MARK.format(mark=str(mark)))
     change(swept / 'sweep.json', lambda about: about.update(study='atari_probe'))
-    change(grid_of(swept), lambda grid: [t[1].update(method=value) for t in grid['trials']])
+    change(grid_of(swept), lambda grid: [(t[1].clear(), t[1].update(method=value)) for t in grid['trials']])
     asked = []
     monkeypatch.chdir(swept)
     monkeypatch.setattr(report, 'run_study', lambda *given, **how: asked.append(given))
@@ -96,6 +96,42 @@ def test_a_folder_names_no_code_to_import(value, swept, mark, monkeypatch, capsy
     assert not asked
     report.report(swept, parameters=dict(methods='majority,mine:Class'))
     assert asked[0][1]['methods'] == 'majority,mine:Class' and not mark.exists()
+
+
+@pytest.mark.parametrize('study', ['01_quickstart', 'landing_dataset', 'square'])
+def test_a_folder_names_a_study_that_has_a_trial(study, swept, monkeypatch):
+    change(swept / 'sweep.json', lambda about: about.update(study=study))
+    monkeypatch.setattr(report, 'run_study', lambda *given, **how: pytest.fail('it runs'))
+    with pytest.raises(ValueError, match=study):
+        report.report(swept)
+
+
+@pytest.mark.parametrize('name', ['scores', 'data', 'out', 'n_jobs', 'compute', 'x'])
+def test_a_folder_gives_what_a_trial_takes(name, swept, monkeypatch):
+    "Not what the notebook of the study takes besides: files to open, processes to start"
+    change(swept / 'sweep.json', lambda about: about.update(study='popgym_mmer'))
+    change(grid_of(swept), lambda grid: [(t[1].clear(), t[1].update({name: '/etc/passwd'})) for t in grid['trials']])
+    monkeypatch.setattr(report, 'run_study', lambda *given, **how: pytest.fail('it runs'))
+    with pytest.raises(ValueError, match=f"'{name}', which a trial of popgym_mmer does not take"):
+        report.report(swept)
+
+
+def test_a_report_makes_no_flights(tmp_path):
+    "Nothing is computed that is not there"
+    with pytest.raises(StudyError, match='compute=False'):
+        run_study('landing_benchmark', dict(compute=False), tmp_path / 'out', progress=False)
+    assert not (tmp_path / 'out' / 'flights').exists()
+
+
+def test_a_study_does_not_write_through_a_link(tmp_path):
+    "Its pictures and tables, too"
+    (tmp_path / 'keep').write_text('mine')
+    (out := tmp_path / 'out').mkdir()
+    for name in 'tasks.png', 'scores.csv':
+        (out / name).symlink_to(tmp_path / 'keep')
+    some = dict(tasks=['RepeatFirst'], episodes=2, oracle_episodes=2, fps_seconds=0)
+    run_study('popgym_tasks', some, out, progress=False)
+    assert (tmp_path / 'keep').read_text() == 'mine' and not (out / 'tasks.png').is_symlink()
 
 
 # ---- where kernels find modules

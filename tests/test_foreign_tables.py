@@ -92,6 +92,8 @@ FORGED_SCORES = {
     'a study that is no name': (PLAIN.replace('atari', '../atari', 1), 'line 2, column study: .* a simple name'),
     'a source that is none': (PLAIN.replace('srlviz', 'srlvis', 1), "line 2, column source: unknown source 'srlvis'"),
     'a width below 0': (PLAIN.replace(',0,none', ',-1,none', 1), 'line 2, column n_codes: .* >= 0, got -1'),
+    'a seed below all numbers': (PLAIN.replace('8000,3,', f'8000,-{"9" * 19},'), 'line 5, column seed: .* >= -1'),
+    'a width below all': (PLAIN.replace(',0,none', f',-{"9" * 19},none', 1), 'line 2, column n_codes: .* >= 0'),
     'half a frame': (PLAIN.replace('8000,3,', '0.5,3,'), "line 5, column budget: .* got '0.5'"),
     'words in a method': (
         PLAIN.replace('st_dim', 'st_dim · ppo data', 1),

@@ -325,12 +325,8 @@ def processes(root):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.workers'
 
 
-# Weight is counted in characters of formatted code, which no layout can cheat. What was reached is held: a page that
-# becomes heavier than this should be cut into ideas that each have an example, see CONTRIBUTING.md.
-LARGE, LARGEST = 4000, 6000  # characters of an export cell: where a reader drowns; the most
-LARGE_SHARE = 0.05  # of what is exported stands in large cells, at most
 ASSERTING = 0.9  # cells that assert for each cell that exports, at least
-WIDGETS = 'widgets'  # their weight is not held yet
+WIDGETS = 'widgets'  # are tested in a browser
 
 
 def exports(root):
@@ -352,15 +348,14 @@ def asserting(root):
 
 
 def statistics(root) -> dict[str, dict]:
-    "What a reader carries, by room: characters exported, the median cell, the share in large cells, asserting cells."
+    "What a reader carries, by room: characters exported, the median cell, asserting cells."
     found = {}
     for room in ROOMS:
         sizes = sorted(len(text) for r, _, text in exports(root) if r == room)
         if sizes:
-            large = sum(n for n in sizes if n > LARGE) / sum(sizes)
             examples_ = sum(r == room for r, _ in asserting(root)) / len(sizes)
             half = sizes[len(sizes) // 2]
-            found[room] = dict(cells=len(sizes), characters=sum(sizes), median=half, large=large, asserting=examples_)
+            found[room] = dict(cells=len(sizes), characters=sum(sizes), median=half, asserting=examples_)
     return found
 
 
@@ -372,15 +367,9 @@ def directives(root):
                 yield f'{p.relative_to(root)}:{i}: {line.strip()}'
 
 
-def weight(root):
-    "No export cell is huge, few are large, and ideas are followed by examples."
-    for room, p, text in exports(root):
-        if room != WIDGETS and len(text) > LARGEST:
-            yield f'{p.relative_to(root)} exports {len(text)} characters in a cell: {text.splitlines()[1][:60]!r}'
+def taught(root):
+    "Ideas are followed by examples that can fail."
     found = [f for room, f in statistics(root).items() if room != WIDGETS]
-    all_of = sum(f['characters'] for f in found) or 1
-    if (share := sum(f['large'] * f['characters'] for f in found) / all_of) > LARGE_SHARE:
-        yield f'{share:.0%} of the exported code stands in cells above {LARGE} characters'
     n_cells = sum(f['cells'] for f in found)
     if (rate := sum(f['asserting'] * f['cells'] for f in found) / max(n_cells, 1)) < ASSERTING:
         yield f'{rate:.2f} asserting cells for each cell that exports'
@@ -421,7 +410,7 @@ RULES = [
     markup,
     processes,
     directives,
-    weight,
+    taught,
     heirs,
 ]
 
@@ -432,13 +421,12 @@ def test_house(rule):
 
 
 def test_statistics(capsys):
-    "Prints what a reader carries; `weight` holds it."
+    "Prints what a reader carries; `taught` holds the last column."
     found = statistics(ROOT)
     with capsys.disabled():
-        print('\nroom         cells  characters  median  above 4,000  asserting cells a cell')
+        print('\nroom         cells  characters  median  asserting cells a cell')
         for room, f in found.items():
-            print(f"{room:11} {f['cells']:6} {f['characters']:11,} {f['median']:7}", end='')
-            print(f" {f['large']:12.0%} {f['asserting']:23.2f}")
+            print(f"{room:11} {f['cells']:6} {f['characters']:11,} {f['median']:7} {f['asserting']:23.2f}")
     assert set(found) == {room for room, _ in rooms(ROOT)}
 
 
@@ -600,11 +588,7 @@ FAULTS = {
     'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
     'Markup of data': (markup, lambda r: drawn(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),
-    'huge cell': (
-        weight,
-        lambda r: edit(r, 'nbs/00_core/01_recordings.ipynb', 'class Episode: pass', 'x = 1  # ' + 'y' * 7000),
-    ),
-    'no example': (weight, lambda r: edit(r, 'nbs/03_encoders/03_contrast.ipynb', 'assert x', 'x')),
+    'no example': (taught, lambda r: edit(r, 'nbs/03_encoders/03_contrast.ipynb', 'assert x', 'x')),
     'one heir': (heirs, lambda r: drawn(r, 'class _Half: pass\nclass Whole(_Half): pass\n')),
     'Markup of a name': (markup, lambda r: drawn(r, 'def say(name): return markupsafe.Markup(name)\n')),
     'script sets HTML': (markup, lambda r: (r / 'srlviz/core/list.js').write_text('node.innerHTML = name;\n')),

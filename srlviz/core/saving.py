@@ -91,6 +91,8 @@ def unpack(x: Any, tensors: dict[str, torch.Tensor]) -> Any:
         if held not in tensors:
             raise ValueError(f"the array {held!r:.80} is missing, or stands for two values")
         found = tensors.pop(held)
+        if found.is_floating_point() and bool(found.isnan().any()):
+            raise ValueError(f"the array {held!r:.80} holds NaN")
         return found.numpy() if kind == 'array' else found
     if kind in ('dict', 'table'):
         if kind == 'table' and not all(isinstance(v, list) for v in held.values()):
@@ -337,6 +339,8 @@ def load_encoder(path: str | Path, kind: type | None = None, device: str | None 
         arguments = {k: unpack(v, tensors) for k, v in about['arguments'].items()}
         check_arguments(kind, arguments)
         plain = {k: unpack(v, tensors) for k, v in about['learned'].items()}
+        if odd := [k for k, v in (arguments | plain).items() if isinstance(v, float) and math.isnan(v)]:
+            raise ValueError(f"its {odd[0]!r:.80} is NaN")
     if device is not None and 'device' in inspect.signature(kind).parameters:
         arguments['device'] = device
     place = _place(path, arguments.get('device', 'cpu'))

@@ -216,7 +216,7 @@ def _wrong_text(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]
 def _wrong_number(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
     "Faults of a column of whole numbers."
     low = _LOWEST[c]
-    whole = lambda v: isinstance(v, Real) and np.isfinite(v) and low <= v < 2**63 and v == int(v)
+    whole = lambda v: isinstance(v, Real) and low <= v < 2**63 and v == int(v)
     bad = df[c] < low if df[c].dtype == np.int64 else _wrong(df[c], whole)
     yield bad, c, f"{c} must be a whole number >= {low}"
 

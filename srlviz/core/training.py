@@ -143,6 +143,8 @@ def _look_through(content: bytes | BinaryIO) -> None:
             raise ValueError(f"it names {named!r:.80}, which no tensor needs")
         if op.name in ('STACK_GLOBAL', 'INST', 'EXT1', 'EXT2', 'EXT4'):
             raise ValueError(f"it names things by {op.name}, which torch never writes")
+        if op.name in ('LONG', 'LONG1', 'LONG4') and abs(named) >= 2**63 and named != torch.serialization.MAGIC_NUMBER:
+            raise ValueError(f"it has a whole number of {named.bit_length()} bits; torch writes 64 at most")
 
 # %% ../../nbs/00_core/06_training.ipynb #bfd0f16f
 DEEPEST = 30

@@ -6,7 +6,7 @@
 __all__ = ['MOST_COLUMNS', 'from_rollout', 'Video', 'add_video', 'load_csv', 'load_minari', 'load_lerobot']
 
 # %% ../../nbs/02_data/03_own.ipynb #bc8271a7
-import io, math
+import io, math, warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -245,7 +245,9 @@ def load_csv(
             if (n := 1 + max(line.count(',') for line in text.splitlines() or [''])) > MOST_COLUMNS:
                 raise ValueError(f"it has {n:,} columns, more than {MOST_COLUMNS:,}")
             _check_header(next(table_rows(text, p))[1])
-            table = pd.read_csv(io.StringIO(text))
+            with warnings.catch_warnings():
+                warnings.simplefilter('error', pd.errors.ParserWarning)  # rows with more cells than the header
+                table = pd.read_csv(io.StringIO(text), index_col=False)
         if tables and [*table] != [*tables[0]]:
             differ = sorted({*map(str, table)} ^ {*map(str, tables[0])}) or ['their order']
             raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
@@ -459,7 +461,8 @@ def _lerobot_episodes(root: Path, info: dict) -> pd.DataFrame:
         for what in ('chunk_index', 'file_index', 'from_timestamp')
     ]
     needed = ['episode_index', 'length', 'dataset_from_index', 'data/chunk_index', 'data/file_index', *films]
-    for p in sorted(folder.glob('chunk-*/file-*.parquet')):
+    for found in sorted(folder.glob('chunk-*/file-*.parquet')):
+        p = inside(root, str(found.relative_to(root)))
         with reading(p, 'the table of episodes of a LeRobot data set'):
             _, schema = open_footer(p, 'the table of episodes of a LeRobot data set', '')
             there = schema.names
@@ -468,16 +471,17 @@ def _lerobot_episodes(root: Path, info: dict) -> pd.DataFrame:
             if 'tasks' in own and part['tasks'].type not in _TASKS:
                 raise ValueError(f"the column 'tasks' is {part['tasks'].type!s:.80}; expected lists of words")
             parts.append(part.to_pandas())
+            for k in needed:
+                if parts[-1][k].dtype.kind not in ('f' if k.endswith('timestamp') else 'iu'):
+                    raise ValueError(f"the column {k!r:.80} is of the type {parts[-1][k].dtype}, or has gaps")
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     if len(table) != info['total_episodes'] or not len(table):
         raise ValueError(f"{folder} has {len(table)} episodes; meta/info.json says {info['total_episodes']}")
+    if (n := sum(table['length'].tolist())) != info['total_frames']:
+        raise ValueError(f"{folder}: the episodes have {n} rows, meta/info.json says {info['total_frames']}")
     ends = table['length'].cumsum()
     if (table['length'] < 1).any() or (table['dataset_from_index'] != ends - table['length']).any():
         raise ValueError(f"{folder}: the episodes are not one after another, or one has no rows")
-    if ends.iloc[-1] != info['total_frames']:
-        raise ValueError(
-            f"{folder}: the episodes have {ends.iloc[-1]} rows, meta/info.json says {info['total_frames']}"
-        )
     return table
 
 # %% ../../nbs/02_data/03_own.ipynb #7ea28fdf
@@ -511,6 +515,9 @@ def _state_names(features: Mapping) -> list[str]:
     return list(map(str, names)) if isinstance(names, list) and len(names) == width else []
 
 # %% ../../nbs/02_data/03_own.ipynb #d496c16c
+_MOST_WORDS = 2**28  # bytes of the texts of an episode in a column: each takes as many as the longest
+
+
 class _LeRobotTables:
     "The columns of a LeRobot data set, episode by episode; the files that were read last are kept"
 
@@ -547,7 +554,10 @@ class _LeRobotTables:
                 values = values.flatten()
             if values.null_count or len(values) != n * math.prod(shape):
                 raise ValueError(f"the column {k!r:.80} has not {shape} values in every row")
-            x = values.to_numpy(zero_copy_only=False).astype('U' if dtype == 'string' else dtype)
+            x = values.to_numpy(zero_copy_only=False)
+            if dtype == 'string' and (need := 4 * len(x) * max(map(len, x), default=0)) > _MOST_WORDS:
+                raise ValueError(f"the texts of {k!r:.80} need {need:,} bytes, more than {_MOST_WORDS:,}")
+            x = x.astype('U' if dtype == 'string' else dtype)
         return x.reshape(n, *(() if shape == [1] else shape))
 
 # %% ../../nbs/02_data/03_own.ipynb #66cbb816
@@ -602,12 +612,13 @@ class _LeRobotEpisodes(Sequence):
         "The part of a video that an episode has"
         chunk, file, start = (row[f'videos/{k}/{what}'] for what in ('chunk_index', 'file_index', 'from_timestamp'))
         video = self._video(inside(self.root, _FILM.format(k, int(chunk), int(file))))
-        first, n = round(float(start) * self.info['fps']), int(row['length'])
-        if not 0 <= first <= len(video) - n or abs(video.hz - self.info['fps']) > 0.01:
+        n, first = int(row['length']), float(start) * self.info['fps']
+        if not 0 <= first <= len(video) - n + 0.5 or abs(video.hz - self.info['fps']) > 0.01:
             raise ValueError(
                 f"{video.path} has {len(video)} frames at {video.hz:g} a second; the episode {row['episode_index']} "
-                f"has {n} rows from {first} on, at {self.info['fps']:g}"
+                f"has {n} rows from {first:g} on, at {self.info['fps']:g}"
             )
+        first = round(first)
         return FilmRows(video, range(first, first + n))
 
 

@@ -266,6 +266,11 @@ def _check_tables(tables: Mapping[str, pd.DataFrame], factors: Sequence[str]) ->
     sizes = dict(importance=factors, weights=factors, truth=factors, said=factors, errors=['probe', 'test'])
     rows = dict(weights=len(tables['importance']), said=len(tables['truth']), errors=len(factors))
     for name, t in tables.items():
+        if name in ('importance', 'weights', 'errors'):
+            if odd := next((k for k in t if t[k].dtype.kind not in 'iuf' or np.isinf(t[k]).any()), None):
+                raise ValueError(f"{name} of {odd!r:.80} has values that are no finite numbers")
+            if name == 'errors' and (t < 0).any(axis=None):
+                raise ValueError("errors has values below 0")
         if list(t) != list(sizes[name]) and not (t.empty and name in ('weights', 'truth', 'said')):
             raise ValueError(f"{name} has the columns {list(t)}; expected {list(sizes[name])}")
         if len(t) != rows.get(name, len(t)) and not t.empty:

@@ -169,7 +169,7 @@ def named_study(name: str, folder: Path | None = None) -> Path:
     return found[name]
 
 # %% ../../nbs/09_studies/05_notebooks.ipynb #940b7871
-_MOST_TEXT = 20_000  # characters of the cell that is tagged parameters
+_MOST_TEXT = 8_000  # characters of the cell that is tagged parameters
 
 
 def notebook_title(nb, name: str) -> str:

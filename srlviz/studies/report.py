@@ -7,7 +7,7 @@ __all__ = ['Plan', 'count_trials', 'duration', 'size_text', 'folder_size', 'plan
 
 # %% ../../nbs/09_studies/12_report.ipynb #e6515f55
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,10 @@ import pandas as pd
 from ..core.files import runtime_folder
 from ..core.runs import RunFolder, check_sweep
 from .run import run_study
-from .notebooks import named_study, study_parameters, study_path
+from .notebooks import named_study, studies_folder, study_parameters, study_path
 from .store import check_store, is_finished
 from .sweep import shard_of
-from .trials import code_hash, find_study, grid_trials, trial_key
+from .trials import code_hash, find_study, grid_trials, studies, trial_key
 
 # %% ../../nbs/09_studies/12_report.ipynb #47f3c48d
 @dataclass
@@ -172,16 +172,19 @@ def _check_said(folder: str | Path, parameters: Mapping) -> None:
             )
 
 
-def _notebook_of(study: str) -> Path:
-    "The notebook that is called as a study; a ValueError says how to name one"
-    try:
-        return named_study(study)
-    except ValueError:
+def _study_of(folder: str | Path, name: str, trials: Iterable[Mapping]) -> Path:
+    "The notebook of the study that a folder names: one of srlviz with a trial, which takes what the trials were given"
+    ours = studies()
+    if name not in ours:
         raise ValueError(
-            f"no notebook of srlviz is called {study!r:.80}, as the trial of this sweep: name your own, "
+            f"no study of srlviz is called {name!r:.80}, as the trial of this sweep: name your own notebook, "
             "`srlviz report DIR --notebook PATH.ipynb`, whose first cell of code is tagged `parameters`; "
             "scores.csv in the folder has what was found"
-        ) from None
+        )
+    takes = ours[name].parameters()
+    if odd := next((n for t in trials for n in t if n not in takes), None):
+        raise ValueError(f"the trials in {str(folder)!r} have {odd!r:.80}, which a trial of {name} does not take")
+    return named_study(name, studies_folder())
 
 
 def report(
@@ -203,12 +206,12 @@ def report(
     Raises
     ------
     ValueError : if the folder is no sweep's, there is no such notebook, or a parameter of the trials has a ':', so that
-        it might name code
+        it might name code, or is none of the study's
     StudyError : if a cell failed
     """
     about, runs = check_sweep(folder), RunFolder(folder)
     runs.refresh()
-    path = study_path(notebook or _notebook_of(about['study']))
+    path = study_path(notebook) if notebook else _study_of(folder, about['study'], runs.asked.values())
     declared, given = study_parameters(path), dict(parameters or {})
     trials = [{n: v for n, v in t.items() if n not in given} for t in runs.asked.values()]
     said = {n: v for n, v in report_parameters(trials, declared).items() if n not in given}

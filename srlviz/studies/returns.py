@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import COUNT, TABLE, check_fields, is_whole, read_json, sample_path
+from ..core.files import COUNT, TABLE, check_fields, inside, is_whole, read_json, sample_path
 from ..core.names import catalog, unknown
 from ..core.scores import merge_scores, paper_scores, score_row
 from ..envs.pomdp.base import find_task, task_table
@@ -178,8 +178,8 @@ def left_agents(folder: str | Path, preset: str = 'fast') -> dict[tuple[str, str
     place, found = sample_path('agents') if folder == 'shipped' else Path(folder), {}
     for file in [*_files_of(place, preset), *sorted(place.glob('*_*.safetensors'))]:
         try:
-            agent = load_policy(file)
-        except ValueError as e:
+            agent = load_policy(inside(place, str(file.relative_to(place))))
+        except (ValueError, OSError) as e:
             warnings.warn(str(e))
             continue
         if agent.task:
@@ -194,9 +194,14 @@ def _files_of(place: Path, preset: str) -> list[Path]:
     "The agents of a sweep, first seeds and largest budgets first"
     told = []
     for result in place.glob('trials/*/result.json'):
-        p = check_fields(read_json(result), {'parameters': TABLE}, result)['parameters']
         file = result.with_name('agent.safetensors')
-        if p.get('preset') == preset and file.exists():
+        try:
+            content = read_json(inside(place, str(result.relative_to(place))))
+            p = check_fields(content, {'parameters': TABLE}, result)['parameters']
             check_fields(dict(seed=0, budget=0) | p, dict(seed=COUNT, budget=_BUDGET), f'{result}: parameters')
+        except (ValueError, OSError) as e:
+            warnings.warn(str(e))
+            continue
+        if p.get('preset') == preset and file.exists():
             told.append((p.get('seed', 0), -(p.get('budget') or math.inf), str(file)))
     return [Path(file) for *_, file in sorted(told)]

@@ -4,6 +4,7 @@ import hashlib, json, sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -327,9 +328,9 @@ def read_set(place):
 def read_cached_flights(place):
     from srlviz.data.landing import read_flights, rows as row_cache
 
-    row_cache._SMALL = 0  # a set that is too large for memory
-    r = read_flights(place)
-    return {str(i): np.asarray(e.obs['sensors']) for i, e in enumerate(r)}
+    with patch.object(row_cache, '_SMALL', 0):  # a set that is too large for memory
+        r = read_flights(place)
+        return {str(i): np.asarray(e.obs['sensors']) for i, e in enumerate(r)}
 
 
 def verify_set(place):
