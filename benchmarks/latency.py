@@ -118,14 +118,14 @@ def slide(page, i):
 
 
 def cell(page, i):
-    "Press on another cell of ours in a heat map"
+    "Press on one of two cells of ours in a heat map"
     x, y = page.locator('.srlviz-plot .js-plotly-plot').first.evaluate(
         """(g, i) => {
             const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout, places = [];
             const middle = (e, k) => (e[k] + e[k + 1])/2;
-            const ours = c => c[1] !== 'mean' && c[2] !== 'paper';
+            const ours = c => c[1] !== 'mean' && c[2] === 'srlviz';
             d.forEach((row, a) => row.forEach((c, b) => { if (ours(c)) places.push([a, b]); }));
-            const [a, b] = places[(7*i + 3) % places.length], f = g._fullData[0];
+            const [a, b] = places[i % 2], f = g._fullData[0];
             const x = l.xaxis._offset + l.xaxis.c2p(middle(f.x, b)), y = l.yaxis._offset + l.yaxis.c2p(middle(f.y, a));
             return [r.left + x, r.top + y];
         }""",
@@ -186,7 +186,7 @@ GESTURES = [
     ),
     Gesture('ProbeHeatmap', 'factor to trace', choose('.srlviz-probe-heatmap', 'Factor'), (PLOT, 1, 'data-drawn')),
     Gesture('ProbeHeatmap', 'cell to trace', cell, (PLOT, 1, 'data-drawn')),
-    Gesture('AtariDashboard', 'game to bars', choose('.srlviz-dashboard', 'Game'), (PLOT, 1, 'data-drawn')),
+    Gesture('AtariDashboard', 'game to heat map', choose('.srlviz-dashboard', 'Game'), (PLOT, 2, 'data-drawn')),
     Gesture('RAMExplorer', 'byte to picture', choose('.srlviz-ram-explorer', 'Byte'), (PLOT, 0, 'data-drawn')),
     Gesture(
         'EnvironmentExplorer',
