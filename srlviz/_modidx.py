@@ -835,6 +835,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'srlviz.core.runs.process_lives': ('00_core/runs.html#process_lives', 'srlviz/core/runs.py'),
                                   'srlviz.core.runs.this_host': ('00_core/runs.html#this_host', 'srlviz/core/runs.py')},
             'srlviz.core.saving': { 'srlviz.core.saving._at_most': ('00_core/saving.html#_at_most', 'srlviz/core/saving.py'),
+                                    'srlviz.core.saving._check_nan': ('00_core/saving.html#_check_nan', 'srlviz/core/saving.py'),
                                     'srlviz.core.saving._check_shapes': ('00_core/saving.html#_check_shapes', 'srlviz/core/saving.py'),
                                     'srlviz.core.saving._checksum': ('00_core/saving.html#_checksum', 'srlviz/core/saving.py'),
                                     'srlviz.core.saving._class_of': ('00_core/saving.html#_class_of', 'srlviz/core/saving.py'),

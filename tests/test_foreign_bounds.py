@@ -31,6 +31,7 @@ from srlviz.evaluate.probe import ProbeResult  # noqa: E402
 from srlviz.evaluate.qedr import QEDR, load_results  # noqa: E402
 from srlviz.evaluate.target_scores import TargetScores  # noqa: E402
 from srlviz.evaluate.target_table import load_targets  # noqa: E402
+from srlviz.studies.store import ask, open_store  # noqa: E402
 from srlviz.studies.trials import Study, grid_trials  # noqa: E402
 from srlviz.widgets.runs import RunMonitor  # noqa: E402
 
@@ -395,6 +396,10 @@ def test_a_pipe_for_a_table_of_targets_is_not_waited_for(tmp_path):
 KEY = '0123456789-0123456789'
 
 
+def square(x: int = 0) -> list[dict]:
+    return []
+
+
 def run_folder(root, trials, names=()):
     "A sweep of trials (hash -> parameters), and a curve of one that is done"
     (root / 'grids').mkdir(parents=True)
@@ -427,7 +432,8 @@ GRIDS = {
 
 @pytest.mark.parametrize('name', GRIDS)
 def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
-    monkeypatch.setattr('srlviz.core.runs.MOST_TRIALS', 1000, raising=False)
+    if name == 'many trials':
+        monkeypatch.setattr('srlviz.core.runs.MOST_TRIALS', 1000)
     root = run_folder(tmp_path / 'out', GRIDS[name])
 
     def read():
@@ -439,6 +445,21 @@ def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
         runs.refresh()
 
     refused(root / 'grids', f'{len(GRIDS[name]):,} trials', read)
+
+
+def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypatch):
+    "Two grids of 600 trials each are 1,200"
+    monkeypatch.setattr('srlviz.core.runs.MOST_TRIALS', 1000)
+    open_store(tmp_path, study := Study(square))
+    for start in 0, 600:
+        trials = {f'{i:010x}-0123456789': dict(x=i) for i in range(start, start + 600)}
+        if start:
+            with pytest.raises(ValueError, match='1,200 trials'):
+                ask(tmp_path, trials)
+        else:
+            ask(tmp_path, trials)
+    RunFolder(tmp_path).refresh()
+    open_store(tmp_path, study)
 
 
 def test_a_grid_may_be_large():

@@ -78,8 +78,12 @@ def test_nan_among_what_was_learned_is_refused(tmp_path):
     mean = {'mean_': {'array': 'mean_'}}
     forge(encoder, path, {'mean_': torch.tensor([1.0, float('nan')])}, learned=mean)
     refused("'mean_' holds NaN", path)
+    encoder.scale_ = float('nan')
+    with pytest.raises(ValueError, match="'scale_' holds NaN"):  # while it can still be mended
+        encoder.save(path)
+    del encoder.scale_
     forge(encoder, path, learned={'scale_': {'float': 'nan'}})
-    refused("'scale_' is NaN", path)
+    refused("'scale_' holds NaN", path)
 
 
 @pytest.mark.parametrize('name', FORGED)

@@ -160,8 +160,8 @@ class MemoryAgent:
         self.width, self.head_layers, self.task, self.greedy = width, head_layers, task, greedy
         self.acting = Acting(space_of(acts or space_words(spaces.Discrete(4))))
         plain = space_of(sees) if sees else None
-        if plain is not None and (width := spaces.flatdim(plain)) > n_in:
-            raise ValueError(f"it sees {width} numbers at each step, and reads {n_in}")
+        if plain is not None and (n_seen := spaces.flatdim(plain)) > n_in:
+            raise ValueError(f"sees= describes {n_seen} numbers a step, more than n_in={n_in}")
         self.reader = Reader(n_in, self.acting.space, plain)
         self.reset()
 

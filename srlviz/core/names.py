@@ -141,7 +141,7 @@ def imported(name: str, what: str = 'class'):
         raise ValueError(f"the {what} {name!r} cannot be imported ({type(e).__name__}: {e}){where}") from e
     for part in path.split('.'):
         if not hasattr(found, part):
-            public = [n for n, v in vars(found).items() if callable(v) and not n.startswith('_')]
+            public = [n for n in dir(found) if not n.startswith('_') and callable(getattr(found, n, None))]
             raise unknown(f'name in {module}', part, public)
         found = getattr(found, part)
     return found

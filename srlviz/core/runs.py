@@ -144,7 +144,7 @@ class _Place:
         if not known:
             self.claim = {}
             if stamp:
-                with suppress(OSError, ValueError):  # half written, or gone
+                with suppress(OSError, ValueError, RecursionError):  # half written, or gone
                     found = json.loads(read_bytes(path, 2**16))
                     self.claim = found if isinstance(found, dict) else {}
 
@@ -218,7 +218,7 @@ def check_grid(trials: Collection[Mapping], where: str) -> None:
     if len(trials) > MOST_TRIALS or len(trials) * len(names) > MOST_CELLS:
         raise ValueError(
             f"{where} asks for {len(trials):,} trials of {len(names):,} parameters; a sweep has at most "
-            f"{MOST_TRIALS:,} trials, and {MOST_CELLS:,} values of parameters: divide it into several"
+            f"{MOST_TRIALS:,} trials, and {MOST_CELLS:,} values of parameters: sweep the rest into another folder"
         )
 
 

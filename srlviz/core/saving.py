@@ -91,8 +91,6 @@ def unpack(x: Any, tensors: dict[str, torch.Tensor]) -> Any:
         if held not in tensors:
             raise ValueError(f"the array {held!r:.80} is missing, or stands for two values")
         found = tensors.pop(held)
-        if found.is_floating_point() and bool(found.isnan().any()):
-            raise ValueError(f"the array {held!r:.80} holds NaN")
         return found.numpy() if kind == 'array' else found
     if kind in ('dict', 'table'):
         if kind == 'table' and not all(isinstance(v, list) for v in held.values()):
@@ -214,6 +212,7 @@ def save_encoder(encoder, path: str | Path) -> None:
     from srlviz import __version__
 
     tensors, networks, kind = {}, _networks(encoder), type(encoder)
+    check_arguments(kind, saved_arguments(encoder))
     arguments = pack(saved_arguments(encoder), 'arguments', tensors)['dict']
     if lost := _unsaved(encoder):
         raise ValueError(
@@ -221,6 +220,7 @@ def save_encoder(encoder, path: str | Path) -> None:
             f"what is saved are networks whose names end in an underscore, such as {lost[0].strip('_') + '_'!r}"
         )
     plain = {k: v for k, v in learned(encoder).items() if k not in networks}
+    _check_nan(saved_arguments(encoder) | plain)
     weights = dict(network_weights(encoder))
     _check_shapes(
         _rebuilt(kind, saved_arguments(encoder), plain, networks, 'meta'),
@@ -250,29 +250,44 @@ def fits(value: Any, hint: Any) -> bool:
 
     A whole number is a float too, but a bool is neither; a list may stand for a tuple or any other sequence.
     """
-    outer, inner = typing.get_origin(hint), [x for x in typing.get_args(hint) if x is not ...]
+    if hint is typing.Any:
+        return True
+    outer, inner = typing.get_origin(hint) or hint, [x for x in typing.get_args(hint) if x is not ...]
     if outer in (typing.Union, types.UnionType):
         return any(fits(value, x) for x in inner)
     if outer in (tuple, list, Sequence):
-        return isinstance(value, (tuple, list)) and all(any(fits(v, x) for x in inner) for v in value)
+        return isinstance(value, (tuple, list)) and all(any(fits(v, x) for x in inner or [typing.Any]) for v in value)
     if hint is float:
         return type(value) in (int, float)
     if hint is int:
         return type(value) is int
-    kind = outer or hint
-    return isinstance(value, kind) if isinstance(kind, type) else True
+    try:
+        return not isinstance(outer, type) or isinstance(value, outer)
+    except TypeError:
+        return True  # a protocol that says nothing of instances
+
+
+def _check_nan(values: Mapping[str, Any]) -> None:
+    "A ValueError names the number, or the array of numbers, that is not one; tables may have gaps"
+    for name, x in values.items():
+        if isinstance(x, (float, np.ndarray, torch.Tensor)) and bool(np.any(np.asarray(x != x))):
+            raise ValueError(f"{name!r:.80} holds NaN")
 
 
 def check_arguments(kind: type, arguments: Mapping[str, Any]) -> None:
     """Refuse arguments that a class does not have, or that are not of their annotated types; the ValueError names the
     first."""
     takes = [k for k in inspect.signature(kind).parameters if k not in _WRITTEN]
-    hints = typing.get_type_hints(kind.__init__)
+    try:
+        hints = typing.get_type_hints(kind.__init__)
+    except NameError:  # a name that only type checkers import
+        hints = {}
     for name, value in arguments.items():
         if name not in takes:
             raise ValueError(f"{kind.__name__} has no argument {name!r:.80}; it has {', '.join(takes)}")
         if name in hints and not fits(value, hints[name]):
-            raise ValueError(f"the argument {name}={value!r:.80} of {kind.__name__} is not of the type {hints[name]}")
+            hint = getattr(hints[name], '__name__', hints[name]) if isinstance(hints[name], type) else hints[name]
+            raise ValueError(f"the argument {name}={value!r:.80} of {kind.__name__} is not of the type {hint}")
 
 # %% ../../nbs/00_core/11_saving.ipynb #565507ae
 _ABOUT: dict[str, Field] = {
@@ -339,8 +354,7 @@ def load_encoder(path: str | Path, kind: type | None = None, device: str | None 
         arguments = {k: unpack(v, tensors) for k, v in about['arguments'].items()}
         check_arguments(kind, arguments)
         plain = {k: unpack(v, tensors) for k, v in about['learned'].items()}
-        if odd := [k for k, v in (arguments | plain).items() if isinstance(v, float) and math.isnan(v)]:
-            raise ValueError(f"its {odd[0]!r:.80} is NaN")
+        _check_nan(arguments | plain)
     if device is not None and 'device' in inspect.signature(kind).parameters:
         arguments['device'] = device
     place = _place(path, arguments.get('device', 'cpu'))

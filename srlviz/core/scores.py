@@ -512,8 +512,11 @@ def save_apart(df: pd.DataFrame, folder: str | Path) -> None:
     """Save a score table in a folder: what was measured as scores.csv, the rows of papers as paper_scores.csv."""
     of_paper = df['source'] == 'paper'
     save_scores(df[~of_paper], Path(folder) / 'scores.csv')
+    path = Path(folder) / 'paper_scores.csv'
     if of_paper.any():
-        save_scores(df[of_paper], Path(folder) / 'paper_scores.csv')
+        save_scores(df[of_paper], path)
+    else:
+        path.unlink(missing_ok=True)  # of a table that was saved before
 
 # %% ../../nbs/00_core/05_scores.ipynb #390ef45b
 def paper_scores(study: str | None = None) -> pd.DataFrame:

@@ -613,12 +613,12 @@ class _LeRobotEpisodes(Sequence):
         chunk, file, start = (row[f'videos/{k}/{what}'] for what in ('chunk_index', 'file_index', 'from_timestamp'))
         video = self._video(inside(self.root, _FILM.format(k, int(chunk), int(file))))
         n, first = int(row['length']), float(start) * self.info['fps']
-        if not 0 <= first <= len(video) - n + 0.5 or abs(video.hz - self.info['fps']) > 0.01:
+        first = round(first) if math.isfinite(first) else -1
+        if not 0 <= first <= len(video) - n or abs(video.hz - self.info['fps']) > 0.01:
             raise ValueError(
                 f"{video.path} has {len(video)} frames at {video.hz:g} a second; the episode {row['episode_index']} "
-                f"has {n} rows from {first:g} on, at {self.info['fps']:g}"
+                f"has {n} rows from {first} on, at {self.info['fps']:g}"
             )
-        first = round(first)
         return FilmRows(video, range(first, first + n))
 
 

@@ -31,7 +31,7 @@ from srlviz.core.files import (
     reading,
     write_json,
 )
-from ..core.runs import FRESH, LAYOUT, REAL, RunFolder, check_sweep, process_lives, this_host
+from ..core.runs import FRESH, LAYOUT, REAL, RunFolder, check_grid, check_sweep, process_lives, this_host
 from ..core.scores import SCORE_COLUMNS, check_scores, save_apart
 from .trials import Study
 
@@ -80,8 +80,16 @@ def _same_function(one: str, other: str) -> bool:
 
 
 def ask(folder: str | Path, trials: Mapping[str, Mapping]) -> None:
-    """Note the trials of a grid that is asked for: key -> parameters. Of other code or data they are wanted no more."""
+    """Note the trials of a grid that is asked for: key -> parameters. Of other code or data they are wanted no more.
+
+    Raises
+    ------
+    ValueError : if a folder of these trials and of those that were asked for before could not be opened again
+    """
     params = [k[:10] for k in trials]
+    runs = RunFolder(folder)
+    runs.refresh()
+    check_grid((runs.asked | dict(zip(params, trials.values()))).values(), str(folder))
     name = hashlib.sha256(json.dumps(params).encode()).hexdigest()[:10]
     make_folder(inside(folder, 'grids'))
     path, now = inside(folder, f'grids/{name}.json'), time.time()
@@ -402,7 +410,7 @@ class Tables:
             result = check_fields(read_json(path, 'the result of a trial'), {'scores': TABLE}, path)
             found = check_fields(result['scores'], _COLUMNS, path)
             if len({len(found[c]) for c in SCORE_COLUMNS}) > 1:
-                raise ValueError(f"{path}: the columns of the field 'scores' are not of one length")
+                raise ValueError(f"{path}: the lists in the field 'scores' have different lengths")
             self._read[key] = made, {c: [*map(_shared, found[c])] for c in SCORE_COLUMNS}
         return self._read[key][1]
 

@@ -6,6 +6,7 @@
 __all__ = ['schema_of', 'check_group', 'open_footer', 'read_groups', 'read_table']
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #b8b01a12
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -257,8 +258,8 @@ def read_table(
     """
     footer, schema = open_footer(path, 'a table', '')
     names = schema.names if columns is None else [*columns]
-    if len({*schema.names}) < len(schema.names):
-        raise ValueError("a column is there twice")
+    if again := [k for k, n in Counter(schema.names).items() if n > 1]:
+        raise ValueError(f"two columns are named {again[0]!r:.80}")
     for name in names:
         t = schema.field(name).type
         if not _is_plain(t) or pa.types.is_nested(t) and name not in nested:
