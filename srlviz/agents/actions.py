@@ -108,7 +108,7 @@ class Acting:
 
     Parameters
     ----------
-    space : Discrete, MultiDiscrete with one axis, or a bounded Box with one axis
+    space : Discrete, MultiDiscrete or MultiBinary with one axis, or a bounded Box with one axis
 
     `kind` is the distribution. Raises a ValueError for any other space.
     """
@@ -119,10 +119,12 @@ class Acting:
             self.kind = Categorical([space.n])
         elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
             self.kind = Categorical(space.nvec)
+        elif isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
+            self.kind = Categorical([2] * space.shape[0])
         elif isinstance(space, spaces.Box) and len(space.shape) == 1 and space.is_bounded():
             self.kind = Gaussian(space.shape[0])
         else:
-            known = 'Discrete, MultiDiscrete with one axis, or a bounded Box with one axis'
+            known = 'Discrete, MultiDiscrete or MultiBinary with one axis, or a bounded Box with one axis'
             raise ValueError(f"PPO acts in spaces {known}; the environments have {space}")
 
     def chosen(self, params: Tensor, rngs: Sequence[np.random.Generator], greedy: bool = False) -> np.ndarray:
@@ -142,6 +144,8 @@ class Acting:
             return actions[:, 0] + self.space.start
         if isinstance(self.space, spaces.MultiDiscrete):
             return actions + self.space.start
+        if isinstance(self.space, spaces.MultiBinary):
+            return actions.astype(self.space.dtype)
         low, high = (np.asarray(x, np.float64) for x in (self.space.low, self.space.high))
         made = low + (np.clip(actions, -1, 1) + 1) * (high - low) / 2
         made = np.rint(made) if self.space.dtype.kind in 'iu' else made

@@ -23,7 +23,11 @@ class PPOConfig:
     update_epochs, num_minibatches : passes over the rows of an update, and parts of each; a part is of rows, and of
         whole environments where the agent remembers
     norm_adv : advantages of a part, and of the whole rollout where the agent remembers, get mean 0 and deviation 1
-    clip_coef, ent_coef, vf_coef : clipping of the ratio, weights of entropy and value loss
+    clip_coef, ent_coef, vf_coef : clipping of the ratio (None clips nothing), weights of entropy and value loss
+    norm_value : the value loss counts in units of a running variance of returns, so that vf_coef does not depend on
+        the scale of rewards (`RecurrentPPO` alone, as the next two)
+    norm_obs : observations get mean 0 and deviation 1 by running statistics, which the network keeps
+    norm_returns : rewards are divided by a running deviation of returns before anything is learned from them
     vf_clip : no squared error of a value counts for more, as in RLlib; None cuts nothing
     max_grad_norm : largest norm of a gradient; None for any
     kl_coef, kl_target : weight of the divergence from the policy before, which grows by half after an update that goes
@@ -31,7 +35,7 @@ class PPOConfig:
         (`RecurrentPPO` alone)
     clip_reward : learn from the sign of the reward
     life_loss : where infos['lives'] falls, what is learned ends there, though the game goes on
-    segment : updates between checkpoints; at each, all games begin anew, unless environments can save their state
+    segment : updates between checkpoints, beside those every ten seconds; at each, the games of `PPO` begin anew
     num_threads : of torch, on a CPU;  seed : of games, actions and batches
 
     Source: Schulman et al. (2017), Proximal Policy Optimization Algorithms, Table 5; names as in CleanRL.
@@ -47,10 +51,13 @@ class PPOConfig:
     update_epochs: int = 4
     num_minibatches: int = 4
     norm_adv: bool = True
-    clip_coef: float = 0.1
+    clip_coef: float | None = 0.1
     ent_coef: float = 0.01
     vf_coef: float = 0.5
     vf_clip: float | None = None
+    norm_value: bool = False
+    norm_obs: bool = False
+    norm_returns: bool = False
     max_grad_norm: float | None = 0.5
     kl_coef: float = 0.0
     kl_target: float = 0.01
@@ -69,7 +76,7 @@ class PPOConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in [0, 1]; got {getattr(self, name)!r}")
         for name in ('learning_rate', 'clip_coef', 'kl_target', 'vf_clip', 'max_grad_norm'):
-            if (v := getattr(self, name)) is None and name in ('vf_clip', 'max_grad_norm'):
+            if (v := getattr(self, name)) is None and name in ('clip_coef', 'vf_clip', 'max_grad_norm'):
                 continue
             if not v > 0:
                 raise ValueError(f"{name} must be above 0; got {v!r}")
@@ -148,7 +155,8 @@ def ppo_loss(
     """
     change = log_probs - rows['log_probs']
     ratio, advantages = change.exp(), rows['advantages']
-    clipped = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
+    furthest = float('inf') if config.clip_coef is None else config.clip_coef
+    clipped = ratio.clamp(1 - furthest, 1 + furthest)
     surrogate = torch.min(ratio * advantages, clipped * advantages).mean()
     error = (values - rows['returns']).square()
     if config.vf_clip:
@@ -158,7 +166,7 @@ def ppo_loss(
         told = dict(
             entropy=entropy.item(),
             kl=(ratio - 1 - change).mean().item(),
-            clip_fraction=((ratio - 1).abs() > config.clip_coef).float().mean().item(),
+            clip_fraction=((ratio - 1).abs() > furthest).float().mean().item(),
         )
     return loss, told
 
