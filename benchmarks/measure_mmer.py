@@ -1,26 +1,27 @@
 """The returns that ship: data_samples/popgym_mmer.csv, and six small agents.
 
-    python benchmarks/measure_mmer.py --workers 2      trains what is missing, the most wanted first
+    nice -n 19 python benchmarks/measure_mmer.py       trains what is missing, the most wanted first
     python benchmarks/measure_mmer.py --collect        only takes over what a sweep has found so far
 
-Preset `fast`, 1.5 million steps, one seed; about a minute of a core for each of 45 tasks x 19 memories, more for DNC,
-IndRNN and GTrXL. It can be killed at any moment and goes on. Rows that were shipped before stay, unless they were
-measured again.
+Preset `fast`, 1.5 million steps; about a minute of a core a trial, more for DNC, IndRNN and GTrXL. It can be killed at
+any moment and goes on. What the shipped table holds is not trained again, until `TRAINER` of srlviz.agents.recurrent
+grows: data_samples/popgym_mmer.json says which one made the table, and rows of an older one are dropped.
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
-from srlviz.core.files import sample_path
+from srlviz.agents.recurrent import TRAINER
+from srlviz.core.files import read_json, sample_path, write_json
+from srlviz.core.names import catalog
 from srlviz.core.scores import check_scores, load_scores, our_name, save_scores
 from srlviz.studies.returns import LINES, POPGYM_MMER, left_agents, paper_tasks
 from srlviz.studies.sweep import sweep
 
-FIRST = ['GRU', 'MLP', 'LSTM', 'Elman']
-THEN = ['FART', 'PosMLP', 'LRU', 'FrameStack', 'TCN', 'FWP', 'FFM', 'S4D', 'LMU', 'IndRNN', 'GTrXL', 'DNC']
-THEN += ['DeltaNet', 'S6', 'RoPEAttention']
+FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']
 AGENTS = [
     ('RepeatFirst-easy', 'GRU'),
     ('RepeatPrevious-easy', 'GRU'),
@@ -30,29 +31,54 @@ AGENTS = [
     ('LabyrinthExplore-easy', 'MLP'),
 ]
 MOST = 200_000  # bytes of an agent that ships
+SAMPLES = sample_path('paper_scores.csv').parent
+TABLE, MADE = SAMPLES / 'popgym_mmer.csv', SAMPLES / 'popgym_mmer.json'
+KEY = ['task', 'method', 'inputs', 'seed']
 
 
-def grids() -> list[dict]:
-    "What is trained, in order: the lines, the agents that ship, then easy tasks before hard ones"
-    wanted = [dict(task=paper_tasks(), method=list(LINES))]
-    wanted += [dict(task=[task], method=[memory]) for task, memory in AGENTS]
-    wanted.append(dict(task=paper_tasks(difficulties=['easy']), method=['MLP'], inputs=['state']))
-    for methods in (FIRST, THEN):
-        for difficulty in ('easy', 'medium', 'hard'):
-            wanted += [dict(task=paper_tasks(difficulties=[difficulty]), method=[m]) for m in methods]
-    return wanted
+def shipped() -> pd.DataFrame:
+    "The table that ships; of returns of an older trainer only the lines, which learn nothing"
+    table, made = load_scores(TABLE), read_json(MADE) if MADE.exists() else {}
+    return table if made.get('trainer') == TRAINER else table[table['method'].isin(LINES)]
+
+
+def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
+    "What is trained, in order, a memory at a time: (task, method, inputs, seed)"
+    easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
+    rest = [name for name in catalog('memories') if name not in FIVE]
+    yield [(task, line, '', 0) for task in paper_tasks() for line in LINES]
+    yield [(task, 'GRU', '', 0) for task in easy]
+    yield [(task, 'GRU', 'state', 0) for task in easy]
+    for method in (*FIVE[1:], *rest):
+        yield [(task, method, '', 0) for task in easy]
+    for seed in (1, 2):
+        for method in FIVE:
+            yield [(task, method, '', seed) for task in easy]
+    for methods in (FIVE, rest):
+        for method in methods:
+            yield [(task, method, '', 0) for task in others]
+
+
+def missing(part: list[tuple]) -> list[dict]:
+    "The grids of those of a part that the table lacks"
+    table = shipped()
+    returns = table[table['metric'].isin(['mmer', 'return'])]
+    have = {(our_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
+    grids = {}
+    for task, *key in part:
+        if (task, *key) not in have:
+            grids.setdefault(tuple(key), []).append(task)
+    return [dict(task=tasks, method=[m], inputs=[i], seed=[seed]) for (m, i, seed), tasks in grids.items()]
 
 
 def collect(folder: Path):
     "Take over the scores of a sweep, and the agents"
     found = load_scores(folder / 'scores.csv')
-    found = found[found['source'] == 'srlviz']
-    place = sample_path('paper_scores.csv').parent / 'popgym_mmer.csv'
-    parts = [load_scores(place), found] if place.exists() else [found]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat([shipped(), found[found['source'] == 'srlviz']], ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
-    save_scores(check_scores(table), place)
-    agents, shelf = left_agents(folder), place.parent / 'agents'
+    save_scores(check_scores(table), TABLE)
+    write_json(MADE, dict(trainer=TRAINER, preset='fast'))
+    agents, shelf = left_agents(folder), SAMPLES / 'agents'
     shelf.mkdir(exist_ok=True)
     for task, memory in AGENTS:
         if agent := agents.get((task, memory)):
@@ -62,16 +88,18 @@ def collect(folder: Path):
                 raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MOST:,}')
     learned = table[table['metric'] == 'mmer']
     print(f"{len(table):,} rows; {len(learned)} returns of {learned['method'].nunique()} memories", end=' ')
-    print(f"on {learned['task'].map(our_name).nunique()} tasks; {len(list(shelf.iterdir()))} agents")
+    print(f"on {learned['task'].map(our_name).nunique()} tasks; {len(list(shelf.iterdir()))} agents", flush=True)
 
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--out', default='runs/mmer', help='folder of the sweep')
-    parser.add_argument('--workers', type=int, default=2)
+    parser.add_argument('--workers', type=int, default=1)
     parser.add_argument('--collect', action='store_true')
     a = parser.parse_args()
-    for grid in () if a.collect else grids():
-        sweep(POPGYM_MMER, grid, a.out, workers=a.workers)
+    for part in () if a.collect else wanted():
+        for grid in missing(part):
+            sweep(POPGYM_MMER, grid, a.out, workers=a.workers)
+            collect(Path(a.out))
+    if a.collect:
         collect(Path(a.out))
-    collect(Path(a.out))

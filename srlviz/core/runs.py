@@ -61,13 +61,13 @@ def _json(path: Path, what: str) -> Any:
         return json.loads(read_bytes(path, _MOST))
 
 
-def _stamp(path: str | Path) -> tuple | None:
-    "What changes when a file does; None if there is no regular file"
+def _stamp(path: str | Path, regular: bool = True) -> tuple | None:
+    "What changes when a file does; None if there is none, or, where it has to be `regular`, something else"
     try:
         s = os.stat(path, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return (s.st_mtime_ns, s.st_size, s.st_ino) if stat.S_ISREG(s.st_mode) else None
+    return (s.st_mtime_ns, s.st_size, s.st_ino) if stat.S_ISREG(s.st_mode) or not regular else None
 
 
 def check_sweep(folder: str | Path) -> dict:
@@ -112,7 +112,7 @@ class _Place:
     def look(self) -> bool:
         "Whether a result has come, changed or gone"
         self._look_at_claim()
-        stamp = _stamp(f'{self.path}/result.json')
+        stamp = _stamp(f'{self.path}/result.json', regular=False)  # a link in its place is told when it is read
         if stamp == self.result_stamp:
             return False
         self.result_stamp, self.result = stamp, None
@@ -234,7 +234,7 @@ class _Grids:
         with suppress(FileNotFoundError):
             for entry in os.scandir(self.folder):
                 if entry.name.endswith('.json') and not entry.name.startswith('.'):
-                    found[entry.name] = _stamp(entry.path)
+                    found[entry.name] = _stamp(entry.path, regular=False)
         found = {name: stamp for name, stamp in found.items() if stamp}
         if found == {name: grid[0] for name, grid in self.read.items()}:
             return False

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
 
 from .memory import Memory, in_transform, leaves
 
@@ -206,7 +207,7 @@ class _Torch(Memory):
         B, T, _ = x.shape
         quick = self.kind is nn.LSTM or not torch.is_grad_enabled() or B >= max(64, T)  # torch's kernel, with one piece
         if not ours or torch.is_autocast_enabled('cpu') or T >= self.shortest * n_pieces or (quick and n_pieces == 1):
-            return self._cut(x, states, starts)
+            return (self._packed if x.is_cuda and n_pieces > 1 else self._cut)(x, states, starts)
         s = segments(starts)
         begin = [torch.where((s.first % T == 0)[:, None], h[s.first // T], 0) for h in states]
         y, *cells = self.loop(_Moved.apply(x.flatten(0, 1), s.step, s.place), s.sizes, *begin)
@@ -224,6 +225,17 @@ class _Torch(Memory):
             states = [s[0] for s in (new if isinstance(new, tuple) else (new,))]
             ys.append(y)
         return torch.cat(ys, 1), states
+
+    def _packed(self, x, states, starts):
+        "Torch's kernel, called once, on episodes laid side by side: on a GPU each call costs more than its steps."
+        (B, T, _), s, dtype = x.shape, segments(starts), self.layer.weight_ih_l0.dtype
+        begin = [torch.where((s.first % T == 0)[:, None], h[s.first // T], 0)[None].to(dtype) for h in states]
+        rows = PackedSequence(x.flatten(0, 1)[s.step].to(dtype), torch.tensor(s.sizes))
+        y, new = self.layer(rows, begin[0] if len(begin) == 1 else tuple(begin))
+        later = s.first.argsort()  # the segments from the first row's first to the last row's last
+        last = later[torch.searchsorted(s.first[later], torch.arange(1, B + 1, device=x.device) * T) - 1]
+        states = [h[0][last] for h in (new if isinstance(new, tuple) else (new,))]
+        return y.data[s.place].view(B, T, -1), states
 
     def _plainly(self, x, states, starts):
         "Step by step in plain operations, which torch.func transforms, and whose gradients have gradients."

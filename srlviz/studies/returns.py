@@ -8,8 +8,10 @@ __all__ = ['LINES', 'POPGYM_MMER', 'mmer_trial', 'paper_tasks', 'left_agents']
 # %% ../../nbs/09_studies/17_returns.ipynb #7423b6ad
 import math, warnings
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pandas as pd
 
@@ -32,6 +34,7 @@ def mmer_trial(
     inputs: str = '',
     device: str = 'cpu',
     seed: int = 0,
+    ppo: dict | None = None,
     *,
     out: str,
 ) -> list[dict]:
@@ -39,53 +42,74 @@ def mmer_trial(
 
     Parameters
     ----------
-    task : such as 'RepeatPrevious-hard'
+    task : such as 'RepeatPrevious-hard', or the id of anybody's environment, such as 'CartPole-v1'
     method : a memory of the catalogue; 'random' or 'oracle'
     preset : of `recurrent_ppo`
     budget : steps to learn from, of all environments together; 0 for the preset's
     inputs : '' for what the paper's agents saw, 'state' for the hidden state of the task beside it
     device : of torch
     seed : of weights, games and actions
+    ppo : fields of `PPOConfig` instead of the preset's, such as dict(learning_rate=1e-3); the protocol names them
     out : folder for a checkpoint, which goes when all is done, and for agent.safetensors
 
     Returns
     -------
     Score rows of `return_rows`, if any game ended, and the seconds that all updates took; for the lines return and
-    return_se
+    return_se, of tasks of ours
     """
     if method in LINES:
         return _line_rows(task, method, seed)
-    from srlviz.agents.recurrent import PRESETS, recurrent_ppo
+    from srlviz.agents.recurrent import PRESETS, recurrent_ppo, task_name
     from srlviz.evaluate.returns import return_rows
 
-    file = Path(out) / 'checkpoint.pt'
-    budget = budget or PRESETS[preset][0].total_steps
-    learner = recurrent_ppo(
-        _world(task, preset, inputs), method, preset, device=device, checkpoint=file, total_steps=budget, seed=seed
-    )
+    file, config = Path(out) / 'checkpoint.pt', _config(preset, budget, seed, ppo)
+    world = _world(task, config.num_envs, inputs)
+    learner = recurrent_ppo(world, method, preset, device=device, checkpoint=file, **asdict(config))
     learner.learn(progress=False)
     learner.policy().save(Path(out) / 'agent.safetensors')
     width, steps = PRESETS[preset][1]['n_hidden'], int(learner.history_['steps'].iloc[-1])
-    said = dict(task=table_name(task), method=method, inputs=inputs, n_codes=width, protocol=preset, seed=seed)
+    protocol = ' '.join([preset, *(f'{k}={v}' for k, v in sorted((ppo or {}).items()))])
+    said = dict(task=_in_tables(task), method=method, inputs=inputs, n_codes=width, protocol=protocol, seed=seed)
     said['budget'] = steps
-    rows = return_rows(learner.episodes_, **said) if len(learner.episodes_) else []
+    study = 'popgym' if task_name(task) else 'returns'  # the paper's scale is that of its tasks
+    rows = return_rows(learner.episodes_, study=study, **said) if len(learner.episodes_) else []
     cost = dict(target='training', group='cost', metric='seconds', value=learner.history_['seconds'].sum())
-    rows.append(score_row(study='popgym', **said, **cost))
+    rows.append(score_row(study=study, **said, **cost))
     file.unlink(missing_ok=True)
     return rows
 
 
-def _world(task, preset, inputs):
+def _config(preset, budget, seed, ppo):
+    "The arguments of a run; a ValueError says which do not fit"
+    from srlviz.agents.recurrent import PRESETS
+
+    ppo, config = ppo or {}, PRESETS[preset][0]
+    if strange := [k for k in ppo if k not in asdict(config) or k in ('total_steps', 'seed')]:
+        raise unknown('field of PPOConfig that is not a parameter already', strange[0], asdict(config))
+    return replace(config, **ppo, total_steps=budget or config.total_steps, seed=seed)
+
+
+def _in_tables(task: str) -> str:
+    "The name of a task in score tables: of ours as the paper calls it, of others their id"
+    from srlviz.agents.recurrent import task_name
+
+    return table_name(ours) if (ours := task_name(task)) else task
+
+
+def _world(task, num_envs, inputs):
     "What an agent learns in: a task by its name, or environments that show the hidden state, too"
     if inputs == '':
         return task
-    from srlviz.agents.recurrent import PRESETS
     from srlviz.envs.pomdp.sighted import sighted
 
-    return sighted(task, PRESETS[preset][0].num_envs)
+    return sighted(task, num_envs)
 
 
 def _line_rows(task, method, seed):
+    from srlviz.agents.recurrent import task_name
+
+    if task_name(task) is None:
+        return []
     returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
     if not np.isfinite(returns).all():
         return []
@@ -95,10 +119,14 @@ def _line_rows(task, method, seed):
 
 # %% ../../nbs/09_studies/17_returns.ipynb #70244d5c
 def _check_mmer(p):
-    from srlviz.agents.recurrent import PRESETS
+    from srlviz.agents.recurrent import PRESETS, task_name
     from srlviz.core.training import pick_device
 
-    find_task(p['task'])
+    ours = task_name(p['task']) is not None
+    if not ours and p['task'] not in gymnasium.registry:
+        find_task(p['task'])  # names the nearest
+    if not ours and p['inputs'] == 'state':
+        raise ValueError(f"the hidden state of {p['task']!r} is not known: inputs='state' is for tasks of ours")
     for kind, name, known in (
         ('method', p['method'], (*catalog('memories'), *LINES)),
         ('preset', p['preset'], PRESETS),
@@ -106,19 +134,17 @@ def _check_mmer(p):
     ):
         if name not in known:
             raise unknown(kind, name, known)
-    config = PRESETS[p['preset']][0]
-    if p['budget'] and p['budget'] < (least := config.num_envs * config.num_steps):
-        raise ValueError(f"budget={p['budget']} is less than one update of preset {p['preset']!r}, {least} steps")
+    _config(p['preset'], p['budget'], p['seed'], p['ppo'])
     pick_device(p['device'])
-    if p['seed'] < 0:
-        raise ValueError(f"seed must be a whole number of at least 0; got {p['seed']}")
-    if p['task'] != (name := p['task'].removeprefix('srlviz/').removesuffix('-v0')):
+    if ours and p['task'] != (name := p['task'].removeprefix('srlviz/').removesuffix('-v0')):
         raise ValueError(f"a trial has one name: {name!r}, not {p['task']!r}")
 
 
 def _reached(p) -> list:
     "What a trial reaches by name"
-    reached = [find_task(p['task'])[0]]
+    from srlviz.agents.recurrent import task_name
+
+    reached = [find_task(p['task'])[0]] if task_name(p['task']) else []
     if p['method'] in LINES:
         return reached
     import srlviz.agents.recurrent
