@@ -193,7 +193,7 @@ def left_agents(folder: str | Path, preset: str = 'fast') -> dict[tuple[str, str
     Parameters
     ----------
     folder : of a sweep of `mmer_trial`, or of files TASK_MEMORY.safetensors; or 'shipped'
-    preset : of a sweep; of several budgets the largest
+    preset : of a sweep; of several budgets the largest. Agents that saw the hidden state are left out
 
     Returns
     -------
@@ -228,6 +228,6 @@ def _files_of(place: Path, preset: str) -> list[Path]:
         except (ValueError, OSError) as e:
             warnings.warn(str(e))
             continue
-        if p.get('preset') == preset and file.exists():
+        if p.get('preset') == preset and not p.get('inputs') and file.exists():
             told.append((p.get('seed', 0), -(p.get('budget') or math.inf), str(file)))
     return [Path(file) for *_, file in sorted(told)]
