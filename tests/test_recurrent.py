@@ -11,7 +11,7 @@ import torch
 import srlviz
 import srlviz.envs  # registers the tasks
 from srlviz.agents.player import load_policy
-from srlviz.agents.recurrent import PRESETS, recurrent_ppo
+from srlviz.agents.recurrent import PRESETS, TRAINER, recurrent_ppo
 from srlviz.core.checks.policy import check_policy
 from srlviz.core.names import catalog
 from srlviz.data.popgym import record_pomdp
@@ -161,3 +161,63 @@ def test_it_learns(task, memory, steps, bar):
 def test_without_a_memory_it_does_not(task, bar):
     learner = recurrent_ppo(task, 'MLP', total_steps=1_000_000, device='cpu').learn(progress=False)
     assert learner.history_['mean_return'].iloc[1:].max() < bar
+
+
+def first_actions(task):
+    "What an agent does in the first rollout of a run, and what it has learned after two updates"
+    how = dict(total_steps=2 * 16 * 32, num_envs=16, num_steps=32, device='cpu')
+    learner, taken = recurrent_ppo(task, 'GRU', **how), []
+    step = learner.envs.step
+    learner.envs.step = lambda actions: taken.append(np.array(actions)) or step(actions)
+    learner.learn(progress=False)
+    return np.stack(taken[:32]), torch.cat([p.flatten() for p in learner.network.parameters()])
+
+
+@pytest.mark.parametrize(
+    ('task', 'shape', 'total'),
+    [
+        ('RepeatPrevious-easy', (32, 16), 204_618),
+        ('Battleship-easy', (32, 16, 2), 1_824_797),
+        ('PositionOnlyPendulum-easy', (32, 16, 1), -14_987.93),
+    ],
+)
+def test_a_run_can_be_repeated(task, shape, total):
+    "To the bit, and with the draws of the version that made the shipped table: a new way to draw changes TRAINER"
+    (actions, weights), (again, learned) = first_actions(task), first_actions(task)
+    assert actions.shape == shape and np.array_equal(actions, again) and torch.equal(weights, learned)
+    weighed = np.arange(1, actions.size + 1) * actions.ravel()
+    assert TRAINER == 2 and weighed.sum() == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize('factor', [1e-6, 1e6])
+def test_rewards_of_any_scale_teach_the_same(factor):
+    "A vector environment whose rewards are a million times as large or small: RepeatFirst is learned all the same"
+    from gymnasium.wrappers.vector import TransformReward
+
+    envs = TransformReward(gymnasium.make_vec('srlviz/RepeatFirst-easy-v0', 64, flat=True), lambda r: r * factor)
+    learner = recurrent_ppo(envs, 'GRU', total_steps=220_000, norm_returns=True, device='cpu').learn(progress=False)
+    assert learner.episodes_['return'].iloc[-100:].mean() > 0 * factor  # by chance -.5
+
+
+def test_episodes_longer_than_the_budget():
+    "No game ends: there is no return to tell, and no error"
+    envs = gymnasium.make_vec('Pendulum-v1', 4, vector_kwargs={})
+    learner = recurrent_ppo(envs, 'MLP', total_steps=320, num_steps=16, device='cpu').learn(progress=False)
+    assert learner.episodes_.empty and learner.history_['mean_return'].isna().all()
+
+
+def test_long_games_of_others_are_finished():
+    "Rollouts of 16 steps, and games of 200: none is broken off where a rollout ends"
+    learner = recurrent_ppo(
+        'Pendulum-v1', 'MLP', num_envs=4, num_steps=16, total_steps=4 * 640, segment=1, device='cpu'
+    )
+    learner.learn(progress=False)
+    assert set(learner.episodes_['length']) == {200} and len(learner.episodes_) == 12
+
+
+def test_a_checkpoint_with_another_normalisation(tmp_path):
+    how = dict(num_envs=4, num_steps=16, total_steps=128, checkpoint=tmp_path / 'run.pt', device='cpu')
+    recurrent_ppo('CartPole-v1', 'MLP', norm_obs=True, **how).learn(progress=False)
+    for other in (dict(), dict(norm_obs=True, norm_returns=True)):
+        with pytest.raises(ValueError, match='run.pt.*was made with.*norm'):
+            recurrent_ppo('CartPole-v1', 'MLP', **other, **how).learn(progress=False)
