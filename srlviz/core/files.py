@@ -11,7 +11,7 @@ __all__ = ['MOST_JSON', 'Field', 'TEXT', 'COUNT', 'TABLE', 'LIST', 'TEXTS', 'RAT
            'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
-import csv, errno, hashlib, io, json, math, os, re, shutil, stat, tempfile, time, uuid, zipfile
+import csv, errno, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
@@ -288,8 +288,8 @@ def is_whole(x, low: float = 0, high: float = 2**53) -> bool:
 
 
 def is_real(x) -> bool:
-    """True for an int or float that is finite (not a bool)."""
-    return type(x) in (int, float) and math.isfinite(x)
+    """True for an int or float (not a bool) that is finite as a float."""
+    return type(x) in (int, float) and abs(x) <= sys.float_info.max
 
 
 TEXT: Field = (lambda x: isinstance(x, str), 'text')

@@ -234,7 +234,9 @@ class _Grids:
         with suppress(FileNotFoundError):
             for entry in os.scandir(self.folder):
                 if entry.name.endswith('.json') and not entry.name.startswith('.'):
-                    found[entry.name] = _stamp(entry.path, regular=False)
+                    if not entry.is_file(follow_symlinks=False):
+                        raise ValueError(f"{entry.path} should be a grid of trials, and is no regular file: remove it")
+                    found[entry.name] = _stamp(entry.path)
         found = {name: stamp for name, stamp in found.items() if stamp}
         if found == {name: grid[0] for name, grid in self.read.items()}:
             return False
@@ -257,6 +259,7 @@ class _Grids:
             if not (isinstance(x, list) and len(x) == 2 and isinstance(x[0], str) and isinstance(x[1], dict)):
                 raise ValueError(f"{path}: a trial is {x!r:.80}; expected [hash, parameters]")
         check_fields({'keys': {}, 'last': 0.0} | grid, {'keys': TABLE, 'last': REAL}, path)
+        check_fields(keys := grid.get('keys', {}), dict.fromkeys(keys, TEXT), f'{path}: keys')
         return grid
 
 # %% ../../nbs/00_core/18_runs.ipynb #bce06719
