@@ -228,7 +228,7 @@ def plot_credit(
 def plot_credit_shares(
     table: pd.DataFrame, *, of: str = 'policy', title: str = '', dark: bool | None = None
 ) -> go.Figure:
-    """Draw the share of the gradient that goes to what matters.
+    """Draw the share of credit that goes to what matters.
 
     Parameters
     ----------
@@ -257,6 +257,6 @@ def plot_credit_shares(
         fig.add_trace(bars, row=1, col=i)
         fig.add_trace(go.Scatter(**chance, hovertemplate='chance %{y:.1%}<extra></extra>'), row=1, col=i)
     fig.update_yaxes(tickformat='.0%', range=[0, 1.02])
-    fig.update_yaxes(title=f'gradient of the {of} on what matters', col=1)
+    fig.update_yaxes(title=f'credit of the {of} on what matters', col=1)
     fig.update_annotations(font_size=13)
     return style(fig.update_layout(height=340, title=title), dark=dark)
