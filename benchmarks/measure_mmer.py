@@ -47,6 +47,7 @@ def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
     easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
     rest = [name for name in catalog('memories') if name not in FIVE]
     yield [(task, line, '', 0) for task in paper_tasks() for line in LINES]
+    yield [(*pair, '', 0) for pair in AGENTS]
     yield [(task, 'GRU', '', 0) for task in easy]
     yield [(task, 'GRU', 'state', 0) for task in easy]
     for method in (*FIVE[1:], *rest):

@@ -25,7 +25,6 @@ RACES = [  # task, memory, CPU seconds, whether more than the bar is wanted or l
     ('PositionOnlyCartPole-easy', 'GRU', 25, True, 0.9),
     ('RepeatPrevious-easy', 'LSTM', 20, True, 0.9),
     ('LabyrinthExplore-easy', 'MLP', 60, True, 0.9),
-    ('RepeatFirst-easy', 'MLP', 45, False, 0.0),
     ('RepeatPrevious-easy', 'MLP', 45, False, 0.0),
     ('PositionOnlyCartPole-easy', 'MLP', 45, False, 0.75),
 ]

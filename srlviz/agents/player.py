@@ -367,10 +367,11 @@ class AgentRows:
         return self.actions
 
 # %% ../../nbs/05_agents/07_player.ipynb #14d83400
-def plain_space(envs: VectorEnv) -> spaces.Space:
-    """Give the space of observations before they were flattened: of the task, where it is one of ours."""
-    if (task := getattr(envs, 'task', None)) is not None:
-        return task.plain_space
+def plain_space(envs: VectorEnv) -> spaces.Space | None:
+    """Give the space of observations before they were flattened; None if they are rows only, as of `SightedVector`."""
+    known = getattr(envs, 'task', envs)  # of ours
+    if hasattr(known, 'plain_space'):
+        return known.plain_space
     while isinstance(envs, VectorWrapper):
         if isinstance(envs, FlattenObservation):
             return envs.env.single_observation_space
@@ -389,7 +390,7 @@ def agent_of(learner: RecurrentPPO, greedy: bool = False) -> MemoryAgent:
         config,
         net.n_in,
         space_words(envs.single_action_space),
-        space_words(plain_space(envs)),
+        {} if (plain := plain_space(envs)) is None else space_words(plain),
         net.width,
         net.head_layers,
         str(learner.about.get('task', '')),

@@ -82,6 +82,8 @@ class SightedVector(VectorEnv):
     ValueError : for a batch that is not flat, or restarts by itself
     """
 
+    plain_space = None  # there are no observations but these rows
+
     def __init__(self, envs: POMDPVector):
         if not envs.task.flat or envs.autoreset_mode != AutoresetMode.DISABLED:
             how = f"flat={envs.task.flat}, autoreset_mode={envs.autoreset_mode.value!r}"
