@@ -4620,6 +4620,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'srlviz/evaluate/memory_use.py'),
                                             'srlviz.evaluate.memory_use._heard': ( '06_evaluate/memory_use.html#_heard',
                                                                                    'srlviz/evaluate/memory_use.py'),
+                                            'srlviz.evaluate.memory_use._oracles': ( '06_evaluate/memory_use.html#_oracles',
+                                                                                     'srlviz/evaluate/memory_use.py'),
                                             'srlviz.evaluate.memory_use._quartiles': ( '06_evaluate/memory_use.html#_quartiles',
                                                                                        'srlviz/evaluate/memory_use.py'),
                                             'srlviz.evaluate.memory_use._rows_of': ( '06_evaluate/memory_use.html#_rows_of',

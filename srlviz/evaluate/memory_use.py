@@ -41,11 +41,20 @@ def _runs(scores: pd.DataFrame, metric: str, both: bool = True) -> pd.DataFrame:
     return pd.DataFrame(dict(mean=by.mean(), error=by.var(ddof=1) / by.size()))
 
 
-def _gap(full: pd.Series, part: pd.Series, least: float) -> tuple[float, float, str]:
-    "A gap, what it has to exceed, and what there is to say of it"
+def _oracles(scores: pd.DataFrame) -> dict[str, float]:
+    "Mean return of the oracle by task, as far as the table has it"
+    rows = scores[(scores['method'] == 'oracle') & (scores['metric'] == 'return')]
+    return rows.groupby('task', observed=True)['value'].mean().to_dict()
+
+
+def _gap(full: pd.Series, part: pd.Series, least: float, oracle: float) -> tuple[float, float, str]:
+    "A gap, what it has to exceed, and why the share of it that is closed says nothing, or ''"
     gap, error = full['mean'] - part['mean'], full['error'] + part['error']
     noise = max(least, 2 * error**0.5) if error >= 0 else least
-    return float(gap), float(noise), '' if gap > noise else f'no gap: {gap:.2f} is not above {noise:.2f}'
+    said = '' if gap > noise else f'no gap: {gap:.2f} is not above {noise:.2f}'
+    if said and oracle - max(full['mean'], part['mean']) > noise:
+        said = f'sight not used: {full["mean"]:.2f} with it, the oracle earns {oracle:.2f}'
+    return float(gap), float(noise), said
 
 
 def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', least: float = 0.05) -> pd.DataFrame:
@@ -61,35 +70,38 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', least: float =
     Returns
     -------
     DataFrame, one row for each task and method of both kinds: task, method, partial, full (means of runs), gap, noise
-    (what it has to exceed), said (why there is none, or '')
+    (what it has to exceed), said (why it says nothing, or ''), oracle (return of the method 'oracle', or NaN)
 
     Raises
     ------
     ValueError : no score table, no such metric, no row with inputs 'state', several protocols, budgets or studies
     """
-    runs, rows = _runs(scores, metric), []
+    runs, oracles, rows = _runs(scores, metric), _oracles(scores), []
     for (task, method), both in runs.groupby(level=['task', 'method'], sort=False):
         both = both.droplevel(['task', 'method'])
         if {'', 'state'} <= set(both.index):
-            gap = _gap(both.loc['state'], both.loc[''], least)
-            rows.append((task, method, both.loc['', 'mean'], both.loc['state', 'mean'], *gap))
-    return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'said'])
+            oracle = oracles.get(task, np.nan)
+            gap = _gap(both.loc['state'], both.loc[''], least, oracle)
+            rows.append((task, method, both.loc['', 'mean'], both.loc['state', 'mean'], *gap, oracle))
+    return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'said', 'oracle'])
 
 # %% ../../nbs/06_evaluate/07_memory_use.ipynb #8fb41bb3
-def _upper(saw: pd.DataFrame, sighted: str | Mapping, task: str, method: str) -> pd.Series | None:
-    "Mean and squared error of the upper end of a gap; None if nobody knows it"
+def _upper(saw: pd.DataFrame, sighted: str | Mapping, task: str, method: str) -> tuple[str, pd.Series] | None:
+    "Who earns the upper end of a gap, and its mean and squared error; None if nobody knows it"
     if isinstance(sighted, Mapping):
-        return pd.Series(dict(mean=sighted[task], error=0.0)) if task in sighted else None
-    best = saw['mean'].idxmax() if sighted == 'best' and len(saw) else None
-    name = {'best': best, 'same': method}.get(sighted, sighted)
-    return saw.loc[name] if name in saw.index else None
+        return ('given', pd.Series(dict(mean=sighted[task], error=0.0))) if task in sighted else None
+    if sighted == 'twin':
+        sighted = method if method in saw.index else 'best'
+    if sighted == 'best' and len(saw):
+        sighted = saw['mean'].idxmax()
+    return (sighted, saw.loc[sighted]) if sighted in saw.index else None
 
 
 def gap_closed(
     scores: pd.DataFrame,
     metric: str = 'mmer',
     blind: str = 'MLP',
-    sighted: str | Mapping[str, float] = 'best',
+    sighted: str | Mapping[str, float] = 'twin',
     least: float = 0.05,
 ) -> pd.DataFrame:
     """Give the share of each task's gap that each memory closes.
@@ -98,22 +110,23 @@ def gap_closed(
     ----------
     scores, metric, least : as in `observability_gap`
     blind : the method without memory
-    sighted : whose return with sight is the upper end: 'best', the best of all; 'same', that of each method itself; the
-        name of a method; or task -> return, such as an oracle's, where no agent makes use of what it could see
+    sighted : whose return with sight is the upper end: 'twin', that of the same method, or the best of all where it has
+        none; 'best'; the name of a method; or task -> return, such as an oracle's
 
     Returns
     -------
     DataFrame, one row for each task with both ends and each method that was not sighted: task, method, value, blind,
-    sighted, gap, closed (NaN where there is no gap), said. The blind method itself has 0.
+    sighted, gap, closed (NaN where there is no gap), said (why, or ''), twin (whose return is `sighted`), oracle
+    (return of the method 'oracle', or NaN). The blind method itself has 0.
 
     Raises
     ------
     ValueError : what `observability_gap` refuses; a method that is not there
     """
     named = isinstance(sighted, str)
-    runs, rows = _runs(scores, metric, both=named), []
+    runs, oracles, rows = _runs(scores, metric, both=named), _oracles(scores), []
     methods = runs.index.get_level_values('method').unique()
-    for name in [blind, *([sighted] if named and sighted not in ('best', 'same') else [])]:
+    for name in [blind, *([sighted] if named and sighted not in ('best', 'twin') else [])]:
         if name not in methods:
             raise unknown('method', name, methods)
     for task, part in runs.groupby(level='task', sort=False):
@@ -123,12 +136,15 @@ def gap_closed(
             continue
         low = seen.loc[blind]
         for method, run in seen.iterrows():
-            if (top := _upper(saw, sighted, task, method)) is None:
+            if (upper := _upper(saw, sighted, task, method)) is None:
                 continue
-            gap, _, said = _gap(top, low, least)
+            twin, top = upper
+            oracle = oracles.get(task, np.nan)
+            gap, _, said = _gap(top, low, least, oracle)
             closed = np.nan if said else (run['mean'] - low['mean']) / gap
-            rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, closed, said))
-    return pd.DataFrame(rows, columns=['task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said'])
+            rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, closed, said, twin, oracle))
+    columns = ['task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said', 'twin', 'oracle']
+    return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/06_evaluate/07_memory_use.ipynb #99ea5545
 def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
@@ -136,22 +152,28 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
 
     Parameters
     ----------
-    closed : of `gap_closed`; tasks without a gap are left out
+    closed : of `gap_closed`; only the tasks with a gap on which every method was measured count, so that all means
+        are over the same tasks. Leave a method out that has few: closed[closed['method'] != 'DNC']
     level, n_resamples, seed : of a percentile bootstrap that draws tasks
 
     Returns
     -------
     DataFrame, one row a method, the best first: method, closed (mean share), low, high (NaN of a single task), pooled
-    (what was won on all tasks together, divided by all gaps: a small gap weighs little), tasks
+    (what was won on all tasks together, divided by all gaps: a small gap weighs little), tasks (how many)
 
     Raises
     ------
-    ValueError : a level outside (0, 1), or no resample
+    ValueError : a level outside (0, 1), no resample, or no task with a gap on which every method was measured
     """
     if not 0 < level < 1 or n_resamples < 1:
         raise ValueError(f"level must be in (0, 1) and n_resamples >= 1, got {level} and {n_resamples}")
     rows, ends = [], [(1 - level) / 2, (1 + level) / 2]
-    for method, part in closed.dropna(subset='closed').groupby('method', sort=False, observed=True):
+    found = closed.dropna(subset='closed')
+    count = found.groupby('task')['method'].nunique()
+    found = found[found['task'].isin(count.index[count == closed['method'].nunique()])]
+    if found.empty:
+        raise ValueError('no task has a gap and every method; leave out those with few tasks')
+    for method, part in found.groupby('method', sort=False, observed=True):
         share, rng = part['closed'].to_numpy(), np.random.default_rng(seed)
         drawn = share[rng.integers(len(share), size=(n_resamples, len(share)))].mean(1)
         low, high = np.quantile(drawn, ends) if len(share) > 1 else (np.nan, np.nan)
