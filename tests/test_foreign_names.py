@@ -216,7 +216,7 @@ def agent(place):
 
 def read_agent(place):
     from srlviz.agents.player import MemoryAgent, load_policy
-    from srlviz.studies.returns import left_agents
+    from srlviz.agents.player import left_agents
     from srlviz.widgets.returns import Agents
 
     for path in place.glob('*.safetensors'):
@@ -280,7 +280,7 @@ def read_table(place):
 
     first = load_scores(place / 'scores.csv').iloc[0]
     with suppress(Exception):
-        board = MMERDashboard(load_scores(place / 'scores.csv'), sample_path('agents'), load=print)
+        board = MMERDashboard(load_scores(place / 'scores.csv'), sample_path('agents'))
         board.task, board.method = first['task'], first['method']
         board.playing = True
     for widget in (MemoryExplorer, EnvironmentExplorer, PlayWidget) if first['task'] in NAMES else ():
@@ -310,7 +310,7 @@ def read_swept(place):
     from srlviz.studies.landing import left_files
     from srlviz.studies.notebooks import studies_folder
     from srlviz.studies.pomdps import POPGYM_TASKS
-    from srlviz.studies.returns import left_agents
+    from srlviz.agents.player import left_agents
     from srlviz.studies.sweep import sweep
 
     def run(path, parameters, *_, **__):

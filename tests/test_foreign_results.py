@@ -12,7 +12,7 @@ from srlviz.core.files import sample_path
 from srlviz.core.scores import score_row
 from srlviz.evaluate.qedr import QEDR, qedr
 from srlviz.studies.landing import left_files
-from srlviz.studies.returns import left_agents
+from srlviz.agents.player import left_agents
 from srlviz.studies.store import Tables, ask, open_store
 from srlviz.studies.trials import Study, parameters_hash
 

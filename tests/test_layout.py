@@ -30,7 +30,7 @@ MAY = {
     'agents': ['core'],
     'evaluate': ['core'],
     'figures': ['core'],
-    'widgets': ['core', 'figures'],
+    'widgets': ['core', 'agents', 'evaluate', 'figures'],
     'studies': ROOMS,
 }
 # what a package says for its modules: the tasks register themselves, and published names stay where they were; and the

@@ -111,7 +111,7 @@ def test_the_shipped_returns_are_those_of_their_curves():
 
 def test_the_shipped_agents_play_as_their_scores_say():
     from srlviz.data.popgym import record_pomdp
-    from srlviz.studies.returns import left_agents
+    from srlviz.agents.player import left_agents
 
     table = load_scores(sample_path('popgym_mmer.csv'))
     last = table[table['metric'].eq('final_return') & table['inputs'].eq('')].set_index(['task', 'method'])['value']

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['OWN', 'LARGEST', 'space_words', 'space_of', 'flat_row', 'Reader', 'MemoryAgent', 'AgentRows', 'plain_space',
-           'agent_of', 'load_policy', 'Predictor']
+           'agent_of', 'load_policy', 'Predictor', 'left_agents']
 
 # %% ../../nbs/05_agents/07_player.ipynb #c78dbb1c
-import math
+import math, warnings
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch import nn
 from .actions import Acting
 from .network import MemoryActorCritic, as_memory
 from .recurrent import RecurrentPPO
+from ..core.files import COUNT, TABLE, check_fields, inside, is_whole, read_json, sample_path
 from ..core.names import catalog, named_class
 from ..core.policies import chance, nth, weights_hash
 from ..core.recordings import Recording
@@ -440,3 +441,47 @@ class Predictor:
         rows = state or AgentRows(self.agent, n)
         rows.reset([None] * n, None if state is None else np.asarray(episode_start, bool))
         return rows(observation, deterministic), rows
+
+# %% ../../nbs/05_agents/07_player.ipynb #c0cea434
+def left_agents(folder: str | Path, preset: str = 'fast') -> dict[tuple[str, str], object]:
+    """Load the agents of a folder, the first seed of each.
+
+    Parameters
+    ----------
+    folder : of a sweep of the study `popgym_mmer`, or of files TASK_MEMORY.safetensors; or 'shipped'
+    preset : of a sweep; of several budgets the largest. Agents that saw the hidden state are left out
+
+    Returns
+    -------
+    (task, memory) -> `MemoryAgent`; a file that is damaged is left out with a warning
+    """
+    place, found = sample_path('agents') if folder == 'shipped' else Path(folder), {}
+    for file in [*_files_of(place, preset), *sorted(place.glob('*_*.safetensors'))]:
+        try:
+            agent = load_policy(inside(place, str(file.relative_to(place))))
+        except (ValueError, OSError) as e:
+            warnings.warn(str(e))
+            continue
+        if agent.task:
+            found.setdefault((agent.task, agent.memory), agent)
+    return found
+
+
+_BUDGET = (lambda x: x is None or is_whole(x), 'a whole number, 0 or more, or null')
+
+
+def _files_of(place: Path, preset: str) -> list[Path]:
+    "The agents of a sweep, first seeds and largest budgets first"
+    told = []
+    for result in place.glob('trials/*/result.json'):
+        file = result.with_name('agent.safetensors')
+        try:
+            content = read_json(inside(place, str(result.relative_to(place))))
+            p = check_fields(content, {'parameters': TABLE}, result)['parameters']
+            check_fields(dict(seed=0, budget=0) | p, dict(seed=COUNT, budget=_BUDGET), f'{result}: parameters')
+        except (ValueError, OSError) as e:
+            warnings.warn(str(e))
+            continue
+        if p.get('preset') == preset and not p.get('inputs') and file.exists():
+            told.append((p.get('seed', 0), -(p.get('budget') or math.inf), str(file)))
+    return [Path(file) for *_, file in sorted(told)]

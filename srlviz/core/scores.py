@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'RANGES', 'COLUMNS_BEFORE', 'PAPER_NAMES', 'MOST_SCORES', 'method_label',
            'split_label', 'with_labels', 'migrate_scores', 'check_scores', 'score_row', 'paper_name', 'our_name',
-           'merge_scores', 'save_scores', 'load_scores', 'save_apart', 'paper_scores', 'spell_method', 'pivot_scores',
-           'interquartile_mean', 'bootstrap_interval', 'summarize_scores']
+           'not_comparable', 'merge_scores', 'save_scores', 'load_scores', 'save_apart', 'paper_scores', 'spell_method',
+           'pivot_scores', 'interquartile_mean', 'bootstrap_interval', 'summarize_scores']
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
 import csv, io, math, re
@@ -350,6 +350,18 @@ def paper_name(name: str) -> str:
 def our_name(name: str) -> str:
     """Say a task, method or target of a paper as we do; a name that both use stays."""
     return _renamed(name, _OUR_NAMES)
+
+
+_CHANGED = {  # in popgym after the paper, by task or method
+    'CountRecall': 'the largest count was no action until popgym 1.0.7: off by one (its issue 41)',
+    'MineSweeper': 'popgym allowed one step too many until 1.0.7 (its issue 38)',
+    'FART': 'the denominator of its attention was wrong in popgym until 2024 (its issue 36)',
+}
+
+
+def not_comparable(task: str, method: str) -> str:
+    """Say why a return of the POPGym paper cannot be compared with ours, or ''."""
+    return _CHANGED.get(our_name(task).rpartition('-')[0]) or _CHANGED.get(our_name(method), '')
 
 # %% ../../nbs/00_core/05_scores.ipynb #75c58616
 def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:

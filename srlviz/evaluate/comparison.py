@@ -98,6 +98,15 @@ def _by_method(scores, metric: str) -> dict[str, dict[str, np.ndarray]]:
         raise ValueError("no scores: the mapping of methods is empty")
     return {str(m): _by_task(s, metric, f'the scores of {m!r}') for m, s in scores.items()}
 
+
+def _on_shared_tasks(methods: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, np.ndarray]]:
+    "Only the tasks of which every method has scores: means over different tasks cannot be ranked"
+    shared = set.intersection(*map(set, methods.values()))
+    if not shared:
+        fewest = min(methods, key=lambda m: len(methods[m]))
+        raise ValueError(f"no task has scores of all methods; {fewest} has the fewest: leave it out, or name fewer")
+    return {m: {t: runs for t, runs in tasks.items() if t in shared} for m, tasks in methods.items()}
+
 # %% ../../nbs/06_evaluate/08_comparison.ipynb #d0e163ee
 OVER = ('seed', 'task')
 
@@ -167,7 +176,7 @@ def return_intervals(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Bound the middle of each method: over all tasks, or in each.
+    """Bound the middle of each method: over the tasks that all methods have, or in each.
 
     Parameters
     ----------
@@ -195,7 +204,8 @@ def return_intervals(
     if statistic not in STATISTICS:
         raise unknown('statistic', statistic, STATISTICS)
     over, rows, interval = 'seed' if each_task else over, [], (level, n_resamples, seed)
-    for method, tasks in _by_method(scores, metric).items():
+    methods = _by_method(scores, metric)
+    for method, tasks in (methods if each_task else _on_shared_tasks(methods)).items():
         for name, part in [(t, [runs]) for t, runs in tasks.items()] if each_task else [('all', list(tasks.values()))]:
             middle = (_mean if statistic == 'mean' else _iqm)(part, over, *interval)
             rows.append((method, name, *map(float, middle), len(part), sum(map(len, part)), over))
@@ -310,7 +320,7 @@ def performance_profile(
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Give the share of runs above each threshold, task by task, averaged.
+    """Give the share of runs above each threshold, averaged over the tasks that all methods have.
 
     Parameters
     ----------
@@ -333,7 +343,7 @@ def performance_profile(
     """
     _check_interval(over, level, n_resamples)
     thresholds, tables = _check_thresholds(thresholds), []
-    for method, tasks in _by_method(scores, metric).items():
+    for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
         rng = np.random.default_rng(seed)
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
         enough = _enough(above, over)

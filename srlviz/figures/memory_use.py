@@ -45,7 +45,7 @@ def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
         base=rows['blind'],
         orientation='h',
         width=0.5,
-        name='from blind to sighted' if clear else 'no gap',
+        name='from blind to sighted' if clear else 'no gap, or sight not used',
         marker=dict(color=MUTED, line_width=0, opacity=0.45 if clear else 0.15),
         customdata=list(zip(rows['blind'], rows['sighted'], words)),
         hovertemplate='<b>%{y}</b><br>blind %{customdata[0]:.2f}, sighted %{customdata[1]:.2f}<br>%{customdata[2]}'
@@ -58,6 +58,8 @@ def plot_observability_gap(
 ) -> go.Figure:
     """Draw the gap of each task, and where memories end in it.
 
+    Of several sighted agents the best ends the bar; a diamond is the oracle, where the table has it.
+
     Parameters
     ----------
     closed : of `srlviz.evaluate.memory_use.gap_closed`
@@ -68,16 +70,22 @@ def plot_observability_gap(
     ValueError : for a table that is none, or methods that are not in it
     """
     _check(closed, ('task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said'), 'gaps')
-    ends = closed.drop_duplicates('task').sort_values('gap', kind='stable')
+    ends = closed.sort_values('sighted', ascending=False, kind='stable').drop_duplicates('task')
+    ends = ends.sort_values('gap', kind='stable')
     fig = go.Figure([_gap_bars(ends[(ends['said'] == '') == clear], clear) for clear in (True, False)])
     for k, m in enumerate(_chosen(closed, methods)):
         rows = closed[closed['method'] == m]
-        share = [f'{c:.0%} of the gap' if np.isfinite(c) else 'no gap' for c in rows['closed']]
+        share = [f'{c:.0%} of the gap' if np.isfinite(c) else s for c, s in zip(rows['closed'], rows['said'])]
         look = dict(color=method_color(m), symbol=_SYMBOLS[k % len(_SYMBOLS)], size=11, line=dict(color=INK, width=1))
         mark = dict(x=rows['value'], y=rows['task'], mode='markers', name=m, marker=look, customdata=share)
         fig.add_trace(
             go.Scatter(**mark, hovertemplate=f'<b>{m}</b>, %{{y}}<br>%{{x:.2f}}, %{{customdata}}<extra></extra>')
         )
+    if 'oracle' in ends and ends['oracle'].notna().any():
+        look = dict(color=MUTED, symbol='diamond-open', size=12, line=dict(color=MUTED, width=2))
+        hover = '<b>oracle</b>, %{y}<br>%{x:.2f}<extra></extra>'
+        at = dict(x=ends['oracle'], y=ends['task'], mode='markers', marker=look, name='oracle', hovertemplate=hover)
+        fig.add_trace(go.Scatter(**at))
     fig.update_yaxes(type='category', categoryorder='array', categoryarray=list(ends['task']), showgrid=False, dtick=1)
     fig.update_xaxes(title='return')
     return style(fig.update_layout(height=130 + 30 * len(ends), title=title, barmode='overlay'), dark=dark)
@@ -85,8 +93,6 @@ def plot_observability_gap(
 # %% ../../nbs/07_figures/11_memory_use.ipynb #ac0156b6
 def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = None) -> go.Figure:
     """Draw the mean share of the gap that each memory closes.
-
-    Means over different numbers of tasks do not compare: those over fewer stand below, are pale, and say how many.
 
     Parameters
     ----------
@@ -97,20 +103,13 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = 
     ValueError : for a table that is none
     """
     _check(mean, ('method', 'closed', 'low', 'high', 'pooled', 'tasks'), 'mean shares')
-    most = mean['tasks'].max() if len(mean) else 0
-    mean = mean.sort_values('tasks', ascending=False, kind='stable')
-    names = [m if n == most else f'{m} ({n} of {most} tasks)' for m, n in zip(mean['method'], mean['tasks'])]
     ends = dict(array=(mean['high'] - mean['closed']).fillna(0), arrayminus=(mean['closed'] - mean['low']).fillna(0))
     fig = go.Figure(
         go.Bar(
             x=mean['closed'],
-            y=names,
+            y=mean['method'],
             orientation='h',
-            marker=dict(
-                color=[method_color(m) for m in mean['method']],
-                opacity=[1 if n == most else 0.45 for n in mean['tasks']],
-                line_width=0,
-            ),
+            marker=dict(color=[method_color(m) for m in mean['method']], line_width=0),
             error_x=dict(type='data', color=INK, thickness=1.5, width=4, **ends),
             customdata=mean[['low', 'high', 'pooled', 'tasks']],
             hovertemplate='<b>%{y}</b><br>%{x:.0%} of the gap'

@@ -21,7 +21,7 @@ from plotly.subplots import make_subplots
 
 from ..core.curves import decimate
 from ..core.names import unknown
-from ..core.scores import our_name, paper_name, with_labels
+from ..core.scores import not_comparable, our_name, paper_name, with_labels
 from .games import GameMean, game_means
 from .probe import _edges, _name_rows, _room, _spaced, frame_cell
 from .style import GRID, INK, MUTED, SEQUENTIAL, contrast, method_color, split_method, style
@@ -218,12 +218,20 @@ def _cell(row, label, grid, scale, sign):
     if isinstance(row, GameMean):
         have, of, value = row.have[label], len(row.games), row.mean[label]
         said = f'{scale.words} <b>{number(value, 3)}</b>' if value == value else f'no mean: it has {have} of them'
-        return _Cell('all', value, f'<b>Mean over {of} tasks</b><br>{label}<br>{said}', f'{have}/{of}')
+        return _Cell(
+            'all',
+            value,
+            f'<b>Mean over {of} tasks</b><br>{label}<br>{said}',
+            number(value) if value == value else f'{have}/{of}',
+        )
     value, spread, count = (t.at[row, label] for t in grid)
+    changed = not_comparable(row, split_method(label)[0]) if scale.colours == _DIVERGING and value == value else ''
     seeds = f' ± {spread:.3f}' if spread == spread else ''
     seeds += f', {count:.0f} trial' + 's' * int(count > 1) if count == count else ''
     said = f'{scale.words} <b>{sign(value)}</b>{seeds}' if value == value else 'not measured'
-    return _Cell(row, value, f'<b>{row}</b><br>{label}<br>{said}', '')
+    said += f'<br>not comparable: {changed}' if changed else ''
+    text = number(value) if value == value else ''
+    return _Cell(row, value, f'<b>{row}</b><br>{label}<br>{said}', f'({text})' if changed else text)
 
 
 def _cells(rows, columns, grid, scale):
@@ -267,9 +275,8 @@ def _row_names(rows):
 
 
 def _write_cells(fig, cells, x, y, scale, size):
-    shown = {k: c for k, c in cells.items() if c.value == c.value or c.text}
-    words = [c.text if c.value != c.value else number(c.value) for c in shown.values()]
-    words = [f'<b>{w}</b>' if c.task == 'all' and c.value == c.value else w for w, c in zip(words, shown.values())]
+    shown = {k: c for k, c in cells.items() if c.text}
+    words = [f'<b>{c.text}</b>' if c.task == 'all' and c.value == c.value else c.text for c in shown.values()]
     ink = [scale.ink(c.value) if c.value == c.value else MUTED for c in shown.values()]
     at = dict(x=[x[j] for _, j in shown], y=[y[i] for i, _ in shown], text=words, mode='text', hoverinfo='skip')
     fig.add_scatter(textfont=dict(size=size, color=ink), showlegend=False, **at)
@@ -305,6 +312,8 @@ def plot_returns_heatmap(
     selected : (task, memory as labelled) to frame
     marked : such pairs that get a dot in their corner
     width, height : pixels that there are; None takes what cells and names ask for
+
+    Of a difference, brackets mark what cannot be compared, because popgym was mended after the paper.
 
     Each cell carries `customdata` (task, show, memory); a mean's task is 'all'.
     """
@@ -897,7 +906,7 @@ def plot_paper_agreement(
     title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
-    """Draw our returns against the paper's.
+    """Draw our returns against the paper's; circles are open where popgym was mended after the paper.
 
     Parameters
     ----------
@@ -912,11 +921,15 @@ def plot_paper_agreement(
     fig.add_scatter(x=[low, high], y=[low, high], **look)
     for m in mean:
         rows = pd.DataFrame(dict(y=mean[m], x=mean[m] - gap[m])).dropna()
+        changed = [not_comparable(t, split_method(m)[0]) for t in rows.index]
         hover = [
-            f'<b>{t}</b><br>{m}<br>ours <b>{number(r.y, 3)}</b>, paper {number(r.x, 3)}' for t, r in rows.iterrows()
+            f'<b>{t}</b><br>{m}<br>ours <b>{number(r.y, 3)}</b>, paper {number(r.x, 3)}'
+            + (f'<br>not comparable: {c}' if c else '')
+            for (t, r), c in zip(rows.iterrows(), changed)
         ]
         ids = dict(customdata=[[t, 'difference', m] for t in rows.index], hovertext=hover)
-        mark = dict(color=method_color(m), size=8, opacity=0.8)
+        symbols = ['circle-open' if c else 'circle' for c in changed]
+        mark = dict(color=method_color(m), size=8, opacity=0.8, symbol=symbols)
         fig.add_scatter(x=rows['x'], y=rows['y'], mode='markers', name=m, marker=mark, **ids)
     if selected and selected[0] in mean.index and selected[1] in mean and (y := mean.at[selected]) == y:
         ring = dict(symbol='circle-open', size=16, color='#E0661A', line_width=3)

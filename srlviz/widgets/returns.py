@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'TAGS', 'SHOW_WORDS', 'MOST_PROBED', 'BINS', 'PROBE_STEPS', 'MOST_SHOWN', 'VIEWS', 'HALF', 'LABELS',
-           'WIDTHS', 'HINT', 'NO_AGENTS', 'DOTS', 'task_tags', 'pick_study', 'ReturnTable', 'find_agents', 'Agents',
+           'WIDTHS', 'HINT', 'NO_AGENTS', 'DOTS', 'task_tags', 'pick_study', 'ReturnTable', 'Agents', 'read_linearly',
            'Asked', 'asked_of', 'Played', 'read_state', 'play_agent', 'state_strip', 'read_strip', 'saw_strip',
            'played_strips', 'plot_played', 'played_words', 'Picked', 'whole_figure', 'detail_figures', 'BoardMenus',
            'AgentView', 'picked_of', 'pressed_return', 'show_hint', 'draw_board', 'turn_board', 'play_board',
@@ -25,11 +25,14 @@ import traitlets
 from gymnasium import spaces
 from markupsafe import Markup
 
+from ..agents.player import left_agents, load_policy
+from ..core.files import sample_path
 from ..core.names import catalog
 from ..core.play import DrawnFrames, Recorder, episode_seed, factor_list, gather_episodes, play_episode
 from ..core.policies import as_policy
 from ..core.recordings import Episode, Factor
-from ..core.scores import check_scores, our_name, paper_name
+from ..core.scores import check_scores, load_scores, merge_scores, our_name, paper_name, paper_scores
+from ..evaluate.probe import linear_probe
 from ..figures.probe import cell_shapes
 from srlviz.figures.returns import (
     LEVELS,
@@ -132,42 +135,27 @@ class ReturnTable:
         return self._of_task[task]
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #1a2a6598
-def find_agents(folder: str | Path) -> dict[tuple[str, str], Path]:
-    """List the agents of a folder: files called `TASK_MEMORY.safetensors`, such as RepeatFirst-easy_GRU.safetensors.
-
-    A sweep's folder is for `srlviz.studies.returns.left_agents`, whose answer is what `Agents` takes.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ValueError(
-            f"no folder {str(folder)!r}: agents are a mapping (task, memory) -> policy, or a folder of files"
-        )
-    found = {p.stem.rpartition('_')[::2]: p for p in sorted(folder.glob('*_*.safetensors'))}
-    if not found:
-        words = f"no agents in {str(folder)!r}: it has no file called TASK_MEMORY.safetensors"
-        raise ValueError(f"{words}; those of a sweep are agents=left_agents(folder), of srlviz.studies.returns")
-    return found
-
-
 class Agents:
-    """Agents by task and memory, loaded when they are asked for first.
+    """Agents by task and memory; files are loaded when they are asked for first.
 
     Parameters
     ----------
-    agents : (task, memory) -> a policy, or the path of its file; or a folder, see `find_agents`; None for none
-    load : function from a path to a policy, such as `srlviz.agents.player.load_policy`
+    agents : (task, memory) -> a policy, or the path of its file; or a folder for `left_agents`; None for none
+
+    Raises
+    ------
+    ValueError : keys that are no pairs, a folder without agents
     """
 
-    def __init__(self, agents: Mapping | str | Path | None, load: Callable | None = None):
-        found = find_agents(agents) if isinstance(agents, (str, Path)) else dict(agents or {})
-        for key in found:
+    def __init__(self, agents: Mapping | str | Path | None):
+        if isinstance(agents, (str, Path)):
+            folder, agents = agents, left_agents(agents)
+            if not agents:
+                raise ValueError(f"no agents in {str(folder)!r}: neither TASK_MEMORY.safetensors nor trials of a sweep")
+        for key in agents or ():
             if not (isinstance(key, tuple) and len(key) == 2):
                 raise ValueError(f"agents are a mapping (task, memory) -> policy; a key is {key!r}")
-        self.found, self.load, self.loaded = {(paper_name(t), our_name(m)): a for (t, m), a in found.items()}, load, {}
-        paths = [a for a in self.found.values() if isinstance(a, (str, Path))]
-        if paths and load is None:
-            words = "give load=, a function from a path to a policy, srlviz.agents.player.load_policy"
-            raise ValueError(f"{paths[0]} is a file: {words}")
+        self.found = {(paper_name(t), our_name(m)): a for (t, m), a in (agents or {}).items()}
 
     def key(self, task: str, label: str) -> tuple[str, str] | None:
         """Find the agent of a task and a memory as labelled; None if there is none."""
@@ -179,13 +167,18 @@ class Agents:
         """Get that agent."""
         if (key := self.key(task, label)) is None:
             raise ValueError(f"no agent of {label} on {task} was given")
-        if key not in self.loaded:
-            agent = self.found[key]
-            self.loaded[key] = self.load(agent) if isinstance(agent, (str, Path)) else agent
-        return self.loaded[key]
+        if isinstance(self.found[key], (str, Path)):
+            self.found[key] = load_policy(self.found[key])
+        return self.found[key]
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #a203fbcb
 MOST_PROBED, BINS, PROBE_STEPS = 24, 12, 4000
+
+
+def read_linearly(codes: Mapping, factors: Mapping):
+    """The probe of a dashboard: linear, over standardized states; as for `read_state`."""
+    how = dict(norm='standardize', protocol='fixed', n_classes=None, epochs=20, progress=False)
+    return linear_probe(codes, factors, **how)
 
 
 class Asked(NamedTuple):
@@ -529,7 +522,9 @@ class AgentView:
 
 # %% ../../nbs/08_widgets/13_returns.ipynb #b6419f51
 HINT = 'Press a cell to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
-NO_AGENTS = Markup(' To watch agents play, give them: <code>MMERDashboard(scores, {{(task, memory): policy}})</code>.')
+NO_AGENTS = Markup(
+    ' To watch agents play, give them: <code>MMERDashboard(scores, agents={{(task, memory): policy}})</code>.'
+)
 DOTS = ' A dot marks those whose agent can be watched.'
 
 
@@ -686,9 +681,9 @@ class MMERDashboard(Explorer):
     ----------
     scores : a score table with mmer, and, where there are, final_return, mmer_split, epoch_return, and return of the
         methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both. Of
-        several studies popgym is shown
-    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder, see `find_agents`
-    load : function from a path to a policy, such as `srlviz.agents.player.load_policy`
+        several studies popgym is shown. None for the table that ships, and the paper's
+    agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder for
+        `srlviz.agents.player.left_agents`. Of the table that ships, the agents that ship
     probe : function (codes, factors), as for `read_state`; None for none
     view ... method : where to begin;  methods : those shown, all if None
     flat : agents see what those of the paper saw;  interactive : see `Explorer`
@@ -706,11 +701,10 @@ class MMERDashboard(Explorer):
 
     def __init__(
         self,
-        scores: pd.DataFrame,
+        scores: pd.DataFrame | None = None,
         agents: Mapping | str | Path | None = None,
         *,
-        load: Callable | None = None,
-        probe: Callable | None = None,
+        probe: Callable | None = read_linearly,
         view: str = 'map',
         show: str = '',
         metric: str = '',
@@ -723,7 +717,11 @@ class MMERDashboard(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table, self.agents, self.probe, self.flat = ReturnTable(scores), Agents(agents, load), probe, flat
+        if scores is None:
+            shipped = load_scores(sample_path('popgym_mmer.csv'))
+            scores = merge_scores(shipped[shipped['source'] == 'srlviz'], paper_scores('popgym'))
+            agents = 'shipped' if agents is None else agents
+        self.table, self.agents, self.probe, self.flat = ReturnTable(scores), Agents(agents), probe, flat
         self.menus, self.agent, self.played, table = BoardMenus(self.table), AgentView(), {}, self.table
         self.view, self.show, self.metric = view, show or table.shows[0], metric or table.metrics[0]
         self.tag, self.difficulty, self.task = tag, difficulty, task
