@@ -97,14 +97,17 @@ def _alike(low: np.ndarray, high: np.ndarray, shape: Sequence[int], dtype: type)
     return spaces.Box(low.item(), high.item(), _bounded(shape), dtype)
 
 
-def flat_row(space: spaces.Space, obs, acts: spaces.Space, action, first: bool) -> np.ndarray:
+def flat_row(space: spaces.Space, obs, acts: spaces.Space | None, action, first: bool) -> np.ndarray:
     """Make the paper's row of an observation, of the action before it, and of whether it is the first: (n_in,) float32.
 
     Parameters
     ----------
     space, obs : of the plain observation
-    acts, action : of the action before; None at the first step, for which the first of all choices stands, or zeros
+    acts, action : of the action before; None at the first step, for which the first of all choices stands, or zeros.
+        acts None leaves the action out (`previous_action=False`)
     """
+    if acts is None:
+        return np.concatenate([spaces.flatten(space, obs), [not first, first]]).astype(np.float32)
     if begins := action is None:
         action = np.zeros(acts.shape, acts.dtype) if isinstance(acts, spaces.Box) else acts.start
     action = np.asarray(action, acts.dtype)
@@ -126,6 +129,8 @@ class Reader:
 
     def __init__(self, n_in: int, acts: spaces.Space, plain: spaces.Space | None = None):
         self.n_in, self.acts, self.plain = n_in, acts, plain
+        if plain is not None and spaces.flatdim(plain) + 2 == n_in:
+            self.acts = None  # the rows leave the action before out
 
     def row(self, obs, action, first: bool) -> np.ndarray:
         """Give what the network reads, (n_in,), of an observation, the action before and whether it is the first."""
@@ -163,7 +168,7 @@ class Reader:
         ):
             return np.stack([self.row(int(x), None, False) for x in seen[:, 0]])
         acts, plain = self.acts, spaces.Box(-np.inf, np.inf, seen.shape[1:])
-        if (width := seen.shape[1] + spaces.flatdim(acts) + 2) != self.n_in:
+        if (width := seen.shape[1] + (0 if acts is None else spaces.flatdim(acts)) + 2) != self.n_in:
             raise ValueError(
                 f"this agent reads {self.n_in} numbers at each step; the recording has {seen.shape[1]}, "
                 f"with the action before and the mark of the first step {width}"

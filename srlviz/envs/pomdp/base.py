@@ -124,7 +124,7 @@ def _write(e, n_obs, n_act, rows, hot, i):
         else:
             rows[i, column] = e.obs[j]
         column += n_obs[j]
-    for j in range(e.action.size):
+    for j in range(n_act.size):
         k = e.obs.size + j
         if ACT:  # noqa: F821
             old, new = hot[i, k], column + e.action[j]
@@ -241,13 +241,14 @@ def layout_of(space: spaces.Space) -> Layout:
     raise ValueError(f"a POMDP has spaces {known}; got {space}")
 
 
-def flat_space(observation_space: spaces.Space, action_space: spaces.Space) -> spaces.Box:
+def flat_space(observation_space: spaces.Space, action_space: spaces.Space | None) -> spaces.Box:
     """The space of the paper's observation.
 
-    Observation and previous action, one-hot where they are codes, and two columns that say whether this is the first
-    step.
+    Observation and previous action (unless None), one-hot where they are codes, and two columns that say whether this
+    is the first step.
     """
-    box = spaces.flatten_space(spaces.Tuple([observation_space, action_space, spaces.Discrete(2)]))
+    parts = [observation_space, *([] if action_space is None else [action_space]), spaces.Discrete(2)]
+    box = spaces.flatten_space(spaces.Tuple(parts))
     return spaces.Box(box.low.astype(np.float32), box.high.astype(np.float32), dtype=np.float32)
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #05568283
@@ -310,7 +311,7 @@ def whole(name: str, value, low: int, high: int) -> int:
     raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
 
 
-_OPTIONS = 'flat', 'legacy', 'render_mode', 'reveal'  # of every task, beside its parameters
+_OPTIONS = 'flat', 'previous_action', 'legacy', 'render_mode', 'reveal'  # of every task, beside its parameters
 
 
 def check_options(cls: type, difficulty: str, render_mode: str | None, parameters: Mapping):
@@ -342,6 +343,8 @@ class Task(abc.ABC):
     difficulty : 'easy', 'medium' or 'hard', the paper's parameters
     flat : observations as every agent of the paper saw them, `Antialias(PreviousAction(env))` flattened to float32,
         one-hot where they are codes
+    previous_action : False leaves the previous action out of a flat observation, so that an agent cannot use its
+        own actions as a memory
     legacy : the defects of popgym 1.0.7 as they were, where the class has mended any
     render_mode : None, 'rgb_array' or 'ansi'
     reveal : pictures show what is true beside what the agent sees; for people, not for agents that learn from pictures
@@ -370,6 +373,7 @@ class Task(abc.ABC):
         difficulty: str = 'easy',
         *,
         flat: bool = False,
+        previous_action: bool = True,
         legacy: bool = False,
         render_mode: str | None = None,
         reveal: bool = False,
@@ -384,8 +388,9 @@ class Task(abc.ABC):
         self.plain_space = self.observation_space
         self.obs_layout, self.act_layout = layout_of(self.observation_space), layout_of(self.action_space)
         self.blank = blank_record(self.obs_layout, self.act_layout, task_number(self), fields)
+        self.flat_sizes = self.obs_layout.sizes, self.act_layout.sizes[: None if previous_action else 0]
         if flat:
-            self.observation_space = flat_space(self.plain_space, self.action_space)
+            self.observation_space = flat_space(self.plain_space, self.action_space if previous_action else None)
 
     @abc.abstractmethod
     def build(self, **parameters) -> dict:
@@ -541,10 +546,9 @@ def plain_reader(row: np.ndarray, layout: Layout, space: spaces.Space) -> Callab
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #8ba1b63a
 def flat_rows(task: Task, R: np.ndarray) -> np.ndarray:
     "The paper's observations of records (N,) of a flat task: (N, k)."
-    sizes, acts = task.obs_layout.sizes, task.act_layout.sizes
     rows = np.empty((len(R), *task.observation_space.shape), np.float32)
-    hot = np.empty((len(R), sizes.size + acts.size), np.int64)
-    kernel_of(task, _flat_all)(sizes, acts, R, rows, hot)
+    hot = np.empty((len(R), sum(map(len, task.flat_sizes))), np.int64)
+    kernel_of(task, _flat_all)(*task.flat_sizes, R, rows, hot)
     return rows
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #a8a67c1f
@@ -885,9 +889,7 @@ class Rows:
     def __init__(self, task: Task, num_envs: int, same_step: bool, copy: bool, crew: Crew | None = None):
         self.task, self.same_step, self.copy, self.crew = task, same_step, copy, crew or Crew()
         self.records = np.repeat(task.blank, num_envs)
-        self.hot = np.full(
-            (num_envs, task.obs_layout.sizes.size + task.act_layout.sizes.size), -1
-        )  # nothing is hot yet
+        self.hot = np.full((num_envs, sum(map(len, task.flat_sizes))), -1)  # nothing is hot yet
         self.out, self.final = buffers(task, num_envs), buffers(task, num_envs if same_step else 0)[0]
         self._compile()
 
@@ -895,7 +897,7 @@ class Rows:
         t = self.task
         self._stepper = kernel_of(t, _step_flat if t.flat else _step_all)
         self._restart, self._rows = kernel_of(t, _reset_all), kernel_of(t, _flat_all)
-        self._sizes = (t.obs_layout.sizes, t.act_layout.sizes) if t.flat else ()
+        self._sizes = t.flat_sizes if t.flat else ()
 
     def __getstate__(self) -> dict:
         return {k: v for k, v in self.__dict__.items() if k not in ('_stepper', '_restart', '_rows')}

@@ -204,7 +204,7 @@ class RepeatFirst(_Suits):
     - Differs: in the paper an indicator marks the first card, and later values are drawn anew; the code has no
       indicator (`flat=True` has: its last column), and deals from a deck. Nothing is mended: `legacy` changes nothing.
     - With `flat=True` no memory is needed: the row holds the previous action, and who says the first card, and then
-      again what was said before, is always right. The paper's MLP earns .49.
+      again what was said before, is always right. The paper's MLP earns .49. `previous_action=False` leaves it out.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
