@@ -52,7 +52,7 @@ def _gap(full: pd.Series, part: pd.Series, least: float, oracle: float) -> tuple
     gap, error = full['mean'] - part['mean'], full['error'] + part['error']
     noise = max(least, 2 * error**0.5) if error >= 0 else least
     said = '' if gap > noise else f'no gap: {gap:.2f} is not above {noise:.2f}'
-    if said and oracle - max(full['mean'], part['mean']) > noise:
+    if said and oracle - full['mean'] > noise:
         said = f'sight not used: {full["mean"]:.2f} with it, the oracle earns {oracle:.2f}'
     return float(gap), float(noise), said
 
