@@ -35,4 +35,6 @@ def test_gaps_of_the_returns_that_ship():
     gru = gaps[gaps['method'] == 'GRU'].set_index('task')
     assert (gru['twin'] == 'GRU').all() and (gru['closed'].isna() == (gru['said'] != '')).all()
     assert gru.loc['RepeatPrevious-easy', 'closed'] > 0.9
-    assert 'sight not used' in gru.loc['Autoencode-easy', 'said'] and gru.loc['Autoencode-easy', 'oracle'] == pytest.approx(1)
+    assert 'sight not used' in gru.loc['Autoencode-easy', 'said'] and gru.loc[
+        'Autoencode-easy', 'oracle'
+    ] == pytest.approx(1)

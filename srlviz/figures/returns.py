@@ -151,7 +151,8 @@ def returns_grid(
     found = _grid(mine)
     if show == 'ours':
         return found
-    theirs = pd.DataFrame({c: printed.mean.get(split_method(c)[0], np.nan) for c in found.mean}, found.mean.index)
+    blind = [c for c in found.mean if 'state' not in split_method(c)[1].split(' · ')]  # the paper's saw no hidden state
+    theirs = pd.DataFrame({c: printed.mean.get(split_method(c)[0], np.nan) for c in blind}, found.mean.index)
     mean = (found.mean - theirs).dropna(axis=0, how='all').dropna(axis=1, how='all')
     if not mean.size:
         raise ValueError("ours and the paper's have no task and memory in common")
