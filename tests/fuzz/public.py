@@ -54,7 +54,7 @@ ELSEWHERE = {
     'envs.pomdp.base.memory_bytes': _NO_FILE,
     'studies.atari._result': _FORGED,
     'studies.landing.left_files': _FORGED,
-    'studies.returns._files_of': _FORGED,
+    'agents.player._files_of': _FORGED,
     'studies.commands.read_grid': _BY_JSON,
     'studies.page.is_own_page': _BY_JSON,
     'studies.run.is_result': _BY_JSON,
