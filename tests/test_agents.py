@@ -86,10 +86,10 @@ def test_agents_that_do_not_fit(play):
     small = NetworkPolicy(torch.nn.Flatten(), 6, obs_shape=(4, 84, 84))
     with pytest.raises(
         ValueError,
-        match=r"reads frames of shape \(4, 84, 84\), and a recording gives \(210, 160\); wrap .* FrameStackPolicy",
+        match='4, 84, 84.*210, 160.*FrameStackPolicy',
     ):
         play('pong', 5, small, progress=False)
-    with pytest.raises(ValueError, match="chose action 6; pong has 0 to 5: NOOP, FIRE"):
+    with pytest.raises(ValueError, match='6.*pong.*0.*5.*NOOP, FIRE'):
         play('pong', 5, lambda frame, rng: 6, progress=False)
-    with pytest.raises(ValueError, match="chose action .1 2.; pong has 0 to 5"):
+    with pytest.raises(ValueError, match='1 2.*pong.*0.*5'):
         play('pong', 5, lambda frame, rng: np.array([1, 2]), progress=False)

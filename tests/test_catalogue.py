@@ -79,9 +79,9 @@ def test_memory_refuses(memory):
         with pytest.raises(ValueError, match=f'{name} takes starts'):
             memory(x, state, starts)
     if memory.n_state:
-        with pytest.raises(ValueError, match='for 2 rows'):
+        with pytest.raises(ValueError, match='2'):
             memory(x, memory.initial_state(3))
-    with pytest.raises(ValueError, match='n_hidden=8 there, 16 here'):
+    with pytest.raises(ValueError, match='n_hidden=8.*16'):
         type(memory)(5, 16).load_state_dict(memory.state_dict())
 
 

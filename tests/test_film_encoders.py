@@ -60,9 +60,7 @@ def test_encoders_of_atari_read_small_film(film, name):
 
 
 def test_frames_that_no_convolution_has_anything_left_of(film):
-    with pytest.raises(
-        ValueError, match='frames of 36x36 pixels are too small for this network; it needs at least 38x38'
-    ):
+    with pytest.raises(ValueError, match='36.*38'):
         RandomCNN().fit(cut(film['fit'], 36))
 
 
@@ -106,7 +104,7 @@ def test_gray_film_is_not_colour(film):
     encoder = FrameAutoencoder(network='linear', **BRIEF).fit(film)
     gray = Recording([Episode({'frame': np.asarray(e.obs['frame'])[..., :1]}) for e in film['test']])
     for use in encoder.encode, encoder.reconstruct:
-        with pytest.raises(ValueError, match=r'frames of shape \(96, 96, 1\) for a network of \(96, 96, 3\)'):
+        with pytest.raises(ValueError, match='96, 96, 1.*96, 96, 3'):
             use(gray)
 
 

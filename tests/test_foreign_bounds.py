@@ -454,7 +454,7 @@ def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypa
     for start in 0, 600:
         trials = {f'{i:010x}-0123456789': dict(x=i) for i in range(start, start + 600)}
         if start:
-            with pytest.raises(ValueError, match='1,200 trials'):
+            with pytest.raises(ValueError, match='1,200'):
                 ask(tmp_path, trials)
         else:
             ask(tmp_path, trials)

@@ -1,7 +1,8 @@
 """The house rules of the repository.
 Every rule is a function of a root folder that returns complaints, so that faults can be planted in a small tree."""
 
-import ast, configparser, importlib.util, json, re, subprocess, sys
+import ast, configparser, importlib.util, json, re, subprocess, sys, tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -327,6 +328,7 @@ def processes(root):
 
 ASSERTING = 0.9  # cells that assert for each cell that exports, at least
 WIDGETS = 'widgets'  # are tested in a browser
+BLANK = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
 def exports(root):
@@ -348,14 +350,31 @@ def asserting(root):
 
 
 def statistics(root) -> dict[str, dict]:
-    "What a reader carries, by room: characters exported, the median cell, asserting cells."
-    found = {}
+    "By room: cells that export, tokens a line, definitions that are called once, public names, asserting cells."
+    found, uses = {}, Counter()
+    trees = {p: ast.parse(p.read_text(encoding='utf-8')) for p in modules(root)}
+    for tree in trees.values():
+        uses.update(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+        uses.update(n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute))
     for room in ROOMS:
-        sizes = sorted(len(text) for r, _, text in exports(root) if r == room)
-        if sizes:
-            examples_ = sum(r == room for r, _ in asserting(root)) / len(sizes)
-            half = sizes[len(sizes) // 2]
-            found[room] = dict(cells=len(sizes), characters=sum(sizes), median=half, asserting=examples_)
+        n_cells = sum(r == room for r, *_ in exports(root))
+        if not n_cells:
+            continue
+        tokens, lines, defined, public = 0, 0, [], 0
+        for p, tree in trees.items():
+            if p.relative_to(root / 'srlviz').parts[0] != room:
+                continue
+            with p.open(encoding='utf-8') as text:
+                code = [t for t in tokenize.generate_tokens(text.readline) if t.type not in BLANK]
+            tokens, lines = tokens + len(code), lines + len({t.start[0] for t in code})
+            defined += [n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+            public += sum(
+                not n.name.startswith('_') for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)
+            )
+        once = sum(uses[name] == 1 for name in defined) / max(len(defined), 1)
+        n_asserting = sum(r == room for r, _ in asserting(root))
+        found[room] = dict(cells=n_cells, tokens=tokens / max(lines, 1), once=once, public=public)
+        found[room]['asserting'] = n_asserting / n_cells
     return found
 
 
@@ -424,9 +443,10 @@ def test_statistics(capsys):
     "Prints what a reader carries; `taught` holds the last column."
     found = statistics(ROOT)
     with capsys.disabled():
-        print('\nroom         cells  characters  median  asserting cells a cell')
+        print('\nroom       cells  tokens a line  called once  public names  asserting cells a cell')
         for room, f in found.items():
-            print(f"{room:11} {f['cells']:6} {f['characters']:11,} {f['median']:7} {f['asserting']:23.2f}")
+            print(f"{room:9} {f['cells']:6} {f['tokens']:14.1f} {f['once']:12.0%} {f['public']:13}", end='')
+            print(f"{f['asserting']:24.2f}")
     assert set(found) == {room for room, _ in rooms(ROOT)}
 
 

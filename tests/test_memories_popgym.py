@@ -70,5 +70,5 @@ def test_other_weights_are_noticed():
             theirs.core.bias_hh_l0[0] += 0.1
         return ours, mine, other, theirs, pairs
 
-    with pytest.raises(AssertionError, match='output: .* apart'):
+    with pytest.raises(AssertionError):
         same(spoiled)

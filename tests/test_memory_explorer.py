@@ -129,23 +129,23 @@ def test_every_shipped_agent(path):
 
 def test_bad_input():
     GRU = catalog('memories')['GRU']
-    with pytest.raises(ValueError, match='at least one memory'):
+    with pytest.raises(ValueError):
         MemoryExplorer({})
-    with pytest.raises(ValueError, match="no stream fits 'mine'"):
+    with pytest.raises(ValueError, match='mine'):
         MemoryExplorer({'mine': GRU(3, 4)}, np.zeros((5, 2)))
-    with pytest.raises(ValueError, match='flat=True'):
+    with pytest.raises(ValueError, match='flat'):
         MemoryExplorer({'GRU': GRU}, Episode(dict(frame=np.zeros((2, 4, 4, 3), np.uint8))))
-    with pytest.raises(ValueError, match='a stream is letters'):
+    with pytest.raises(ValueError):
         MemoryExplorer({'GRU': GRU}, np.zeros(5))
-    with pytest.raises(ValueError, match='has some'):
+    with pytest.raises(ValueError):
         MemoryExplorer({'GRU': GRU}, '| |')
     e = MemoryExplorer({'GRU': GRU}, 'abc', interactive=True)
     for trait, wrong, words in (
-        ('method', 'gru', "did you mean 'GRU'"),
-        ('stream', 'x', 'unknown stream'),
-        ('t', 3, 'has 0 to 2'),
-        ('resets', (0,), 'cannot begin'),
-        ('channel', 99, 'has 0 to 31'),
+        ('method', 'gru', 'GRU'),
+        ('stream', 'x', 'stream'),
+        ('t', 3, '0.*2'),
+        ('resets', (0,), None),
+        ('channel', 99, '0.*31'),
     ):
         with pytest.raises(traitlets.TraitError, match=words):
             setattr(e, trait, wrong)

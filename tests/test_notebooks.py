@@ -79,20 +79,32 @@ QUICK = [p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_po
 ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK})
 
 
-@pytest.mark.parametrize('room', ROOMS)
-def test_runs_live(room):
+def run_live(paths, folder):
     "A notebook runs from its own cells, without its module: as nbdev-test runs it, and whoever works in it."
-    paths = '|'.join(re.escape(str(p)) for p in QUICK if p.is_relative_to(NBS / room))
-    command = [
-        Path(sys.executable).with_name('nbdev-test'),
-        '--n-workers',
-        '0',
-        '--path-re',
-        f'^({paths})$',
-        NBS / room,
-    ]
+    chosen = '|'.join(re.escape(str(p)) for p in paths)
+    nbdev_test = Path(sys.executable).with_name('nbdev-test')
+    command = [nbdev_test, '--n-workers', '0', '--path-re', f'^({chosen})$', folder]
     r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
     assert r.returncode == 0 and 'Success' in r.stdout, r.stdout[-2000:] + r.stderr[-6000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('room', ROOMS)
+def test_runs_live(room):
+    run_live([p for p in QUICK if p.is_relative_to(NBS / room)], NBS / room)
+
+
+def changed_pages():
+    "Pages that differ from the commit before the last one; all where git does not know it."
+    command = ['git', 'diff', '--name-only', 'HEAD~1', '--', 'nbs']
+    r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
+    names = {NBS.parent / line for line in r.stdout.splitlines()}
+    return [p for p in QUICK if p in names] if r.returncode == 0 else QUICK
+
+
+def test_changed_pages_run_live():
+    if pages := changed_pages():
+        run_live(pages, NBS)
 
 
 def test_every_long_notebook_is_there():

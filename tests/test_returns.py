@@ -98,7 +98,7 @@ def test_queue_of_a_wrapper():
     "Episodes of one length end together, so that none is unfinished when steps are added up"
     found = episodes_of(played('RepeatFirst-easy', 8, 102))
     assert len(found) == 16 and found['step'].iloc[-1] == 102 * 8 and set(found['length']) == {51}
-    with pytest.raises(ValueError, match='8 episodes ended and the wrapper kept the last 4'):
+    with pytest.raises(ValueError, match='8.*4'):
         episodes_of(played('RepeatFirst-easy', 8, 51, buffer_length=4))
 
 

@@ -97,9 +97,9 @@ def test_classes_are_found_by_name():
     for name in 'MemoryRLModule', 'MemoryCatalog':
         made = getattr(rllib, name)
         assert made is getattr(rllib, name) is pickle.loads(pickle.dumps(made)) and made.__module__ == rllib.__name__
-    with pytest.raises(AttributeError, match='no attribute'):
+    with pytest.raises(AttributeError):
         rllib.MemoryModule
-    with pytest.raises(ValueError, match='a memory reads a vector.*flat=True'):
+    with pytest.raises(ValueError, match='flat'):
         made = rllib.memory_module()['rl_module_spec']
         made.observation_space, made.action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(4)
         made.build()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
 
-from srlviz.core.scores import COLUMNS_BEFORE, PAPER_NAMES, SCORE_COLUMNS, check_scores, load_scores
+from srlviz.core.scores import PAPER_NAMES, SCORE_COLUMNS, load_scores
 from srlviz.core.scores import paper_name, paper_scores
 from srlviz.core.files import sample_path
 from srlviz.envs.atari import GAMES, annotations
@@ -15,7 +15,6 @@ from srlviz.evaluate.probe import with_category_means
 
 SCORES, NOTES = load_scores(sample_path('atari_scores.csv')), json.loads(sample_path('atari_scores.json').read_text())
 ROOT = Path(__file__).parents[1]
-BEFORE = Path(__file__).with_name('scores_before.csv')
 FIRST = ('majority', 'random_cnn', 'pixel_pred', 'st_dim')  # of all games, with the seed 0
 EVERYWHERE = {('majority', 'none'), *((m, n) for m in ('random_cnn', 'st_dim') for n in ('none', 'standardize'))}
 
@@ -76,18 +75,6 @@ def test_migration_lost_no_row_and_changed_no_value(table, n, digest):
         rows = rows[(rows['seed'] == 0) & rows['method'].isin(FIRST)]
     values = rows['value'].tolist()
     assert len(values) == n and sha256(' '.join(map(repr, values)).encode()).hexdigest()[:16] == digest
-
-
-def test_rows_of_before_are_found_in_what_is_shipped():
-    "Rows of the committed tables of nine columns, some of each method and metric, under the keys of today"
-    before = pd.read_csv(BEFORE, keep_default_na=False)
-    assert list(before) == list(COLUMNS_BEFORE) and before['method'].str.contains(' · ').sum() > 100
-    assert load_scores(BEFORE).equals(check_scores(before))
-    rows = check_scores(before)
-    ours = (rows['source'] == 'srlviz') & (rows['study'] == 'atari')  # what nobody said then
-    rows.loc[ours, ['inputs', 'protocol', 'budget']] = 'frames', 'paper', 8000
-    rows.loc[ours, 'n_codes'] = np.where(rows.loc[ours, 'method'] == 'majority', 1, 256)
-    assert len(rows.merge(pd.concat([SCORES, paper_scores()]))) == len(before) == 402
 
 
 def test_our_names_and_the_papers_are_those_of_the_tasks():

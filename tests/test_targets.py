@@ -170,17 +170,17 @@ def test_a_set_without_a_touchdown_says_so(flights):
         )
         for e in flights
     ]
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="target 'land' .* have no value"):
+    with warnings.catch_warnings(), pytest.raises(ValueError, match='land'):
         warnings.simplefilter('ignore')
         landing_targets(flights.replace(episodes=crashed), 25, progress=False)
 
 
 def test_a_set_that_lost_its_sensors_or_a_factor_says_so(flights):
     blind = [e.replace(obs=dict(vector=np.zeros((len(e), 1)))) for e in flights]
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="no 'sensors'"):
+    with warnings.catch_warnings(), pytest.raises(ValueError, match='sensors'):
         warnings.simplefilter('ignore')
         landing_targets(flights.replace(episodes=blind), 25, progress=False)
-    with pytest.raises(ValueError, match="unknown factor 'turbulence'"):
+    with pytest.raises(ValueError, match='turbulence'):
         landing_targets(flights.replace(factors=[f for f in flights.factors if f.name != 'turbulence']), 25)
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
-from ..core.scores import SCORE_COLUMNS, check_scores, migrate_scores
+from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.files import atomic_path, make_folder, read_npz, reading
 from ..core.training import threads
 
@@ -587,7 +587,6 @@ def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:
     Checked score table: the rows, then those with target 'mean', then those with target 'mean' and group 'all'.
     """
     keys = [c for c in SCORE_COLUMNS if c not in ('target', 'group', 'value')]
-    rows = migrate_scores(rows)
     categories = rows.assign(group=rows['group'].str.split('|')).explode('group')
     if (some := ~categories['group'].isin(['', 'uncategorized'])).any():
         categories = categories[some]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'VERSIONS', 'MOST_FLIGHTS', 'REQUEST', 'SENSOR_TABLE', 'FLIGHT_TABLE', 'CROISSANT', 'FRAME_COLUMNS',
-           'FLIGHT_COLUMNS', 'RESTORE', 'flight_id', 'video_path', 'n_groups', 'group_rows', 'shard_path', 'advised',
-           'kind_of', 'footer_faults', 'room_of', 'read_info', 'rows_of_group', 'read_columns', 'column_faults',
+           'FLIGHT_COLUMNS', 'RESTORE', 'flight_id', 'video_path', 'n_groups', 'shard_path', 'advised', 'kind_of',
+           'footer_faults', 'room_of', 'read_info', 'rows_of_group', 'read_columns', 'column_faults',
            'read_flight_table', 'type_faults', 'flight_faults']
 
 # %% ../../../nbs/02_data/landing/01_folder.ipynb #59c069cc
@@ -56,7 +56,7 @@ def n_groups(n: int, rows: int | None) -> int:
     return 1 if rows is None else -(-n // rows)
 
 
-def group_rows(lengths: Sequence[int], rows: int | None) -> Iterator[int]:
+def _group_rows(lengths: Sequence[int], rows: int | None) -> Iterator[int]:
     """Give the rows of each row group of flights of these lengths."""
     for n in lengths:
         yield from (min(rows, n - a) for a in range(0, n, rows)) if rows else (n,)
@@ -124,7 +124,7 @@ def footer_faults(
         yield from ((None, wrong) for wrong in _state_faults(schema.field('state').type, n_columns))
     if footer.num_row_groups != (n := sum(n_groups(n, rows) for n in lengths)):
         yield None, f"has {footer.num_row_groups} row groups, expected {n}, those of its flights"
-    for k, n in zip(range(footer.num_row_groups), group_rows(lengths, rows)):
+    for k, n in zip(range(footer.num_row_groups), _group_rows(lengths, rows)):
         if (there := footer.row_group(k).num_rows) != n:
             yield k, f"row group {k} has {there} rows, meta/flights.parquet says {n}"
 

@@ -305,7 +305,7 @@ def haze(s, c, dx, dy, distance):
     return mix(clear_sky(s, to_sun(s, dx, dy), 0.0), c, math.exp(-3.912 * distance / s.clear))
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #18420703
-PAPI_X, PAPI_ANGLES = 300.0, (3.5, 3 + 1 / 6, 2 + 5 / 6, 2.5)
+PAPI_X, _PAPI_ANGLES = 300.0, (3.5, 3 + 1 / 6, 2 + 5 / 6, 2.5)
 
 
 def papi(angle: float) -> np.ndarray:
@@ -319,10 +319,10 @@ def papi(angle: float) -> np.ndarray:
     -------
     (4,) from 0, red, to 1, white
     """
-    return np.clip((angle - np.array(PAPI_ANGLES)) / 0.05 + 0.5, 0, 1)
+    return np.clip((angle - np.array(_PAPI_ANGLES)) / 0.05 + 0.5, 0, 1)
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #7316b081
-WHITE, YELLOW, GREEN, RED, BLUE, SODIUM = (
+_WHITE, _YELLOW, _GREEN, RED, _BLUE, _SODIUM = (
     (1, 0.93, 0.76),
     (1, 0.78, 0.28),
     (0.22, 1, 0.38),
@@ -346,27 +346,27 @@ def airfield_lights(s: Scene) -> np.ndarray:
     L, half, both = s.length, s.width / 2, np.array([[-1.0], [1.0]])
     edge, middle, bar = np.arange(0, L + 1, 60.0), np.arange(15, L, 30.0), np.arange(30, 901, 30.0)
     rows = [
-        _row(edge[edge < L - 600], both * (half + 1.5), 0.4, WHITE, 1.0, 0),
-        _row(edge[edge >= L - 600], both * (half + 1.5), 0.4, YELLOW, 1.0, 0),
+        _row(edge[edge < L - 600], both * (half + 1.5), 0.4, _WHITE, 1.0, 0),
+        _row(edge[edge >= L - 600], both * (half + 1.5), 0.4, _YELLOW, 1.0, 0),
     ]
     rows += [
-        _row(-2, np.linspace(-half, half, 16), 0.3, GREEN, 1.1, 0),
+        _row(-2, np.linspace(-half, half, 16), 0.3, _GREEN, 1.1, 0),
         _row(L + 2, np.linspace(-half, half, 12), 0.3, RED, 0.8, 0),
     ]
     reds = (middle > L - 300) | ((middle > L - 900) & (np.arange(middle.size) % 2 == 0))
-    rows += [_row(middle[~reds], 0, 0.1, WHITE, 0.4, 0), _row(middle[reds], 0, 0.1, RED, 0.4, 0)]
-    rows += [_row(bar, both * y, 0.1, WHITE, 0.42, 0) for y in (9.0, 10.5, 12.0)]
-    rows += [_row(-bar, y, 1.0, WHITE, 1.1, 0) for y in (-2.0, -1.0, 0.0, 1.0, 2.0)]
+    rows += [_row(middle[~reds], 0, 0.1, _WHITE, 0.4, 0), _row(middle[reds], 0, 0.1, RED, 0.4, 0)]
+    rows += [_row(bar, both * y, 0.1, _WHITE, 0.42, 0) for y in (9.0, 10.5, 12.0)]
+    rows += [_row(-bar, y, 1.0, _WHITE, 1.1, 0) for y in (-2.0, -1.0, 0.0, 1.0, 2.0)]
     rows += [
-        _row(-300, np.linspace(-15, 15, 17), 1.0, WHITE, 1.1, 0),
-        _row(-150, both * np.array([5.0, 6.5, 8.0]), 1.0, WHITE, 1.0, 0),
+        _row(-300, np.linspace(-15, 15, 17), 1.0, _WHITE, 1.1, 0),
+        _row(-150, both * np.array([5.0, 6.5, 8.0]), 1.0, _WHITE, 1.0, 0),
     ]
     rows += [_row(-bar[:9], both * y, 1.0, RED, 0.75, 0) for y in (9.0, 10.5)]
     rows += [_row(PAPI_X, -(half + 15 + 9 * k), 0.8, RED, 3.0, 1) for k in range(4)]
-    rows += [_row(np.arange(0, L, 60.0), s.side * y, 0.4, BLUE, 0.16, 2) for y in (176.0, 203.0)]
+    rows += [_row(np.arange(0, L, 60.0), s.side * y, 0.4, _BLUE, 0.16, 2) for y in (176.0, 203.0)]
     rows += [
-        _row(np.linspace(0.37, 0.71, 12) * L, s.side * 378, 18.0, SODIUM, 0.8, 2),
-        _row(np.linspace(0.42, 0.64, 9) * L, s.side * 402, 7.0, WHITE, 0.35, 2),
+        _row(np.linspace(0.37, 0.71, 12) * L, s.side * 378, 18.0, _SODIUM, 0.8, 2),
+        _row(np.linspace(0.42, 0.64, 9) * L, s.side * 402, 7.0, _WHITE, 0.35, 2),
     ]
     return np.concatenate(rows)
 
@@ -379,7 +379,7 @@ def town_lights(place: Place) -> np.ndarray:
     d = np.random.default_rng(place.seed)
     at = d.permutation(np.flatnonzero(glow > 60))[:7000]
     move, tint = d.uniform(0, texel, (2, at.size)), d.choice(3, at.size, p=[0.6, 0.28, 0.12])
-    colours = np.array([SODIUM, WHITE, (0.85, 0.95, 1)])[tint]
+    colours = np.array([_SODIUM, _WHITE, (0.85, 0.95, 1)])[tint]
     return np.column_stack(
         [
             x0 + at % n * texel + move[0],

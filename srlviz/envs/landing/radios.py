@@ -27,9 +27,9 @@ def generator(word: str, *seed: int) -> np.random.Generator:
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #8f158795
 SETS = ('nav1', 'nav2', 'adf1', 'adf2', 'gps', 'gps2', 'dme', 'fms1', 'fms2', 'fms3', 'fms4', 'fms5')
-NAV1, NAV2, GPS, GPS2, DME = 0, 1, 4, 5, 6
-TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)  # of a beacon, as X-Plane numbers them
-MARKERS = dict(outer=7000.0, middle=1050.0, inner=300.0)  # m before the threshold, about as in ICAO Annex 10
+NAV1, NAV2, GPS, _GPS2, DME = 0, 1, 4, 5, 6
+_TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)  # of a beacon, as X-Plane numbers them
+_MARKERS = dict(outer=7000.0, middle=1050.0, inner=300.0)  # m before the threshold, about as in ICAO Annex 10
 ANGLE = 3.0  # of the glide slope, deg
 
 
@@ -102,7 +102,7 @@ def beacons(conditions) -> tuple[Beacon, ...]:
     far_end, has_dme = run.length + F.behind, 0 if rng.random() < 0.8 else np.nan
     ils = Beacon('ILS', far_end, 0.0, 3.0, run.ils_khz, F.ils_reach, AIM + has_dme, 120.0)
     vor, other = _vor(rng, 2e3, 30e3, 60), _somewhere(rng, 8e3, 40e3)
-    outer = (-MARKERS['outer'], 0.0)
+    outer = (-_MARKERS['outer'], 0.0)
     locator = Beacon('NDB', *outer, 0.0, int(rng.integers(200, 525)), F.ils_reach, *outer)
     ndb = Beacon('NDB', *other, 0.0, int(rng.integers(200, 525)), F.ils_reach, *other)
     fixes = [Beacon('GPS', x, 0.0, 0.0, 0, np.inf, x, 0.0) for x in (0.0, run.length / 2)]
@@ -110,7 +110,7 @@ def beacons(conditions) -> tuple[Beacon, ...]:
     return ils, vor, locator, ndb, *fixes, dme, *(_vor(rng, 15e3, 90e3, 700) for _ in range(5))
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9610f39c
-def courses(conditions, tuned: Iterable[Beacon]) -> tuple[np.ndarray, np.ndarray]:
+def _courses(conditions, tuned: Iterable[Beacon]) -> tuple[np.ndarray, np.ndarray]:
     """Give the courses of the sets in degrees magnetic.
 
     Returns
@@ -167,7 +167,7 @@ def localizer_width(length: float) -> float:
     return float(np.clip(np.degrees(np.arctan(F.ils_aside / (length + F.behind))), 1.5, 3))
 
 
-def gps_scale(distance):
+def _gps_scale(distance):
     """Give the full scale of the GPS needle, m, at a distance from the threshold, m: 1 nm, on the final 0.3 nm."""
     return NM * np.interp(distance, [F.gps_from, F.gps_from + 2 * NM], [F.gps_final, F.gps_full])
 
@@ -183,7 +183,7 @@ def needles(conditions, s: SimpleNamespace, b: SimpleNamespace, course: np.ndarr
     off = s.along + conditions.runway.magnetic - course
     angle = np.degrees(np.arcsin(np.sin(np.radians(off))))
     full = np.where(b.kind == 'ILS', localizer_width(conditions.runway.length), F.vor_full)
-    part = np.where(b.kind == 'GPS', s.distance * np.sin(np.radians(off)) / gps_scale(s.distance), angle / full)
+    part = np.where(b.kind == 'GPS', s.distance * np.sin(np.radians(off)) / _gps_scale(s.distance), angle / full)
     shown = s.heard & np.isin(b.kind, ['ILS', 'VOR', 'GPS'])  # an ADF and a DME have no such needle
     return DOTS * np.clip(part, -1, 1) * shown, np.where(shown, 1 + (abs(turn(off)) > 90), 0)
 
@@ -202,13 +202,13 @@ def glide(flight, heard, error=0.0) -> tuple[np.ndarray, np.ndarray]:
     near = (ahead > 0) & (ahead < F.glide_reach * NM) & (aside < F.glide_sector)
     signal = near & (angle > F.glide_low * ANGLE) & (angle < F.glide_high * ANGLE)
     received[:, NAV1] = signal & heard[:, NAV1] & (flight.log['rel_gls'] == 0)
-    received[:, GPS : GPS2 + 1] = heard[:, GPS : GPS2 + 1] & (x < 0)[:, None]
+    received[:, GPS : _GPS2 + 1] = heard[:, GPS : _GPS2 + 1] & (x < 0)[:, None]
     dots[:, NAV1] = (ANGLE - angle) / F.glide_full
-    dots[:, GPS : GPS2 + 1] = ((F.gps_height - x * SLOPE - height) / F.gps_glide)[:, None]
+    dots[:, GPS : _GPS2 + 1] = ((F.gps_height - x * SLOPE - height) / F.gps_glide)[:, None]
     return DOTS * np.clip(dots + error, -1, 1) * received, received
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #4dba52e3
-def ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple[np.ndarray, ...]:
+def _ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple[np.ndarray, ...]:
     """Give distance (nm), speed (kt), time (minutes) of all sets, and whether each has a DME in range: (T, 12) each.
 
     `error`, m, is added to the range. Source: Collins IND-42A (US Army TM 1-1510-225-10): no time below 50 kt.
@@ -230,7 +230,7 @@ def ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple[
     return slant / NM, speed / KNOT, np.where(timed, slant / np.where(timed, speed, 1) / 60, 0), found
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #dfa0d10e
-MICROAMPS = 150.0  # of full scale of an ILS needle (ICAO Annex 10, volume I)
+_MICROAMPS = 150.0  # of full scale of an ILS needle (ICAO Annex 10, volume I)
 
 
 class Spread(NamedTuple):
@@ -244,7 +244,7 @@ class Spread(NamedTuple):
 
 
 _ICAO = 'ICAO Doc 8168, volume II: {} at 95%; noise ours'
-SPREADS = dict(
+_SPREADS = dict(
     ILS=Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
     bends=Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
     slope=Spread(
@@ -259,8 +259,8 @@ SPREADS = dict(
     GPS=Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
     GPS_up=Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
 )
-BEND_LENGTH = 399.0  # m
-NOISE_TIME = 1.0  # s
+_BEND_LENGTH = 399.0  # m
+_NOISE_TIME = 1.0  # s
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #6fc42ad6
 LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
@@ -280,23 +280,23 @@ def around(rng: np.random.Generator, size: float):
     return lambda degrees: (part * np.cos(np.radians(np.multiply.outer(degrees, turns)) + phase)).sum(-1)
 
 
-def hiss(rng: np.random.Generator, T: int, size) -> np.ndarray:
+def _hiss(rng: np.random.Generator, T: int, size) -> np.ndarray:
     """Draw (T, k) filtered noise of standard deviations (k,); a longer flight begins the same."""
     from scipy.signal import lfilter
 
-    keep, size = np.exp(-1 / (HZ * NOISE_TIME)), np.atleast_1d(size)
+    keep, size = np.exp(-1 / (HZ * _NOISE_TIME)), np.atleast_1d(size)
     white = rng.normal(0, 1, (LONGEST, len(size)))[:T] * size
     white[1:] *= np.sqrt(1 - keep**2)
     return lfilter([1], [1, -keep], white, axis=0)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #ecd847ae
 def _of(kinds: Iterable[str], what: str) -> np.ndarray:
-    "A column of `SPREADS` for sets of these kinds"
-    return np.array([getattr(SPREADS[k], what) for k in kinds])
+    "A column of `_SPREADS` for sets of these kinds"
+    return np.array([getattr(_SPREADS[k], what) for k in kinds])
 
 
-def beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tuple[np.ndarray, ...]:
-    """Give what belongs to the beacons, in the units of `SPREADS`.
+def _beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tuple[np.ndarray, ...]:
+    """Give what belongs to the beacons, in the units of `_SPREADS`.
 
     Returns
     -------
@@ -305,12 +305,12 @@ def beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tupl
     run = conditions.runway
     rng = generator(f'errors of {run.airport}/{run.name}')
     beam, slope = (
-        rng.normal(0, SPREADS[kind].beacon) + waves(rng, SPREADS[bend].beacon, BEND_LENGTH)(x)
+        rng.normal(0, _SPREADS[kind].beacon) + waves(rng, _SPREADS[bend].beacon, _BEND_LENGTH)(x)
         for kind, bend in (('ILS', 'bends'), ('slope', 'slope_bends'))
     )
-    curves = [around(rng, SPREADS[kind].beacon) for kind in b.kind]
+    curves = [around(rng, _SPREADS[kind].beacon) for kind in b.kind]
     off = [beam if k == 'ILS' else c(y) if k in ('VOR', 'NDB') else 0 * x for k, c, y in zip(b.kind, curves, s.along.T)]
-    late = rng.normal(0, SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')
+    late = rng.normal(0, _SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')
     late[DME] = late[NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]  # they have one beacon
     return np.stack(off, 1), late, slope
 
@@ -325,14 +325,14 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
     """
     c, log = flight.conditions, flight.log
     T, rng = len(log['t']), generator('receivers', c.seed)
-    own = lambda kinds: _of(kinds, 'receiver') * rng.normal(size=len(kinds)) + hiss(rng, T, _of(kinds, 'noise'))
-    beam, late, slope = beacon_errors(c, s, b, log['x'])
+    own = lambda kinds: _of(kinds, 'receiver') * rng.normal(size=len(kinds)) + _hiss(rng, T, _of(kinds, 'noise'))
+    beam, late, slope = _beacon_errors(c, s, b, log['x'])
     off, range_ = beam + own(b.kind), late + own(np.where(b.kind == 'GPS', 'GPS', 'DME'))
     up = np.zeros((T, 12))
-    up[:, NAV1] = (slope + own(['slope'])[:, 0]) / MICROAMPS
-    up[:, GPS : GPS2 + 1] = own(['GPS_up'] * 2) / F.gps_glide
+    up[:, NAV1] = (slope + own(['slope'])[:, 0]) / _MICROAMPS
+    up[:, GPS : _GPS2 + 1] = own(['GPS_up'] * 2) / F.gps_glide
     beside = np.degrees(np.arctan2(off, np.maximum(s.distance, 1)))
-    width = localizer_width(c.runway.length) / MICROAMPS  # deg/uA
+    width = localizer_width(c.runway.length) / _MICROAMPS  # deg/uA
     angle = np.where(b.kind == 'ILS', off * width, np.where(b.kind == 'GPS', beside, off))
     angle[:, DME] = angle[:, NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]
     return SimpleNamespace(angle=angle, range=range_, slope=up)
@@ -348,7 +348,7 @@ def gyros(flight) -> dict[str, np.ndarray]:
     return {k: v % 360 for k, v in cards.items()}
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9bd6111f
-def reception(flight) -> SimpleNamespace:
+def _reception(flight) -> SimpleNamespace:
     """Give everything that the twelve sets receive and show.
 
     Returns
@@ -366,10 +366,10 @@ def reception(flight) -> SimpleNamespace:
     off = errors(flight, s, b)
     s.along, s.bearing, s.relative = (v + off.angle * s.heard for v in (s.along, s.bearing, s.relative))
     s.relative = turn(s.relative)
-    knob, course = courses(c, tuned)
+    knob, course = _courses(c, tuned)
     shown = [needles(c, s, b, k) for k in course]
     vdef, slope = glide(flight, s.heard, off.slope)
-    miles, knots, minutes, has_dme = ranging(flight, s, b, off.range)
+    miles, knots, minutes, has_dme = _ranging(flight, s, b, off.range)
     rows = lambda a: np.broadcast_to(a, (T, 12))
     return SimpleNamespace(
         b=b,
@@ -388,14 +388,14 @@ def reception(flight) -> SimpleNamespace:
         knots=knots,
         minutes=minutes,
         has_dme=has_dme,
-        kind=s.heard * [TYPES[k] for k in b.kind],
-        scale=gps_scale(s.distance[:, GPS]),
+        kind=s.heard * [_TYPES[k] for k in b.kind],
+        scale=_gps_scale(s.distance[:, GPS]),
         gyros=gyros(flight),
     )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #d945c223
-OLD, KNOBS, SHOWN = 'sim/cockpit/radios/', 'sim/cockpit2/radios/actuators/', 'sim/cockpit2/radios/indicators/'
-SEATS = ('pilot', 'copilot')
+_OLD, _KNOBS, SHOWN = 'sim/cockpit/radios/', 'sim/cockpit2/radios/actuators/', 'sim/cockpit2/radios/indicators/'
+_SEATS = ('pilot', 'copilot')
 
 
 def _family(prefix: str, what: str, value: np.ndarray, **more: int) -> dict:
@@ -418,18 +418,18 @@ def channels(b: SimpleNamespace) -> dict[str, np.ndarray]:
     )
 
 
-def tuning(flight, r: SimpleNamespace) -> dict:
+def _tuning(flight, r: SimpleNamespace) -> dict:
     """Give what the pilots have set: power, channels and courses."""
-    T, out = len(r.heard), _family(KNOBS, 'power', r.power)
+    T, out = len(r.heard), _family(_KNOBS, 'power', r.power)
     for unit, value in channels(r.b).items():
-        out |= _family(KNOBS, f'frequency_{unit}', np.broadcast_to(value, (T, 12))) | {
-            f'{KNOBS}nav_standby_frequency_{unit}': np.broadcast_to(value[[NAV2, 7]], (T, 2))
+        out |= _family(_KNOBS, f'frequency_{unit}', np.broadcast_to(value, (T, 12))) | {
+            f'{_KNOBS}nav_standby_frequency_{unit}': np.broadcast_to(value[[NAV2, 7]], (T, 2))
         }
-    for seat, knob, course, source in zip(SEATS, r.knob, r.course, sources(flight.conditions)):
+    for seat, knob, course, source in zip(_SEATS, r.knob, r.course, sources(flight.conditions)):
         out |= (
-            _family(KNOBS, f'obs_deg_mag_{seat}', knob)
-            | _family(KNOBS, f'course_deg_mag_{seat}', course)
-            | {f'{KNOBS}hsi_obs_deg_mag_{seat}': knob[:, source]}
+            _family(_KNOBS, f'obs_deg_mag_{seat}', knob)
+            | _family(_KNOBS, f'course_deg_mag_{seat}', course)
+            | {f'{_KNOBS}hsi_obs_deg_mag_{seat}': knob[:, source]}
         )
     return out
 
@@ -439,7 +439,7 @@ def sources(conditions) -> tuple[int, int]:
     return NAV1, int(generator('HSI', conditions.seed).choice([NAV1, NAV2, GPS]))
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #bc1c332f
-def pointing(r: SimpleNamespace) -> dict:
+def _pointing(r: SimpleNamespace) -> dict:
     """Give bearings, needles, flags and distances of the sets."""
     out = {}
     for what, value in dict(
@@ -452,8 +452,8 @@ def pointing(r: SimpleNamespace) -> dict:
         type=r.kind,
     ).items():
         out |= _family(SHOWN, what, value)
-    out |= _family(SHOWN, 'dme_time_min', r.minutes, adf1=2, adf2=3, gps=GPS, gps2=GPS2, dme=DME)
-    for k, seat in enumerate(SEATS):
+    out |= _family(SHOWN, 'dme_time_min', r.minutes, adf1=2, adf2=3, gps=GPS, gps2=_GPS2, dme=DME)
+    for k, seat in enumerate(_SEATS):
         out |= (
             _family(SHOWN, f'flag_from_to_{seat}', r.to[k])
             | _family(SHOWN, f'hdef_dots_{seat}', r.hdef[k])
@@ -463,14 +463,14 @@ def pointing(r: SimpleNamespace) -> dict:
             seen = turn(r.knob[k] - cards[k][:, None])
             out |= _family(SHOWN, f'relative_heading_{gyro}_deg_{seat}', seen, gps=GPS)
             if (gyro, seat) in {('vacuum', 'pilot'), ('vacuum', 'copilot'), ('electric', 'pilot')}:
-                out[f'{SHOWN}gps2_relative_heading_{gyro}_deg_{seat}'] = seen[:, GPS2]
+                out[f'{SHOWN}gps2_relative_heading_{gyro}_deg_{seat}'] = seen[:, _GPS2]
     return out
 
 
-def situation(flight, r: SimpleNamespace) -> dict:
+def _situation(flight, r: SimpleNamespace) -> dict:
     """Give the two horizontal situation indicators (HSI): what set each shows is in `sources`."""
     out = {}
-    for k, (seat, i) in enumerate(zip(SEATS, sources(flight.conditions))):
+    for k, (seat, i) in enumerate(zip(_SEATS, sources(flight.conditions))):
         show = dict(
             bearing_deg_mag=r.bearing,
             relative_bearing_deg=r.relative,
@@ -536,19 +536,19 @@ def older(r: SimpleNamespace, conditions) -> dict:
         'gear_audio_working': 1,
         'marker_audio_working': r.power[:, NAV2],
     }
-    return {OLD + what: value for what, value in out.items()}
+    return {_OLD + what: value for what, value in out.items()}
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #195943e7
 def markers(flight) -> dict[str, np.ndarray]:
     """Give whether we are over each marker (`over_outer_marker`, ...) and its lamp is lit (`outer_marker_lit`, ...)."""
     out, (t, x, y, height) = {}, (flight.log[k] for k in ('t', 'x', 'y', 'height'))
-    for (name, before), (rate, on) in zip(MARKERS.items(), ((2, 0.75), (1.58, 0.6), (6, 0.5))):
+    for (name, before), (rate, on) in zip(_MARKERS.items(), ((2, 0.75), (1.58, 0.6), (6, 0.5))):
         over = (abs(x + before) < 60 + 0.8 * height) & (abs(y) < 200 + height)
         out |= {f'over_{name}_marker': over, f'{name}_marker_lit': over & (t * rate % 1 < on)}
     return out
 
 
-def planned(flight) -> dict[str, np.ndarray]:
+def _planned(flight) -> dict[str, np.ndarray]:
     """Give the lamp of the transponder (0 to 1) and the distances of the top of descent (nm)."""
     c, log = flight.conditions, flight.log
     cruise = generator('cruise', c.seed).integers(28, 40) * 1000 * FOOT
@@ -561,21 +561,21 @@ def planned(flight) -> dict[str, np.ndarray]:
     }
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #241e0d22
-def radio_columns(flight) -> dict:
+def _radio_columns(flight) -> dict:
     """Give the group `radios` by dataref."""
-    r, plan = reception(flight), planned(flight)
+    r, plan = _reception(flight), _planned(flight)
     lamps = {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
     return (
         older(r, flight.conditions)
-        | tuning(flight, r)
-        | pointing(r)
-        | situation(flight, r)
+        | _tuning(flight, r)
+        | _pointing(r)
+        | _situation(flight, r)
         | lamps
-        | {OLD + 'transponder_brightness': plan['transponder_brightness']}
+        | {_OLD + 'transponder_brightness': plan['transponder_brightness']}
     )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #24998bab
-def gps_columns(flight) -> dict:
+def _gps_columns(flight) -> dict:
     """Give the group `gps`."""
     log, run = flight.log, flight.conditions.runway
     course = (run.magnetic + np.degrees(np.arctan2(-log['y'], -log['x']))) % 360
@@ -612,7 +612,7 @@ def traffic(conditions) -> np.ndarray:
     return np.array([first, passing(), passing()])
 
 
-def tcas_columns(flight) -> dict:
+def _tcas_columns(flight) -> dict:
     """Give the group `tcas`, (T, 3) each."""
     log, run = flight.log, flight.conditions.runway
     x, y, height = (
@@ -627,7 +627,7 @@ def tcas_columns(flight) -> dict:
     }
 
 
-def efis_columns(flight) -> dict:
+def _efis_columns(flight) -> dict:
     """Give the group `EFIS`: what is switched on is drawn from the seed."""
     rng = generator('EFIS', flight.conditions.seed)
     mode = rng.choice([0, 1, 2, 3], p=[0.2, 0.1, 0.6, 0.1])  # approach, VOR, map, plan
@@ -642,7 +642,7 @@ def efis_columns(flight) -> dict:
     return {f'sim/cockpit2/EFIS/{k}': int(v) for k, v in out.items()}
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #5d449ca8
-def engaged(flight) -> SimpleNamespace:
+def _engaged(flight) -> SimpleNamespace:
     """Give what the autopilot does: (T,) bool each, none of them without `on`."""
     log = flight.log
     on, loc, gs = log['ap_on'] > 0, log['loc_on'] > 0, log['gs_on'] > 0
@@ -694,9 +694,9 @@ def dials(flight) -> SimpleNamespace:
     )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #71e9f380
-def autopilot_columns(flight) -> dict:
+def _autopilot_columns(flight) -> dict:
     """Give the group `autopilot`."""
-    log, c, m, d = flight.log, flight.conditions, engaged(flight), dials(flight)
+    log, c, m, d = flight.log, flight.conditions, _engaged(flight), dials(flight)
     lateral, vertical, bits = _modes(m)
     pitch, roll = log['theta_cmd'] * m.director, log['phi_cmd'] * m.director
     older = dict(
@@ -766,7 +766,7 @@ def hands(seconds) -> dict[str, np.ndarray]:
     return dict(hours=whole // 3600, minutes=whole // 60 % 60, seconds=whole % 60)
 
 
-def clock_columns(flight) -> dict:
+def _clock_columns(flight) -> dict:
     """Give the groups `clock_timer` and `time`."""
     c, now = flight.conditions, zulu(flight)
     clocks = dict(
@@ -807,12 +807,12 @@ def other_columns(flight) -> dict:
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9f56d113
 GROUPS = dict(
-    radios=radio_columns,
-    gps=gps_columns,
-    tcas=tcas_columns,
-    EFIS=efis_columns,
-    autopilot=autopilot_columns,
-    clocks=clock_columns,
+    radios=_radio_columns,
+    gps=_gps_columns,
+    tcas=_tcas_columns,
+    EFIS=_efis_columns,
+    autopilot=_autopilot_columns,
+    clocks=_clock_columns,
     other=other_columns,
 )
 

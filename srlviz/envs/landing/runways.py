@@ -163,27 +163,58 @@ class Runways(Sequence):
         """Give the runways as a table, one row each; columns as in `Runway`."""
         return pd.DataFrame([asdict(r) for r in self._all], columns=list(Runway.__dataclass_fields__))
 
+    def split(self, seed: int = 0) -> dict[str, str]:
+        """Give each airport a split.
+
+        45% of the runways are 'fit', 15% 'valid', 26.4% 'probe' and 13.6% 'test', as near as whole airports allow.
+
+        Source: landing paper; train 45, validation 15, test 40, the latter divided 66 to 34 for the supervised heads.
+        """
+        counts = Counter(r.airport for r in self)
+        order = [self.airports[i] for i in np.random.default_rng(seed).permutation(len(counts))]
+        lacking, out = {s: f * len(self) for s, f in _FRACTIONS.items()}, {}
+        for airport in sorted(order, key=lambda a: -counts[a]):
+            out[airport] = max(lacking, key=lacking.get)
+            lacking[out[airport]] -= counts[airport]
+        return {a: out[a] for a in self.airports}
+
+    @staticmethod
+    def from_ourairports(path: str | Path, min_length: float = 2200.0) -> 'Runways':
+        """Read the runways of OurAirports' `runways.csv`: open, lighted, of a hard surface; both ends.
+
+        Parameters
+        ----------
+        path : of the file
+        min_length : from the landing threshold on, m
+
+        A row with gaps or with values that no runway has is left out. Names and countries of airports come from
+        airportsdata; where it does not know one, its name is its code. Radio
+        frequencies and idents are invented, the variation is that of the dipole.
+
+        Raises
+        ------
+        ValueError : if it is another file, a number is none (line and column are named), or no runway is left (with
+            the reasons)
+        """
+        out, why, n = {}, Counter(), Counter()
+        for line, row in _rows(path):
+            ends = _ends(path, line, row, n[row['airport_ident']])
+            if isinstance(ends, str):
+                why[ends] += 1
+                continue
+            long = [e for e in ends if e.length >= min_length and e.key not in out]
+            n[row['airport_ident']] += len(ends)
+            why['too short'] += not long
+            out |= {e.key: e for e in long}
+        if not out:
+            raise ValueError(
+                f"{path} has no runway for airliners in {sum(why.values())} rows: "
+                + (', '.join(f'{k} {w}' for w, k in why.most_common() if k) or 'it is empty')
+            )
+        return Runways(out.values())
+
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #9ee2a851
-FRACTIONS = {'fit': 0.45, 'valid': 0.15, 'probe': 0.264, 'test': 0.136}
-
-
-def split(self: Runways, seed: int = 0) -> dict[str, str]:
-    """Give each airport a split.
-
-    45% of the runways are 'fit', 15% 'valid', 26.4% 'probe' and 13.6% 'test', as near as whole airports allow.
-
-    Source: landing paper; train 45, validation 15, test 40, the latter divided 66 to 34 for the supervised heads.
-    """
-    counts = Counter(r.airport for r in self)
-    order = [self.airports[i] for i in np.random.default_rng(seed).permutation(len(counts))]
-    lacking, out = {s: f * len(self) for s, f in FRACTIONS.items()}, {}
-    for airport in sorted(order, key=lambda a: -counts[a]):
-        out[airport] = max(lacking, key=lacking.get)
-        lacking[out[airport]] -= counts[airport]
-    return {a: out[a] for a in self.airports}
-
-
-Runways.split = split
+_FRACTIONS = {'fit': 0.45, 'valid': 0.15, 'probe': 0.264, 'test': 0.136}
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #aff29365
 AIRPORTS = tuple(
@@ -213,12 +244,12 @@ def draws(code: str) -> np.ndarray:
     return np.frombuffer(hashlib.sha256(code.encode()).digest(), '>u4') / 2**32
 
 
-CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of localizers, kHz
+_CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of localizers, kHz
 
 
 def _radio(airport: str, code: str, k: int) -> dict:
     "Localizer and ident of end `k` of an airport: no channel is used twice at one, up to 40."
-    return dict(ils_khz=CHANNELS[(int(draws(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}')
+    return dict(ils_khz=_CHANNELS[(int(draws(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}')
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3bc60929
 def _lay_out(icao: str) -> list[Runway]:
@@ -290,8 +321,10 @@ COLUMNS = (
         for c in ('ident', 'latitude_deg', 'longitude_deg', 'elevation_ft', 'displaced_threshold_ft')
     ),
 )
-HARD = re.compile(r'ASP|CON|PEM|BIT|TAR|PAVED|MAC|ASFALT', re.I)
-SOFT = re.compile(r'UNPAVED|GRE|GRS|GRVL|GRASS|GRAV|TURF|DIRT|SAND|CLAY|WATER|EARTH|SOIL|ICE|SNOW|CORAL|LATERITE', re.I)
+_HARD = re.compile(r'ASP|CON|PEM|BIT|TAR|PAVED|MAC|ASFALT', re.I)
+_SOFT = re.compile(
+    r'UNPAVED|GRE|GRS|GRVL|GRASS|GRAV|TURF|DIRT|SAND|CLAY|WATER|EARTH|SOIL|ICE|SNOW|CORAL|LATERITE', re.I
+)
 
 
 def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
@@ -335,7 +368,7 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
     if not number('lighted', 0):
         return 'not lighted'
     surface = row['surface']
-    if not HARD.search(surface) or SOFT.search(surface):
+    if not _HARD.search(surface) or _SOFT.search(surface):
         return 'not of a hard surface'
     at = [(number(f'{e}_latitude_deg'), number(f'{e}_longitude_deg')) for e in ('le', 'he')]
     names = [row[f'{e}_ident'].strip() for e in ('le', 'he')]
@@ -404,41 +437,3 @@ def _way(at, to) -> tuple[tuple[float, float], float]:
     m, n = radii(at[0])
     east, north = math.radians((to[1] - at[1] + 180) % 360 - 180) * n, math.radians(to[0] - at[0]) * m
     return (east, north), math.hypot(east, north)
-
-# %% ../../../nbs/01_envs/landing/00_runways.ipynb #6275816a
-def from_ourairports(path: str | Path, min_length: float = 2200.0) -> Runways:
-    """Read the runways of OurAirports' `runways.csv`: open, lighted, of a hard surface; both ends.
-
-    Parameters
-    ----------
-    path : of the file
-    min_length : from the landing threshold on, m
-
-    A row with gaps or with values that no runway has is left out. Names and countries of airports come from
-    airportsdata; where it does not know one, its name is its code. Radio
-    frequencies and idents are invented, the variation is that of the dipole.
-
-    Raises
-    ------
-    ValueError : if it is another file, a number is none (line and column are named), or no runway is left (with
-        the reasons)
-    """
-    out, why, n = {}, Counter(), Counter()
-    for line, row in _rows(path):
-        ends = _ends(path, line, row, n[row['airport_ident']])
-        if isinstance(ends, str):
-            why[ends] += 1
-            continue
-        long = [e for e in ends if e.length >= min_length and e.key not in out]
-        n[row['airport_ident']] += len(ends)
-        why['too short'] += not long
-        out |= {e.key: e for e in long}
-    if not out:
-        raise ValueError(
-            f"{path} has no runway for airliners in {sum(why.values())} rows: "
-            + (', '.join(f'{k} {w}' for w, k in why.most_common() if k) or 'it is empty')
-        )
-    return Runways(out.values())
-
-
-Runways.from_ourairports = staticmethod(from_ourairports)

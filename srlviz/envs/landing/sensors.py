@@ -44,8 +44,8 @@ def sensor_table() -> pd.DataFrame:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #57d0eca0
 LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
-KNOTS, FEET = 1 / KNOT, 1 / FOOT  # knots in m/s, feet in m
-PSI, IN_HG = 0.01450377, 1 / INHG  # pounds on a square inch and inches of mercury in hPa
+_KNOTS, _FEET = 1 / KNOT, 1 / FOOT  # knots in m/s, feet in m
+_PSI, _IN_HG = 0.01450377, 1 / INHG  # pounds on a square inch and inches of mercury in hPa
 
 
 def after(on: np.ndarray, seconds: float) -> np.ndarray:
@@ -114,7 +114,7 @@ def gyroscopes(flight: Flight) -> SimpleNamespace:
     noise = lambda: _noise(rng, T, k['noise'], 6) + k['offset'] * rng.normal(size=6)
     cards = np.concatenate([radios.gyros(flight)[suite] for suite in ('vacuum', 'electric', 'AHARS')])  # (6, T)
     drift = np.round(((cards - L['psi'] + flight.conditions.runway.variation + 180) % 360 - 180).T, 9)
-    lean = np.degrees(np.arctan(lag(rate(L['true_airspeed']) / KNOTS / 9.80665, 8.0)))[:, None] * k['lean']
+    lean = np.degrees(np.arctan(lag(rate(L['true_airspeed']) / _KNOTS / 9.80665, 8.0)))[:, None] * k['lean']
     heading = follow(np.degrees(np.unwrap(np.radians(L['psi'] - flight.conditions.runway.variation))))
     return SimpleNamespace(
         pitch=follow(L['theta']) + lean + noise(),
@@ -167,16 +167,16 @@ def _airspeeds(flight: Flight) -> np.ndarray:
     )
 
 
-ANTENNA = dict(ahead=8.0, hangs=1.37, pitch=3.0)  # m ahead of the centre of gravity; m from that to the hanging wheels
+_ANTENNA = dict(ahead=8.0, hangs=1.37, pitch=3.0)  # m ahead of the centre of gravity; m from that to the hanging wheels
 
 
-def radio_altitude(flight: Flight) -> np.ndarray:
+def _radio_altitude(flight: Flight) -> np.ndarray:
     """(T,) m that a radio altimeter measures: 0 when the main wheels touch at a pitch of 3 degrees.
 
     Source: ARINC 707 installations are set to 0 at touchdown. A 737 that stands shows -2 to -4 ft, as its crews report
     (https://www.pprune.org/tech-log/536530-b737ng-radio-altitude-landing-callout.html). Where the antenna is, is ours.
     """
-    L, a = flight.log, ANTENNA
+    L, a = flight.log, _ANTENNA
     raised = np.sin(np.radians(L['theta'])) - np.sin(np.radians(a['pitch']))
     return L['radio_height'] - a['hangs'] + a['ahead'] * raised
 
@@ -191,7 +191,7 @@ def gauges(flight: Flight) -> dict:
     )
     set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])  # inches of mercury
     altitude = (
-        (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / IN_HG)) * FEET
+        (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / _IN_HG)) * _FEET
         + _noise(rng, T, (2, 3), 2)
         + [0, rng.normal(0, 15)]
     )
@@ -199,12 +199,12 @@ def gauges(flight: Flight) -> dict:
         lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5),
         np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation,
     )
-    height = np.minimum(radio_altitude(flight) * FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
+    height = np.minimum(_radio_altitude(flight) * _FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
     both = {
         'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + _noise(rng, T, 0.05, 2),
         'airspeed_kts': v,
         'altitude_ft': altitude,
-        'vvi_fpm': lag(L['climb'], 1.5)[:, None] * FEET * 60 + _noise(rng, T, (5, 8), 2),
+        'vvi_fpm': lag(L['climb'], 1.5)[:, None] * _FEET * 60 + _noise(rng, T, (5, 8), 2),
         'true_airspeed_kts': v * (L['true_airspeed'] / np.maximum(L['airspeed'], 1))[:, None],
         'mach': v * (L['mach'] / np.maximum(L['airspeed'], 1))[:, None],
         'turn_rate_roll_deg': (turn + 0.3 * lag(L['p'], 0.3))[:, None] + _noise(rng, T, 0.05, 2),
@@ -247,13 +247,13 @@ def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) 
         )
         % 360,
         'wind_heading_deg_mag': (np.degrees(np.arctan2(-wind_e, -wind_n)) - flight.conditions.runway.variation) % 360,
-        'wind_speed_kts': np.hypot(wind_n, wind_e) * KNOTS,
+        'wind_speed_kts': np.hypot(wind_n, wind_e) * _KNOTS,
         'suction_1_ratio': P.suction[:, 0],
         'suction_2_ratio': P.suction[:, 1],
         'total_energy_fpm': lag(
-            L['climb'] + L['true_airspeed'] / KNOTS**2 * rate(lag(L['true_airspeed'], 0.4)) / 9.80665, 1.5
+            L['climb'] + L['true_airspeed'] / _KNOTS**2 * rate(lag(L['true_airspeed'], 0.4)) / 9.80665, 1.5
         )
-        * FEET
+        * _FEET
         * 60,
         'CG_indicator': 22 + 30 * (L['fuel_2'] - 0.3 * (L['fuel_0'] + L['fuel_1'])) / L['mass'],
         'max_mach_number_in_kias': 661.47 * np.sqrt(5 * ((impact / 1013.25 + 1) ** (2 / 7) - 1)),
@@ -270,7 +270,7 @@ def power(flight: Flight) -> SimpleNamespace:
         online, generator : (T, 2), whether generators are on line, and their amps;  apu, apu_amps : (T,), its speed (%)
         volts, amps : (T, 6), of the buses;  fed : (T, 2), whether the main buses are;  battery : (T,), whether it feeds
         hours : (T,), that it has fed;  suction, pump, bleed : (T, 2), shares 0 to 1, and whether there is bleed air
-        heat : as `crew_ice`;  moving : (T,), how fast flaps, gear and speedbrakes move, 1/s
+        heat : as `_crew_ice`;  moving : (T,), how fast flaps, gear and speedbrakes move, 1/s
     """
     L, c, rng = flight.log, flight.conditions, _rng(flight, 'power')
     T, n2, early = len(L['t']), _pair(flight, 'n2'), rng.random() < 0.25
@@ -282,11 +282,11 @@ def power(flight: Flight) -> SimpleNamespace:
     passing = ~online & ~after(~online, 0.6)  # half a second until another source is switched to a bus
     fed = ~passing & ~(none & ~apu)[:, None]
     battery = ~fed[:, 0] & ~fed[:, 1]
-    moving, heat = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake'])), crew_ice(flight)
+    moving, heat = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake'])), _crew_ice(flight)
     flat = lambda x: np.full(T, x)
     use = np.stack(
         [
-            70 + 40 * landing_lights(flight) + 25 * heat.any + 15 * moving,
+            70 + 40 * _landing_lights(flight) + 25 * heat.any + 15 * moving,
             65 + 12 * (1 - c.daylight) + 25 * heat.any + 15 * moving,
             flat(8.0),
             flat(14.0),
@@ -342,14 +342,14 @@ def power(flight: Flight) -> SimpleNamespace:
     )
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #0d5fec70
-def landing_lights(flight: Flight) -> np.ndarray:
+def _landing_lights(flight: Flight) -> np.ndarray:
     """(T,) landing lights: on for the approach, in thick weather only on the runway."""
     c = flight.conditions
     glare = c.visibility < 1500 or c.precipitation == 'snow'
     return np.where(flight.log['phase'] == 2, 1.0, float(not glare))
 
 
-def crew_ice(flight: Flight) -> SimpleNamespace:
+def _crew_ice(flight: Flight) -> SimpleNamespace:
     """(T,) ice seen, engine anti-ice on, wing anti-ice on, and either."""
     L, c = flight.log, flight.conditions
     ice = np.maximum(L['frm_ice'], L['frm_ice2'])
@@ -359,7 +359,7 @@ def crew_ice(flight: Flight) -> SimpleNamespace:
     return SimpleNamespace(ice=ice, seen=seen, engine=engine, wing=after(seen, 5), any=engine | after(seen, 5))
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #3552a168
-def shaken(flight: Flight) -> np.ndarray:
+def _shaken(flight: Flight) -> np.ndarray:
     """(T, 2) vibration of the fans, in units of the gauge, beyond what a whole engine has at that speed."""
     whole = TURBINE['shake'].value * _pair(flight, 'n1') / 100
     return (_pair(flight, 'vibration') - whole) * (_pair(flight, 'bird') > 0)
@@ -373,7 +373,7 @@ def burning(flight: Flight) -> np.ndarray:
 def igniters(flight: Flight) -> np.ndarray:
     """(T, 2) whether the igniters burn: in precipitation, ice, rough air, and when an engine without fire ran down."""
     c, L = flight.conditions, flight.log
-    always = crew_ice(flight).engine | (c.precipitation != 'none') | (L['turbulence'] >= 5)
+    always = _crew_ice(flight).engine | (c.precipitation != 'none') | (L['turbulence'] >= 5)
     return always[:, None] | ((_pair(flight, 'running') == 0) & (_pair(flight, 'fire') == 0))
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #dcdd2958
@@ -382,7 +382,7 @@ def engine(flight: Flight) -> dict:
     L, rng = flight.log, _rng(flight, 'engine')
     T, lever, reverse, n2 = len(L['t']), _pair(flight, 'throttle'), _pair(flight, 'reverser'), _pair(flight, 'n2')
     hot, noise = burning(flight), lambda size: _noise(rng, T, size, 2)
-    shake = shaken(flight)
+    shake = _shaken(flight)
     n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(0.3) * shake, 0)
     eight = lambda x: np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)  # (T, 8)
     beta, asked = (
@@ -395,10 +395,10 @@ def engine(flight: Flight) -> dict:
     )  # approach idle until 5 s after touchdown
     egt, inlet = (
         np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), L['temperature'][:, None]),
-        L['pressure'] * IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5,
+        L['pressure'] * _IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5,
     )
     thrust, omega = _pair(flight, 'thrust'), np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
-    watts = np.maximum(thrust, 0) * (L['true_airspeed'] / KNOTS)[:, None]
+    watts = np.maximum(thrust, 0) * (L['true_airspeed'] / _KNOTS)[:, None]
     oil = np.clip(
         rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - 0.002 * np.cumsum(hot + 0.3 * _pair(flight, 'bird'), 0) / HZ, 0, 1
     )
@@ -512,10 +512,10 @@ def hydraulic_pressure(flight: Flight) -> np.ndarray:
     )
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #32e7a7c1
-def ground_proximity(flight: Flight) -> np.ndarray:
+def _ground_proximity(flight: Flight) -> np.ndarray:
     """(T,) whether the ground proximity warning sounds: too fast a sink, or too far below the glide path."""
     L = flight.log
-    height, sink = L['radio_height'] * FEET, -L['climb'] * FEET * 60
+    height, sink = L['radio_height'] * _FEET, -L['climb'] * _FEET * 60
     path = np.degrees(np.arctan2(L['height'], np.maximum(AIM - L['x'], 1)))  # seen from the aiming point
     airborne = L['wow_1'] + L['wow_2'] == 0
     return airborne & (
@@ -524,7 +524,7 @@ def ground_proximity(flight: Flight) -> np.ndarray:
     )
 
 
-def stall_ratio(flight: Flight) -> np.ndarray:
+def _stall_ratio(flight: Flight) -> np.ndarray:
     """(T,) angle of attack in parts of that of the stick shaker: 15 degrees, 3 less with full ice; 0 on the ground."""
     L = flight.log
     return np.clip(L['alpha'] / (15 - 3 * np.maximum(L['frm_ice'], L['frm_ice2'])), 0, 1) * (
@@ -537,7 +537,7 @@ def released(flight: Flight) -> np.ndarray:
     return np.diff(flight.log['ap_on'], prepend=flight.log['ap_on'][:1]) < 0
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7c81b27e
-def engine_lamps(flight: Flight) -> dict:
+def _engine_lamps(flight: Flight) -> dict:
     """The lamps of each engine: (T, 2)."""
     E, P, fire, reverser = engine(flight), power(flight), _pair(flight, 'fire') > 0, lag(_pair(flight, 'reverser'), 0.5)
     show = lambda name: E[f'sim/cockpit2/engine/indicators/{name}']
@@ -557,7 +557,7 @@ def engine_lamps(flight: Flight) -> dict:
     }
 
 
-def autopilot_lamps(flight: Flight) -> dict:
+def _autopilot_lamps(flight: Flight) -> dict:
     """The lamps of the autopilot: (T,)."""
     L, held = flight.log, lag(flight.log['elevator_cmd'], 2.0)
     on, held = L['ap_on'] > 0, held - held[0]  # positive is nose down
@@ -577,9 +577,9 @@ def lamps(flight: Flight) -> dict:
     L, volts, E, A, seen = (
         flight.log,
         power(flight).volts,
-        engine_lamps(flight),
-        autopilot_lamps(flight),
-        crew_ice(flight).seen,
+        _engine_lamps(flight),
+        _autopilot_lamps(flight),
+        _crew_ice(flight).seen,
     )
     lost = (L['ap_on'] > 0) & ((L['gs_on'] == 0) | after(L['rel_servo_thro'] > 0, 1))
     cautions = [
@@ -590,7 +590,7 @@ def lamps(flight: Flight) -> dict:
         *(volts[:, :2] < 22).T,
     ]
     caution, accept = master(cautions, _rng(flight, 'caution'))
-    warning, too = master([*E['engine_fires'].T, stall_ratio(flight) > 0.9, released(flight)], _rng(flight, 'warning'))
+    warning, too = master([*E['engine_fires'].T, _stall_ratio(flight) > 0.9, released(flight)], _rng(flight, 'warning'))
     return (
         E
         | A
@@ -599,7 +599,7 @@ def lamps(flight: Flight) -> dict:
             'master_warning': warning,
             'master_accept': accept | too,
             'speedbrake': L['speedbrake'] > 0.02,
-            'GPWS': ground_proximity(flight),
+            'GPWS': _ground_proximity(flight),
             'ice': seen,
             'slats': L['flap'] > 0.01,
             'cabin_altitude_12500': 0,
@@ -635,7 +635,7 @@ def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def annunciators(flight: Flight) -> dict:
     """The new panel of lamps."""
-    L, d, dead, stall = flight.log, lamps(flight), power(flight).volts[:, :2], stall_ratio(flight)
+    L, d, dead, stall = flight.log, lamps(flight), power(flight).volts[:, :2], _stall_ratio(flight)
     only = {
         'autopilot_disconnect': np.convolve(released(flight), np.ones(15))[: len(stall)] > 0,
         'low_voltage': (dead < 22).any(1),
@@ -737,7 +737,7 @@ def switches(flight: Flight) -> dict:
         'navigation_lights_on': 1,
         'beacon_on': 1,
         'strobe_lights_on': int(c.visibility > 800),
-        'landing_lights_on': landing_lights(flight) > 0,
+        'landing_lights_on': _landing_lights(flight) > 0,
         'taxi_light_on': (L['phase'] == 2) & dark,
         'spot_light_on': int(dark and choice()),
         'jet_sync_mode': 0,
@@ -759,7 +759,7 @@ def switches(flight: Flight) -> dict:
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #5ef5935e
 def ice(flight: Flight) -> dict:
     """Switches of ice protection. Window and pitot heat are always on."""
-    heat = crew_ice(flight)
+    heat = _crew_ice(flight)
     return _named(
         'cockpit2/ice',
         {
@@ -778,15 +778,15 @@ def pressure(flight: Flight) -> dict:
     start, target, allowed = (
         rng.uniform(0, 100),
         10 * np.round(ground / 10),
-        300 / FEET / 60,
+        300 / _FEET / 60,
     )  # m above the runway, m, m/s
     sealed = np.maximum(ground - 60 + start - allowed * L['t'], ground - 60) + 60 * lag(L['wow_1'] > 0, 10.0)
     bleed = power(flight).bleed
     lost = lag(~(bleed[:, 0] | bleed[:, 1]), 40.0)
     cabin = sealed + lost * (L['altitude'] - sealed) + _noise(rng, len(lost), 0.3)[:, 0]
-    climb, difference = lag(rate(lag(cabin, 1.0)), 2.0), (_pressure_at(cabin) - _pressure_at(L['altitude'])) * PSI
+    climb, difference = lag(rate(lag(cabin, 1.0)), 2.0), (_pressure_at(cabin) - _pressure_at(L['altitude'])) * _PSI
     highest = _altitude_at(
-        max(_pressure_at(target) - 7.8 / PSI, 150.0)
+        max(_pressure_at(target) - 7.8 / _PSI, 150.0)
     )  # at which the cabin can still be held at the set altitude
     old = {
         'bleed_air_mode': 2,
@@ -798,11 +798,11 @@ def pressure(flight: Flight) -> dict:
         'max_allowable_altitude': highest,
     }
     new = {
-        'actuators/cabin_altitude_ft': target * FEET,
-        'actuators/cabin_vvi_fpm': allowed * FEET * 60,
-        'actuators/max_allowable_altitude_ft': highest * FEET,
-        'indicators/cabin_altitude_ft': cabin * FEET,
-        'indicators/cabin_vvi_fpm': climb * FEET * 60,
+        'actuators/cabin_altitude_ft': target * _FEET,
+        'actuators/cabin_vvi_fpm': allowed * _FEET * 60,
+        'actuators/max_allowable_altitude_ft': highest * _FEET,
+        'indicators/cabin_altitude_ft': cabin * _FEET,
+        'indicators/cabin_vvi_fpm': climb * _FEET * 60,
         'indicators/pressure_diffential_psi': difference,
     }
     return _named('cockpit/pressure', old) | _named('cockpit2/pressurization', new)
@@ -879,7 +879,7 @@ def _places() -> dict[str, slice]:
     return {name: slice(int(a), int(b) + 1) for name, a, b in first.itertuples()}
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #793e0fc5
-def assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
+def _assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
     """Put values by dataref in the order of `sensor_table()`: float32 (T, 1090).
 
     Raises
@@ -915,7 +915,7 @@ def _kept() -> dict[str, list]:
     return {name: list(map(int, i)) for name, i in t.groupby('dataref')['index'] if len(i) < len(radios.SETS)}
 
 
-def all_columns(flight: Flight) -> dict[str, np.ndarray]:
+def _all_columns(flight: Flight) -> dict[str, np.ndarray]:
     """Work out every dataref of the table for a flight: the groups of this page and those of the radios."""
     received = radios.columns(flight)
     for name, i in _kept().items():
@@ -935,7 +935,7 @@ def sensors(flight: Flight) -> np.ndarray:
     -------
     (T, 1090) float32, in the order and the units of `sensor_table()`
     """
-    return assemble(all_columns(flight), len(flight.log['t']))
+    return _assemble(_all_columns(flight), len(flight.log['t']))
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #21b63891
 def duplicates(flights: Sequence[np.ndarray]) -> np.ndarray:

@@ -82,7 +82,7 @@ def smooth(a, b, x):
 
 
 @kernel
-def smooth_noise(x, y, k):
+def _smooth_noise(x, y, k):
     "A smooth field with values in [0, 1] and features 1 wide; another one for each whole k."
     i, j = math.floor(x), math.floor(y)
     u, v = x - i, y - j
@@ -92,20 +92,20 @@ def smooth_noise(x, y, k):
 
 
 @kernel
-def rough_noise(x, y, k):
+def _rough_noise(x, y, k):
     "Four octaves of it."
     return (
-        8 * smooth_noise(x, y, k)
-        + 4 * smooth_noise(2.03 * x, 2.03 * y, k + 1)
-        + 2 * smooth_noise(4.1 * x, 4.1 * y, k + 2)
-        + smooth_noise(8.3 * x, 8.3 * y, k + 3)
+        8 * _smooth_noise(x, y, k)
+        + 4 * _smooth_noise(2.03 * x, 2.03 * y, k + 1)
+        + 2 * _smooth_noise(4.1 * x, 4.1 * y, k + 2)
+        + _smooth_noise(8.3 * x, 8.3 * y, k + 3)
     ) / 15
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #24f3e021
 TILE = 512
 
 
-def halvings(picture: np.ndarray) -> np.ndarray:
+def _halvings(picture: np.ndarray) -> np.ndarray:
     "A square picture (n, n, C) and all its halvings, one under another: (texels, C) of its own dtype."
     levels = [picture]
     while len(levels[-1]) > 1:
@@ -124,7 +124,7 @@ def cloudy_tile() -> np.ndarray:
     values = np.fft.irfft2(white * np.maximum(frequency, 2.5 / TILE) ** -1.6, (TILE, TILE))
     ranks = np.empty(values.size, np.float32)
     ranks[np.argsort(values, None, kind='stable')] = np.linspace(0, 1, values.size, dtype=np.float32)
-    return (255 * halvings(ranks.reshape(TILE, TILE, 1))[:, 0] + 0.5).astype(np.uint8)
+    return (255 * _halvings(ranks.reshape(TILE, TILE, 1))[:, 0] + 0.5).astype(np.uint8)
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #b3fcdf9a
 @kernel
@@ -170,7 +170,7 @@ class Place(NamedTuple):
     dry: float
 
 
-GROUNDS = ('grass', 'desert', 'snow')
+_GROUNDS = ('grass', 'desert', 'snow')
 NEAR, FAR = (1024, 16.0, -9800.0, -8192.0), (512, 160.0, -16000.0, -40960.0)  # texels, m of each, m of the corner: x, y
 
 
@@ -190,7 +190,7 @@ def place_of(runway, ground: str) -> Place:
         math.cos(heading),
         math.sin(heading),
         float(runway.length),
-        GROUNDS.index(ground),
+        _GROUNDS.index(ground),
         relief,
         float(relief > 800),
         d[1],
@@ -210,8 +210,8 @@ def _height_at(p, x, y, e, n):
     far = max(smooth(3500.0, 15000.0, beside), smooth(7000.0, 24000.0, ahead))
     if away <= 0:
         return 0.0
-    hill = rough_noise(e / 3800, n / 3800, p.seed + 11)
-    ridge = 1 - abs(2 * rough_noise(e / 9500, n / 9500, p.seed + 21) - 1)
+    hill = _rough_noise(e / 3800, n / 3800, p.seed + 11)
+    ridge = 1 - abs(2 * _rough_noise(e / 9500, n / 9500, p.seed + 21) - 1)
     top = p.relief * (
         0.12 * away * hill
         + far * ((1 - p.ruggedness) * hill * hill * 1.3 + p.ruggedness * ridge * ridge * (0.45 + 0.55 * hill))
@@ -227,7 +227,7 @@ def _field(p, e, n):
     size = 800.0 if p.square > 0 else 950.0
     jitter = 0.04 if p.square > 0 else 0.85
     if p.square == 0:
-        e, n = e + 260 * smooth_noise(e / 900, n / 900, 31), n + 260 * smooth_noise(e / 900, n / 900, 32)
+        e, n = e + 260 * _smooth_noise(e / 900, n / 900, 31), n + 260 * _smooth_noise(e / 900, n / 900, 32)
     i, j = int(math.floor(e / size)), int(math.floor(n / size))
     best, second, bi, bj = 9e9, 9e9, 0, 0
     for di in range(-1, 2):
@@ -295,10 +295,10 @@ def _crop(p, k, q, edge):
 @kernel
 def _sand(p, e, n, k, q):
     "Colour of a desert."
-    c = mix((0.56, 0.45, 0.32), (0.66, 0.56, 0.42), rough_noise(e / 2600, n / 2600, p.seed + 41))
-    c = mix(c, (0.42, 0.37, 0.25), 0.8 * smooth(0.5, 0.75, rough_noise(e / 700, n / 900, p.seed + 45)))
+    c = mix((0.56, 0.45, 0.32), (0.66, 0.56, 0.42), _rough_noise(e / 2600, n / 2600, p.seed + 41))
+    c = mix(c, (0.42, 0.37, 0.25), 0.8 * smooth(0.5, 0.75, _rough_noise(e / 700, n / 900, p.seed + 45)))
     i, j = math.floor(e / 820), math.floor(n / 820)
-    if smooth_noise(e / 6000, n / 6000, p.seed + 49) > 0.62 and hashed(int(i), int(j), p.seed + 50) < 0.6:
+    if _smooth_noise(e / 6000, n / 6000, p.seed + 49) > 0.62 and hashed(int(i), int(j), p.seed + 50) < 0.6:
         r = math.hypot(e / 820 - i - 0.5, n / 820 - j - 0.5)
         c = mix(
             c,
@@ -311,9 +311,9 @@ def _sand(p, e, n, k, q):
 @kernel
 def _wild(p, c, e, n, height, slope, clear, grain):
     "The colour c with woods, rock and the snow of high mountains; and how wooded it is."
-    wild = rough_noise(e / 2300, n / 2300, p.seed + 61)
+    wild = _rough_noise(e / 2300, n / 2300, p.seed + 61)
     wood = smooth(
-        0.64 - 0.2 * p.woods, 0.66 - 0.2 * p.woods, wild + 0.12 * (smooth_noise(e / 190, n / 190, p.seed + 65) - 0.5)
+        0.64 - 0.2 * p.woods, 0.66 - 0.2 * p.woods, wild + 0.12 * (_smooth_noise(e / 190, n / 190, p.seed + 65) - 0.5)
     )
     trees = clear * max(wood, smooth(60.0, 140.0, height) * smooth(0.30, 0.36, wild + 0.1 * p.woods))
     rock = smooth(0.30, 0.5, slope)
@@ -327,7 +327,7 @@ def _wild(p, c, e, n, height, slope, clear, grain):
 @kernel
 def _built(p, c, e, n, height, clear, grain):
     "The colour c with houses, streets and two kinds of roads; and their light at night."
-    urban, light = rough_noise(e / 4200, n / 4200, p.seed + 71), 0.0
+    urban, light = _rough_noise(e / 4200, n / 4200, p.seed + 71), 0.0
     house = clear * smooth(0.60, 0.72, urban + 0.16 * p.towns - 0.08) * (1 - smooth(80.0, 160.0, height))
     if house > 0:
         street = min(e / 105 % 1, n / 88 % 1) < 0.13
@@ -336,8 +336,8 @@ def _built(p, c, e, n, height, clear, grain):
             roof = (0.22, 0.28, 0.16)
         c = mix(c, (0.40, 0.39, 0.38) if street else roof, 0.85 * house)
         light = house * ((0.55 if grain > 0.55 else 0.08) if street else (0.45 if grain > 0.87 else 0.0))
-    east = e - 500 * smooth_noise(n / 2500, 0.0, p.seed + 81) + 1900 * p.towns
-    north = n - 500 * smooth_noise(e / 2500, 9.0, p.seed + 82)
+    east = e - 500 * _smooth_noise(n / 2500, 0.0, p.seed + 81) + 1900 * p.towns
+    north = n - 500 * _smooth_noise(e / 2500, 9.0, p.seed + 82)
     lane = (
         (1 - smooth(5.0, 25.0, min(abs(east % 4700 - 2000), abs(north % 5300 - 2400))))
         * clear
@@ -351,9 +351,9 @@ def _built(p, c, e, n, height, clear, grain):
 @kernel
 def _water(p, y, e, n, height, clear):
     "How much of a place is river, lake or sea."
-    stream = 1 - smooth(0.0035, 0.0055, abs(rough_noise(e / 7500, n / 7500, p.seed + 91) - 0.5 - 0.08 * p.lakes))
+    stream = 1 - smooth(0.0035, 0.0055, abs(_rough_noise(e / 7500, n / 7500, p.seed + 91) - 0.5 - 0.08 * p.lakes))
     lake = smooth(
-        0.70, 0.71, rough_noise(e / 5200, n / 5200, p.seed + 95) + 0.1 * p.lakes - (0.08 if p.ground == 1 else 0.0)
+        0.70, 0.71, _rough_noise(e / 5200, n / 5200, p.seed + 95) + 0.1 * p.lakes - (0.08 if p.ground == 1 else 0.0)
     )
     water = clear * (1 - smooth(25.0, 70.0, height)) * max(stream if p.ground != 1 else 0.0, lake)
     if p.coast == 0.0:
@@ -363,7 +363,7 @@ def _water(p, y, e, n, height, clear):
         smooth(
             -20.0,
             20.0,
-            y * math.copysign(1.0, p.coast) - abs(p.coast) - 900 * rough_noise(e / 3000, n / 3000, p.seed + 99),
+            y * math.copysign(1.0, p.coast) - abs(p.coast) - 900 * _rough_noise(e / 3000, n / 3000, p.seed + 99),
         ),
     )
 
@@ -413,12 +413,12 @@ def maps(place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for n, texel, x0, y0 in (NEAR, FAR):
         out, height = np.zeros((n, n, 5), np.uint8), np.zeros((n, n), np.float32)
         _survey(place, texel, x0, y0, out, height)
-        pictures.append(halvings(out))
+        pictures.append(_halvings(out))
     return *pictures, height
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #dc1b4c73
 @kernel
-def texel_at(chart, n0, level, x, y):
+def _texel_at(chart, n0, level, x, y):
     "A map at x, y (texels of level 0), between four texels of a level."
     n, scale = n0 >> level, 1.0 / (1 << level)
     at = (4 * (n0 * n0 - n * n)) // 3
@@ -441,11 +441,11 @@ def _chart(near, far, x, y, lod):
     "The country at x, y, m, over a footprint of 2**lod m: from the near map, or the far one outside of it."
     inside = min(min(x + 9800.0, 6584.0 - x), 8192.0 - abs(y))
     if inside > 700:
-        return texel_at(near, 1024, max(0, min(6, int(lod - 3.5))), (x + 9800.0) * (1 / 16), (y + 8192.0) * (1 / 16))
-    c = texel_at(far, 512, max(0, min(6, int(lod - 6.82))), (x + 16000.0) * (1 / 160), (y + 40960.0) * (1 / 160))
+        return _texel_at(near, 1024, max(0, min(6, int(lod - 3.5))), (x + 9800.0) * (1 / 16), (y + 8192.0) * (1 / 16))
+    c = _texel_at(far, 512, max(0, min(6, int(lod - 6.82))), (x + 16000.0) * (1 / 160), (y + 40960.0) * (1 / 160))
     if inside <= 0:
         return c
-    a = texel_at(near, 1024, max(0, min(6, int(lod - 3.5))), (x + 9800.0) * (1 / 16), (y + 8192.0) * (1 / 16))
+    a = _texel_at(near, 1024, max(0, min(6, int(lod - 3.5))), (x + 9800.0) * (1 / 16), (y + 8192.0) * (1 / 16))
     k = inside / 700
     return (
         c[0] + (a[0] - c[0]) * k,
@@ -491,7 +491,7 @@ def parts(period, a, b, x, w):
     return total
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #4db47620
-GLYPHS = (
+_GLYPHS = (
     0b111101101101111,
     0b010110010010111,
     0b111001111100111,
@@ -513,7 +513,7 @@ def _character(glyph, u, v, wu, wv):
     "Paint of a character: u across from its middle, v along from its foot, m."
     total = 0.0
     for k in range(15):
-        if (GLYPHS[glyph] >> (14 - k)) & 1:
+        if (_GLYPHS[glyph] >> (14 - k)) & 1:
             i, j = k % 3, 4 - k // 3
             total += part(2.0 * i - 3, 2.0 * i - 1, u, wu) * part(3.6 * j, 3.6 * j + 3.6, v, wv)
     return total
