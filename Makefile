@@ -61,7 +61,7 @@ recipes: setup ## the README's recipes, also those for stable-baselines3 and RLl
 	@$(BIN)/python .ci/recipes.py
 
 rllib: setup ## every memory under RLlib, in that environment, too: with Ray (256 MB) and another Gymnasium
-	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook[05_agents/09_rllib.ipynb]'
+	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook[05_agents/08_rllib.ipynb]'
 
 pictures: setup ## execute the tutorials and studies and keep what they show in them (needs Chromium); or NOTEBOOKS='02_atari'
 	$(READY) --browser

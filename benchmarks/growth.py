@@ -121,7 +121,7 @@ def game_rows(n: int):
 
 def menu(n: int):
     "Choices in the menus of an open dashboard."
-    from srlviz.widgets.atari import AtariDashboard
+    from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(game_rows(n), interactive=True)
 

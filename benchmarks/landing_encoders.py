@@ -28,7 +28,7 @@ from srlviz.encoders.sequences.context import ContextModel
 from srlviz.encoders.sequences.encoder import batch_loss, random_batches
 from srlviz.encoders.sequences.forecast import Forecaster
 from srlviz.encoders.sequences.networks import Conv1DNet
-from srlviz.encoders.sequences.rows import Batch
+from srlviz.encoders.sequences.batches import Batch
 
 N_SENSORS, N_CODES = 1090, 64
 

@@ -163,16 +163,17 @@ of = dict(study='atari', task='pong', data='random', inputs='frames')
 ours = [result.table(method=name, **of) for name, result in results.items()]
 ProbeHeatmap(merge_scores(*ours, paper_scores('atari')), results, recording, paper=['majority', 'st_dim'])""",
     'AtariDashboard': PONG
-    + 'from srlviz.widgets.atari import AtariDashboard\n'
+    + 'from srlviz.widgets.atari.dashboard import AtariDashboard\n'
     + "AtariDashboard(load_scores(sample_path('atari_scores.csv')))",
-    'RAMExplorer': 'from srlviz.envs.ram import RAMLab\nfrom srlviz.widgets.ram import RAMExplorer\n'
+    'RAMExplorer': 'from srlviz.envs.ram import RAMLab\nfrom srlviz.widgets.atari.ram import RAMExplorer\n'
     + "RAMExplorer(RAMLab('pong'))",
-    'EnvironmentExplorer': 'from srlviz.widgets.pomdp import EnvironmentExplorer\n'
+    'EnvironmentExplorer': 'from srlviz.widgets.agents.pomdp import EnvironmentExplorer\n'
     + "EnvironmentExplorer('HigherLower-easy')",
-    'MemoryExplorer': 'from srlviz.memories.recurrent import GRU\nfrom srlviz.evaluate.recall import saliency\n'
-    + 'from srlviz.widgets.memories import MemoryExplorer\nMemoryExplorer(dict(GRU=GRU), saliency=saliency)',
+    'MemoryExplorer': 'from srlviz.memories.recurrent import GRU\n'
+    + 'from srlviz.evaluate.memories.recall import saliency\n'
+    + 'from srlviz.widgets.agents.memories import MemoryExplorer\nMemoryExplorer(dict(GRU=GRU), saliency=saliency)',
     'FleetBrowser': 'from srlviz.core.files import sample_path\nfrom srlviz.data.landing import read_flights\n'
-    + "from srlviz.widgets.landing import FleetBrowser\nFleetBrowser(read_flights(sample_path('landings')))",
+    + "from srlviz.widgets.landing.flights import FleetBrowser\nFleetBrowser(read_flights(sample_path('landings')))",
 }
 PLOT, PLAYER = '.srlviz-plot', '.srlviz-player'
 ACROSS = [(x, 0.5) for x in (0.2, 0.8, 0.35, 0.65, 0.5)]

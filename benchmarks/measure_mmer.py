@@ -19,7 +19,7 @@ from srlviz.agents.recurrent import TRAINER
 from srlviz.core.files import read_json, sample_path, write_json
 from srlviz.core.names import catalog
 from srlviz.core.scores import check_scores, load_scores, our_name, save_scores
-from srlviz.studies.returns import LINES, POPGYM_MMER, paper_tasks
+from srlviz.studies.benchmarks.returns import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
 FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']

@@ -18,7 +18,7 @@ from importlib.metadata import version
 
 import numpy as np, pandas as pd
 from srlviz.core.files import sample_path
-from srlviz.core.marks import episode_marks
+from srlviz.core.views.overlays import episode_marks
 from srlviz.envs.atari import GAMES, PIXEL_COLUMNS, RawAtari, annotations, factors_of, gym_id
 
 FRAMES, NEAR = 500, 4  # a game; pixels

@@ -24,9 +24,9 @@ from srlviz.data.landing import read_flights
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.qedr import category_names, save_results
 from srlviz.evaluate.targets import landing_targets
-from srlviz.studies.landing import seen, set_name
-from srlviz.studies.probing import encode_method, fit_method, record_game
-from srlviz.studies.qedr import ask_ways, byte_categories, qedr_rows, window_question
+from srlviz.studies.benchmarks.landing import seen, set_name
+from srlviz.studies.benchmarks.probing import encode_method, fit_method, record_game
+from srlviz.studies.benchmarks.qedr import ask_ways, byte_categories, qedr_rows, window_question
 
 SAMPLES = sample_path('paper_scores.csv').parent
 GAMES, METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('random_cnn', 'st_dim', 'vae', 'supervised')

@@ -20,7 +20,7 @@ import torch
 
 from srlviz.core.names import catalog
 from srlviz.core.training import seeded, threads
-from srlviz.evaluate.cost import peak_memory
+from srlviz.evaluate.memories.cost import peak_memory
 from srlviz.memories.memory import leaves
 
 TESTS = Path(__file__).parents[1] / 'tests'

@@ -4,8 +4,9 @@ python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [ar
 default
 
 `overhead`: 200 tiny trials against a plain joblib loop over the same function, interleaved; medians.
-`arithmetic`: rates behind the numbers of nbs/09_studies/15_cluster: a GRU trained by PPO at the sizes of the POPGym
-paper, and an LSTM autoencoder over 1,089 sensors at those of the landing paper; no trainer, only its inner loops.
+`arithmetic`: rates behind the numbers of nbs/09_studies/sweeps/03_cluster: a GRU trained by PPO at the sizes of the
+POPGym paper, and an LSTM autoencoder over 1,089 sensors at those of the landing paper; no trainer, only its
+inner loops.
 """
 
 import argparse
@@ -20,10 +21,10 @@ from dataclasses import dataclass, field
 
 import joblib
 
-from srlviz.core.runs import RunFolder
+from srlviz.core.jobs.runs import RunFolder
 from srlviz.core.scores import score_row
-from srlviz.studies.commands import status_text
-from srlviz.studies.report import plan
+from srlviz.studies.sweeps.commands import status_text
+from srlviz.studies.sweeps.report import plan
 from srlviz.studies.sweep import sweep
 
 

@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name):
     if name == 'probe':  # brings torch, so not before it is asked for
-        return importlib.import_module('srlviz.studies.bare').probe
+        return importlib.import_module('srlviz.studies.quick').probe
     raise AttributeError(f"module 'srlviz' has no attribute {name!r}")
 
 

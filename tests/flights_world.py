@@ -17,7 +17,7 @@ import pandas as pd
 from srlviz.core.recordings import Episode, Factor
 from srlviz.data.landing import fleet
 from srlviz.data.landing.flights import read_flights
-from srlviz.data.landing.parts import World as RealWorld
+from srlviz.data.landing.shards import World as RealWorld
 
 AIRPORTS = dict(KAAA='fit', KBBB='valid', KCCC='probe', KDDD='test')
 

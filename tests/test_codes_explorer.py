@@ -6,7 +6,7 @@ from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_p
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Recording
-from srlviz.core.windows import windows
+from srlviz.core.views.windows import windows
 from srlviz.evaluate.maps import code_map
 from srlviz.widgets.maps import CodesExplorer
 
@@ -14,7 +14,7 @@ CELL = """
 import numpy as np
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import load_recording
-from srlviz.core.steps import Steps
+from srlviz.core.views.steps import Steps
 from srlviz.evaluate.maps import code_map
 from srlviz.widgets.base import link
 from srlviz.widgets.maps import CodesExplorer
@@ -50,7 +50,7 @@ def task(**how) -> Recording:
 
 
 def rollout() -> Recording:
-    from srlviz.data.own import from_rollout
+    from srlviz.data.importers import from_rollout
 
     rng = np.random.default_rng(0)
     ends = np.arange(40)[:, None] % 20 == 19

@@ -29,8 +29,8 @@ def page(browser, lab):
 
 
 START = """
-import srlviz.widgets.codes
-srlviz.widgets.codes.SLOW = 60      # a busy machine ends nothing
+import srlviz.widgets.atari.codes
+srlviz.widgets.atari.codes.SLOW = 60      # a busy machine ends nothing
 dashboard.detail.leave()
 dashboard.detail.shown = 'factors'
 dashboard.view, dashboard.conditioning, dashboard.task = 'scores', 'both', 'all'

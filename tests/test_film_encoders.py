@@ -7,7 +7,7 @@ import numpy as np, pytest, torch
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording
 from srlviz.core.training import train
-from srlviz.core.windows import thin, windows
+from srlviz.core.views.windows import thin, windows
 from srlviz.data.landing.fleet import read_flights
 from srlviz.encoders.baselines import RandomCNN
 from srlviz.encoders.frames.autoencoder import FrameAutoencoder
@@ -17,7 +17,7 @@ from srlviz.encoders.frames.pca import FramePCA
 from srlviz.encoders.frames.vae import VAE
 from srlviz.encoders.sequences.conv_lstm import ConvLSTMNet
 from srlviz.encoders.sequences.encoder import batch_loss
-from srlviz.encoders.sequences.rows import Ahead, Scale, WindowRows, draw_windows
+from srlviz.encoders.sequences.batches import Ahead, Scale, WindowRows, draw_windows
 
 BRIEF = dict(n_codes=8, epochs=1, batch_size=8, progress=False)
 ATARI = {

@@ -10,7 +10,7 @@ from PIL import Image
 from lab import ROOT, SHOTS, Lab, begin_anew, open_page, wait_for
 
 from srlviz.core.recordings import Episode, Factor, Recording
-from srlviz.figures.landing import (
+from srlviz.figures.landing.flights import (
     find_sensors,
     fleet_table,
     glide_height,
@@ -20,7 +20,7 @@ from srlviz.figures.landing import (
     plot_traces,
     sparks,
 )
-from srlviz.widgets.landing import FilmPlayer, FleetBrowser, FlightBrowser, find_flights, known_sensors
+from srlviz.widgets.landing.flights import FilmPlayer, FleetBrowser, FlightBrowser, find_flights, known_sensors
 
 TUTORIAL = ROOT / 'nbs/tutorials/05_landings.ipynb'
 TABLE = pd.DataFrame(

@@ -19,19 +19,19 @@ from test_foreign_recordings import npy, packed_zeros  # noqa: E402
 from srlviz.agents.player import MemoryAgent, load_policy  # noqa: E402
 from srlviz.core import saving  # noqa: E402
 from srlviz.core.names import catalog  # noqa: E402
-from srlviz.core.runs import MOST_CELLS, MOST_NAMES, MOST_TRIALS, RunFolder, check_grid  # noqa: E402
+from srlviz.core.jobs.runs import MOST_CELLS, MOST_NAMES, MOST_TRIALS, RunFolder, check_grid  # noqa: E402
 from srlviz.core.saving import load_encoder  # noqa: E402
 from srlviz.core.training import load_weights  # noqa: E402
 from srlviz.data.landing import read_flights  # noqa: E402
-from srlviz.data.own import load_csv, load_lerobot  # noqa: E402
+from srlviz.data.importers import load_csv, load_lerobot  # noqa: E402
 from srlviz.encoders.baselines import Majority  # noqa: E402
 from srlviz.encoders.frames.resnet import ResNet, load_resnet  # noqa: E402
 from srlviz.encoders.sequences.mte import three_layers  # noqa: E402
 from srlviz.evaluate.probe import ProbeResult  # noqa: E402
 from srlviz.evaluate.qedr import QEDR, load_results  # noqa: E402
-from srlviz.evaluate.target_scores import TargetScores  # noqa: E402
-from srlviz.evaluate.target_table import load_targets  # noqa: E402
-from srlviz.studies.store import ask, open_store  # noqa: E402
+from srlviz.evaluate.prediction.target_scores import TargetScores  # noqa: E402
+from srlviz.evaluate.prediction.target_table import load_targets  # noqa: E402
+from srlviz.studies.sweeps.store import ask, open_store  # noqa: E402
 from srlviz.studies.trials import Study, grid_trials  # noqa: E402
 from srlviz.widgets.runs import RunMonitor  # noqa: E402
 
@@ -433,7 +433,7 @@ GRIDS = {
 @pytest.mark.parametrize('name', GRIDS)
 def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
     if name == 'many trials':
-        monkeypatch.setattr('srlviz.core.runs.MOST_TRIALS', 1000)
+        monkeypatch.setattr('srlviz.core.jobs.runs.MOST_TRIALS', 1000)
     root = run_folder(tmp_path / 'out', GRIDS[name])
 
     def read():
@@ -449,7 +449,7 @@ def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
 
 def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypatch):
     "Two grids of 600 trials each are 1,200"
-    monkeypatch.setattr('srlviz.core.runs.MOST_TRIALS', 1000)
+    monkeypatch.setattr('srlviz.core.jobs.runs.MOST_TRIALS', 1000)
     open_store(tmp_path, study := Study(square))
     for start in 0, 600:
         trials = {f'{i:010x}-0123456789': dict(x=i) for i in range(start, start + 600)}

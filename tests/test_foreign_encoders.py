@@ -229,8 +229,8 @@ def test_the_catalogue_is_all_that_a_file_can_name(fitted, tmp_path):
 SCRIPT = """
 import sys
 import torch
-from srlviz.encoders.network import as_encoder
-from srlviz.studies.atari import probe_games
+from srlviz.encoders.custom import as_encoder
+from srlviz.studies.benchmarks.atari import probe_games
 
 class Column:
     code_version = '1'

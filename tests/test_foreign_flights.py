@@ -20,7 +20,7 @@ from flights_world import World, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow, is_finished  # noqa: E402
-from srlviz.core.windows import windows  # noqa: E402
+from srlviz.core.views.windows import windows  # noqa: E402
 from srlviz.data.landing import (  # noqa: E402
     export_published,
     fleet,

@@ -205,7 +205,7 @@ def texts_of(path):
 def agent(place):
     "One whose file says how large its memory is, and one whose file does not"
     from gymnasium import spaces
-    from srlviz.agents.network import memory_network
+    from srlviz.agents.actor_critic import memory_network
     from srlviz.agents.player import MemoryAgent, space_words
 
     for task, sizes in ('RepeatFirst-easy', dict(n_in=4, n_hidden=64)), ('RepeatPrevious-easy', None):
@@ -217,7 +217,7 @@ def agent(place):
 def read_agent(place):
     from srlviz.agents.player import MemoryAgent, load_policy
     from srlviz.agents.player import left_agents
-    from srlviz.widgets.returns import Agents
+    from srlviz.widgets.agents.returns import Agents
 
     for path in place.glob('*.safetensors'):
         for read in load_policy, MemoryAgent.load, lambda p: saving.load_encoder(p, MemoryAgent), saving.load_encoder:
@@ -245,7 +245,7 @@ def read_results(place):
 
 def targets(place):
     from srlviz.data.landing import read_flights
-    from srlviz.evaluate.target_table import save_targets
+    from srlviz.evaluate.prediction.target_table import save_targets
     from srlviz.evaluate.targets import landing_targets, score_targets
 
     asked = landing_targets(read_flights(sample_path('landings')), 50, progress=False)
@@ -255,8 +255,8 @@ def targets(place):
 
 
 def read_targets(place):
-    from srlviz.evaluate.target_scores import TargetScores
-    from srlviz.evaluate.target_table import load_targets
+    from srlviz.evaluate.prediction.target_scores import TargetScores
+    from srlviz.evaluate.prediction.target_table import load_targets
 
     with suppress(Exception):
         load_targets(place / 'targets')
@@ -273,10 +273,10 @@ def table(place):
 def read_table(place):
     "Also as the widgets that ask for tasks and methods"
     from srlviz.core.scores import load_scores
-    from srlviz.widgets.memories import MemoryExplorer
-    from srlviz.widgets.play import PlayWidget
-    from srlviz.widgets.pomdp import EnvironmentExplorer
-    from srlviz.widgets.returns import MMERDashboard
+    from srlviz.widgets.agents.memories import MemoryExplorer
+    from srlviz.widgets.agents.play import PlayWidget
+    from srlviz.widgets.agents.pomdp import EnvironmentExplorer
+    from srlviz.widgets.agents.returns import MMERDashboard
 
     first = load_scores(place / 'scores.csv').iloc[0]
     with suppress(Exception):
@@ -289,7 +289,7 @@ def read_table(place):
 
 
 def swept(place):
-    from srlviz.studies.pomdps import POPGYM_TASKS
+    from srlviz.studies.benchmarks.pomdps import POPGYM_TASKS
     from srlviz.studies.sweep import sweep
 
     short = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
@@ -304,12 +304,12 @@ def swept(place):
 
 
 def read_swept(place):
-    from srlviz.core.runs import RunFolder
+    from srlviz.core.jobs.runs import RunFolder
     from srlviz.studies import report
-    from srlviz.studies.commands import status_text
-    from srlviz.studies.landing import left_files
+    from srlviz.studies.sweeps.commands import status_text
+    from srlviz.studies.benchmarks.landing import left_files
     from srlviz.studies.notebooks import studies_folder
-    from srlviz.studies.pomdps import POPGYM_TASKS
+    from srlviz.studies.benchmarks.pomdps import POPGYM_TASKS
     from srlviz.agents.player import left_agents
     from srlviz.studies.sweep import sweep
 
@@ -369,7 +369,7 @@ def lerobot(place):
 
 
 def read_lerobot(place):
-    from srlviz.data.own import load_lerobot
+    from srlviz.data.importers import load_lerobot
 
     readers.of_recording(load_lerobot(place / 'set'))
 
@@ -379,7 +379,7 @@ def own_csv(place):
 
 
 def read_own_csv(place):
-    from srlviz.data.own import load_csv
+    from srlviz.data.importers import load_csv
 
     readers.of_recording(load_csv(place / 'own.csv', episode='episode', obs=['x']))
 

@@ -11,9 +11,9 @@ from srlviz.core import saving
 from srlviz.core.files import sample_path
 from srlviz.core.scores import score_row
 from srlviz.evaluate.qedr import QEDR, qedr
-from srlviz.studies.landing import left_files
+from srlviz.studies.benchmarks.landing import left_files
 from srlviz.agents.player import left_agents
-from srlviz.studies.store import Tables, ask, open_store
+from srlviz.studies.sweeps.store import Tables, ask, open_store
 from srlviz.studies.trials import Study, parameters_hash
 
 # ---- agents

@@ -137,7 +137,7 @@ def test_a_study_does_not_write_through_a_link(tmp_path):
 
 CODE = """
 import json, os
-from srlviz.core.workers import pool
+from srlviz.core.jobs.workers import pool
 
 def found(name):
     try:

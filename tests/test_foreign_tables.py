@@ -24,7 +24,7 @@ from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe
 from srlviz.memories.recurrent import GRU
 from srlviz.studies import atari, probing
-from srlviz.studies.agents import load_agent
+from srlviz.studies.benchmarks.agents import load_agent
 
 ROOT = Path(__file__).parents[1]
 needs_pipes = pytest.mark.skipif(not hasattr(os, 'mkfifo'), reason='this system has no named pipes')

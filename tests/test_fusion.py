@@ -4,7 +4,7 @@ import numpy as np, pytest, torch
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording
-from srlviz.core.windows import windows
+from srlviz.core.views.windows import windows
 from srlviz.data.landing.flights import read_flights
 from srlviz.encoders.sequences.dynamics import Dynamics
 from srlviz.encoders.sequences.mte import MTE, correlations

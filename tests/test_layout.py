@@ -114,6 +114,35 @@ def imports(root):
             yield f'{p.relative_to(root)} imports {room}'
 
 
+def module_name(root: Path, path: Path) -> str:
+    "srlviz/core/files.py is srlviz.core.files, and a package's __init__.py is the package."
+    return '.'.join(path.relative_to(root).with_suffix('').parts).removesuffix('.__init__')
+
+
+def imported_modules(root: Path, path: Path, names: set[str]) -> set[str]:
+    "The modules among `names` that a module imports, wherever in it."
+    package = list(path.relative_to(root).parent.parts)
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = '.'.join(package[: len(package) + 1 - node.level]) if node.level else ''
+            base = f'{base}.{node.module or ""}'.strip('.')
+            found |= {f'{base}.{a.name}' if f'{base}.{a.name}' in names else base for a in node.names}
+    return found & names - {module_name(root, path)}
+
+
+def cycles(root):
+    "No module is imported by one that it imports, directly or through others."
+    paths = {module_name(root, p): p for p in modules(root)}
+    graph = {name: imported_modules(root, p, {*paths}) for name, p in paths.items()}
+    while free := {name for name, needs in graph.items() if not needs & graph.keys()}:
+        graph = {name: needs for name, needs in graph.items() if name not in free}
+    for name, needs in sorted(graph.items()):
+        yield f"{name} is in a cycle of imports with, or needs one of, {', '.join(sorted(needs & graph.keys()))}"
+
+
 def examples(root):
     "Example cells look at rooms with a smaller number only."
     for room, p in notebooks(root):
@@ -290,7 +319,7 @@ def markup(root):
     """Words become markup in one place, the class Words in widgets/base.py;
     a Markup is written out where it stands, and no script sets HTML."""
     for p in modules(root):
-        if p.parent.name not in ('figures', 'widgets'):
+        if p.relative_to(root / 'srlviz').parts[0] not in ('figures', 'widgets'):
             continue
         nodes, name = list(ast.walk(ast.parse(p.read_text(encoding='utf-8')))), p.relative_to(root)
         words = [
@@ -317,13 +346,13 @@ PROCESSES = re.compile(
 
 
 def processes(root):
-    "Processes are started, and parents watched, in core/workers alone."
+    "Processes are started, and parents watched, in core/jobs/workers alone."
     for p in modules(root):
-        if p.relative_to(root) == Path('srlviz/core/workers.py'):
+        if p.relative_to(root) == Path('srlviz/core/jobs/workers.py'):
             continue
         for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
             if m := PROCESSES.search(line):
-                yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.workers'
+                yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.jobs.workers'
 
 
 ASSERTING = 0.9  # cells that assert for each cell that exports, at least
@@ -416,6 +445,7 @@ def heirs(root):
 
 RULES = [
     imports,
+    cycles,
     examples,
     mirror,
     orphans,
@@ -551,6 +581,10 @@ FAULTS = {
         lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames import f', 'from .. import evaluate'),
     ),
     'room in the root': (imports, lambda r: edit(r, 'srlviz/__init__.py', '\n', '\nfrom .core import recordings\n')),
+    'two modules import each other': (
+        cycles,
+        lambda r: edit(r, 'srlviz/core/recordings.py', '\n', '\ndef f():\n    from ..encoders import contrast\n'),
+    ),
     'example looks ahead': (
         examples,
         lambda r: edit(
@@ -643,7 +677,7 @@ def test_nothing_is_shown_unescaped():
         assert unescaped(odd), odd
     assert not unescaped("Markdown('**bold**')\nmenu.style.description_width = 'initial'")
     for folder in ('studies', 'tutorials', '08_widgets'):
-        for path in sorted((ROOT / 'nbs' / folder).glob('*.ipynb')):
+        for path in sorted((ROOT / 'nbs' / folder).rglob('*.ipynb')):
             for cell in json.loads(path.read_text(encoding='utf-8'))['cells']:
                 if cell['cell_type'] == 'code':
                     assert not unescaped(''.join(cell['source'])), path.name

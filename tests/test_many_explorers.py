@@ -25,7 +25,7 @@ from srlviz.widgets.frames import FrameBrowser
 FrameBrowser(pong)""",
     """
 from srlviz.envs.ram import RAMLab
-from srlviz.widgets.ram import RAMExplorer
+from srlviz.widgets.atari.ram import RAMExplorer
 RAMExplorer(RAMLab('pong'))""",
     """
 from srlviz.evaluate.probe import linear_probe
@@ -35,17 +35,17 @@ probed = linear_probe(codes, factors, epochs=5, label='place', progress=False)
 ours = probed.table(method='place', study='atari', task='pong', data='random', inputs='frames')
 ProbeHeatmap(merge_scores(ours, paper_scores('atari')), dict(place=probed), pong, paper=['majority', 'st_dim'])""",
     """
-from srlviz.widgets.atari import AtariDashboard
+from srlviz.widgets.atari.dashboard import AtariDashboard
 AtariDashboard(load_scores(sample_path('atari_scores.csv')))""",
     """
 from srlviz.data.landing import flight_columns
-from srlviz.widgets.landing import FleetBrowser, FlightBrowser
+from srlviz.widgets.landing.flights import FleetBrowser, FlightBrowser
 board = FlightBrowser(flights, flight_columns(flights))
 board""",
     '''fleet = FleetBrowser(flights)
 fleet''',
     """
-from srlviz.widgets.returns import MMERDashboard
+from srlviz.widgets.agents.returns import MMERDashboard
 MMERDashboard(paper_scores('popgym'))""",
     """
 from srlviz.evaluate.qedr import qedr_path

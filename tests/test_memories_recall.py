@@ -3,8 +3,8 @@
 import pytest
 
 from srlviz.core.names import catalog
-from srlviz.evaluate.cost import profile_memory
-from srlviz.evaluate.recall import recall
+from srlviz.evaluate.memories.cost import profile_memory
+from srlviz.evaluate.memories.recall import recall
 
 CASES = [  # memory, arguments, task, delay, accuracy that is reached
     ('S6', {}, 'count', 8, 0.6),

@@ -8,8 +8,8 @@ from srlviz.agents.player import load_policy
 from srlviz.core.files import sample_path
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording
-from srlviz.evaluate.recall import saliency
-from srlviz.widgets.memories import MemoryExplorer, as_stream, passage
+from srlviz.evaluate.memories.recall import saliency
+from srlviz.widgets.agents.memories import MemoryExplorer, as_stream, passage
 
 TUTORIAL = ROOT / 'nbs/tutorials/04_memories.ipynb'
 NAMES = sorted(catalog('memories'))

@@ -6,7 +6,7 @@ from srlviz.agents.player import left_agents
 from srlviz.core.files import sample_path
 from srlviz.core.scores import load_scores
 from srlviz.data.popgym import record_pomdp
-from srlviz.evaluate.memory_use import credit_scores, gap_closed, recall_density
+from srlviz.evaluate.memories.memory_use import credit_scores, gap_closed, recall_density
 
 AGENTS = left_agents('shipped')
 

@@ -65,15 +65,26 @@ def test_notebook(path, shell, monkeypatch):
 
 # what takes nbdev-test more than about four seconds on an idle machine: learning, films, games
 LONG = {
-    '09_studies/16_atari',
-    *('00_core/03_recordings', '00_core/06_training', '00_core/15_workers', '01_envs/00_atari', '01_envs/01_ram'),
+    '09_studies/benchmarks/01_atari',
+    *('00_core/03_recordings', '00_core/06_training', '00_core/jobs/01_workers', '01_envs/00_atari', '01_envs/01_ram'),
     *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
     *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
     *(f'03_encoders/frames/{p}' for p in ('01_vae', '02_contrast', '03_pixel_pred', '04_cpc', '05_supervised')),
     *('04_memories/03_independent', '05_agents/04_ppo', '06_evaluate/02_intervals'),
-    *('07_figures/03_games', '08_widgets/04_probe', '08_widgets/05_atari', '08_widgets/06_ram', '08_widgets/08_play'),
-    *('08_widgets/09_pomdp', '08_widgets/10_memories', '09_studies/01_cli', '09_studies/02_probing'),
-    *('09_studies/03_agents', '09_studies/04_tables', '09_studies/08_bare'),
+    *(
+        '07_figures/atari/00_games',
+        '08_widgets/04_probe',
+        '08_widgets/atari/00_dashboard',
+        '08_widgets/atari/01_ram',
+        '08_widgets/agents/00_play',
+    ),
+    *(
+        '08_widgets/agents/01_pomdp',
+        '08_widgets/agents/02_memories',
+        '09_studies/01_cli',
+        '09_studies/benchmarks/00_probing',
+    ),
+    *('09_studies/benchmarks/03_agents', '09_studies/benchmarks/02_tables', '09_studies/05_quick'),
 }
 QUICK = [p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG]
 ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from srlviz.core.recordings import load_recording
-from srlviz.data.own import load_lerobot, load_minari
+from srlviz.data.importers import load_lerobot, load_minari
 
 
 class Ball(gymnasium.Env):

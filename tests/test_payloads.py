@@ -19,11 +19,11 @@ from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
 import srlviz.figures as figures
 import srlviz.widgets.base as base
 import srlviz.widgets.views as views
-from srlviz.core.steps import Steps
+from srlviz.core.views.steps import Steps
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores
 from srlviz.figures.pictures import figure_bundle
-from srlviz.figures.rollouts import Strip
+from srlviz.figures.agents.rollouts import Strip
 
 # ---- the attack: each string names the place where it stands
 
@@ -356,21 +356,21 @@ def step_scores(recording: Recording) -> pd.DataFrame:
 def widgets(interactive: bool) -> dict:
     from srlviz.envs.ram import RAMLab
     from srlviz.memories.recurrent import GRU
-    from srlviz.widgets.atari import AtariDashboard
-    from srlviz.widgets.codes import InfoNCEMap, NearestFrames
-    from srlviz.widgets.failures import FailureExplorer
+    from srlviz.widgets.atari.dashboard import AtariDashboard
+    from srlviz.widgets.atari.codes import InfoNCEMap, NearestFrames
+    from srlviz.widgets.landing.failures import FailureExplorer
     from srlviz.widgets.frames import FrameBrowser
-    from srlviz.widgets.landing import FleetBrowser, FlightBrowser, RowList
+    from srlviz.widgets.landing.flights import FleetBrowser, FlightBrowser, RowList
     from srlviz.widgets.maps import CodesExplorer
-    from srlviz.widgets.memories import MemoryExplorer
-    from srlviz.widgets.pomdp import EnvironmentExplorer, PlayWidget
+    from srlviz.widgets.agents.memories import MemoryExplorer
+    from srlviz.widgets.agents.pomdp import EnvironmentExplorer, PlayWidget
     from srlviz.widgets.probe import ProbeHeatmap
     from srlviz.widgets.qedr import QEDRMatrix
-    from srlviz.widgets.ram import RAMExplorer
-    from srlviz.widgets.reconstructions import ReconstructionBrowser
-    from srlviz.widgets.returns import MMERDashboard
+    from srlviz.widgets.atari.ram import RAMExplorer
+    from srlviz.widgets.landing.reconstructions import ReconstructionBrowser
+    from srlviz.widgets.agents.returns import MMERDashboard
     from srlviz.widgets.sensors import SensorBrowser
-    from srlviz.widgets.targets import TargetTable
+    from srlviz.widgets.landing.targets import TargetTable
 
     how, recording = dict(interactive=interactive), film()
     results = {evil('method'): answers(recording), 'st_dim': answers(recording)}
@@ -940,7 +940,7 @@ def test_a_press_gives_the_name(name):
 
 def test_a_press_on_such_a_name_chooses_it():
     "A dashboard whose names need translation answers a press as any other"
-    from srlviz.widgets.atari import AtariDashboard
+    from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(table(), task=evil('task0'), interactive=True)
     cells = json.loads(board.detail.probe.heat.fig_json)['data'][0]['customdata']
@@ -1000,7 +1000,7 @@ def test_widgets():
 
 def test_our_own_markup_is_markup():
     "What we wrote ourselves looks as it did, beside words that are not ours"
-    from srlviz.widgets.atari import AtariDashboard
+    from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(table(), task=evil('task0'), interactive=True)
     assert (

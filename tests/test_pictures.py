@@ -14,7 +14,7 @@ KERNEL = dict(name='python3', language='python', display_name='Python 3')
 PLOTLY, WIDGET, PNG = 'application/vnd.plotly.v1+json', 'application/vnd.jupyter.widget-view+json', 'image/png'
 FILM = """
 import numpy as np, plotly.graph_objects as go
-from srlviz.core.progress import Bar
+from srlviz.core.jobs.progress import Bar
 from srlviz.core.recordings import Episode, Recording
 from srlviz.figures.style import style
 from srlviz.widgets.frames import FrameBrowser

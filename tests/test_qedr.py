@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import sklearn
 
-from srlviz.evaluate.disentangled.dci import boosted_importance, dislib_completeness, dislib_disentanglement
-from srlviz.evaluate.disentangled.gaps import mutual_information_gap, separated_attribute_predictability
+from srlviz.evaluate.disentanglement.dci import boosted_importance, dislib_completeness, dislib_disentanglement
+from srlviz.evaluate.disentanglement.mig_sap import mutual_information_gap, separated_attribute_predictability
 from srlviz.evaluate.qedr import completeness, disentanglement, qedr
 
 HERE = Path(__file__).parent

@@ -6,9 +6,9 @@ from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_p
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording, align, load_recording
-from srlviz.core.windows import windows
+from srlviz.core.views.windows import windows
 from srlviz.evaluate.qedr import load_results, qedr, qedr_path
-from srlviz.figures.returns import number
+from srlviz.figures.agents.returns import number
 from srlviz.widgets.base import link
 from srlviz.widgets.frames import FrameBrowser
 from srlviz.widgets.qedr import QEDRMatrix

@@ -10,8 +10,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 FILL = """
 import json, os, sys, time
 from pathlib import Path
-from srlviz.core.curves import curve_to, log_curve
-from srlviz.core.runs import this_host
+from srlviz.core.jobs.curves import curve_to, log_curve
+from srlviz.core.jobs.runs import this_host
 
 folder = Path(sys.argv[1])
 keys = [f'{i:010x}-{"c" * 10}' for i in range(3)]

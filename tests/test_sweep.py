@@ -12,7 +12,7 @@ import pytest
 
 from srlviz.core.scores import load_scores
 from srlviz.studies.cli import main
-from srlviz.studies.commands import status_text
+from srlviz.studies.sweeps.commands import status_text
 from srlviz.studies.sweep import sweep
 
 N = 40
@@ -177,8 +177,8 @@ def test_a_worker_of_a_cluster_is_killed(mine, sound, cluster, tmp_path):
 
 def test_a_machine_that_does_not_see_the_folder(mine, cluster, tmp_path):
     "Dask's workers here see all that we see; so the folder goes while they run"
-    from srlviz.studies.cluster import executor
-    from srlviz.studies.store import run_trial
+    from srlviz.studies.sweeps.cluster import executor
+    from srlviz.studies.sweeps.store import run_trial
 
     with executor(cluster.scheduler_address) as (submit, _):
         with pytest.raises(FileNotFoundError):

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 from srlviz.core.files import sample_path
 from srlviz.core.scores import check_scores, merge_scores, paper_scores, score_row
 from srlviz.data.landing import read_flights
-from srlviz.figures.targets import FAILURES
-from srlviz.widgets.failures import FailureExplorer
-from srlviz.widgets.targets import TargetTable
+from srlviz.figures.landing.targets import FAILURES
+from srlviz.widgets.landing.failures import FailureExplorer
+from srlviz.widgets.landing.targets import TargetTable
 flights = read_flights(sample_path('landings'))
 rows = [dict(flight=e.name, episode=i, start=s) for i, e in enumerate(flights) for s in range(0, len(e) - 50, 50)]
 at = lambda r, k: np.asarray(flights[r['episode']].factors[k], float)[r['start'] : r['start'] + 50]
@@ -51,8 +51,8 @@ def test_on_what_score_targets_gives():
     rows = [said.rows(method='pca', inputs='sensors', n_codes=40)]
     blank = targets.score_targets([np.zeros(1, np.float32)] * len(codes), asked, 'linear', progress=False)
     rows.append(blank.rows(method='mean_baseline', inputs='', n_codes=0))
-    from srlviz.widgets.failures import FailureExplorer
-    from srlviz.widgets.targets import TargetTable
+    from srlviz.widgets.landing.failures import FailureExplorer
+    from srlviz.widgets.landing.targets import TargetTable
 
     results = {('pca', 40, 'sensors'): said, ('mean_baseline', 0, ''): blank}
     board = TargetTable(merge_scores(paper_scores('landing'), pd.concat(rows)), results, flights, interactive=True)
@@ -80,7 +80,7 @@ def test_failures_of_shipped_flights():
     "The flights that ship, as they are split: no test flight has a failure, which is said, and they can be looked at"
     from srlviz.data.landing import read_flights
     from srlviz.evaluate.targets import landing_targets, score_targets
-    from srlviz.widgets.failures import FailureExplorer
+    from srlviz.widgets.landing.failures import FailureExplorer
 
     flights = read_flights(sample_path('landings'))
     asked = landing_targets(flights, progress=False)

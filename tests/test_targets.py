@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from srlviz.core.columns import distinct_columns
+from srlviz.core.views.columns import distinct_columns
 from srlviz.core.files import sample_path
 from srlviz.core.scores import check_scores, merge_scores, paper_scores
 from srlviz.data.landing import flight_columns, read_flights

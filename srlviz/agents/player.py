@@ -20,8 +20,7 @@ from gymnasium.wrappers.vector import FlattenObservation
 from torch import nn
 
 from .actions import Acting
-from .network import MemoryActorCritic, as_memory
-from .recurrent import RecurrentPPO
+from .actor_critic import MemoryActorCritic, as_memory
 from ..core.files import COUNT, TABLE, check_fields, inside, is_whole, read_json, sample_path
 from ..core.names import catalog, named_class
 from ..core.policies import chance, nth, weights_hash
@@ -385,7 +384,7 @@ def plain_space(envs: VectorEnv) -> spaces.Space | None:
     return envs.single_observation_space
 
 
-def agent_of(learner: RecurrentPPO, greedy: bool = False) -> MemoryAgent:
+def agent_of(learner, greedy: bool = False) -> MemoryAgent:
     """Make a policy of a copy of what was learned."""
     net, envs = deepcopy(learner.network).cpu().eval(), learner.envs
     name = type(net.memory).__name__

@@ -20,10 +20,10 @@ from gymnasium.vector import VectorEnv
 from torch import nn
 
 from .actions import Categorical
-from .course import Checkpoint, check_learning, seed_of, steps_bar
-from .games import Games
+from .checkpoint import Checkpoint, check_learning, seed_of, steps_bar
+from .vectorised import Games
 from .objective import PPOConfig, gae, normalised, ppo_loss
-from ..core.curves import log_curve
+from ..core.jobs.curves import log_curve
 from ..core.files import LIST
 from ..core.policies import chance, drawn, weights_hash
 from ..core.recordings import Recording

@@ -24,14 +24,15 @@ from gymnasium.wrappers.vector import FlattenObservation
 from torch import Tensor, nn
 
 from .actions import Acting
-from .course import HISTORY, Checkpoint, check_learning, check_weights, seed_of, steps_bar
-from .games import Finished, Games, can_be_saved, check_games, games_restored, games_saved
-from .network import MemoryActorCritic, check_answers, memory_network
+from .checkpoint import HISTORY, Checkpoint, check_learning, check_weights, seed_of, steps_bar
+from .player import agent_of
+from .vectorised import Finished, Games, can_be_saved, check_games, games_restored, games_saved
+from .actor_critic import MemoryActorCritic, check_answers, memory_network
 from .objective import PPOConfig, gae, normalised, ppo_loss
-from ..core.curves import log_curve
+from ..core.jobs.curves import log_curve
 from ..core.files import LIST, TABLE
 from ..core.names import unknown
-from ..core.progress import Bar
+from ..core.jobs.progress import Bar
 from ..core.states import leaves, map_state, refilled
 from ..core.training import TENSOR, pick_device, seeded, threads
 
@@ -401,8 +402,6 @@ class RecurrentPPO:
 
     def policy(self, greedy: bool = False):
         """Give a copy of what was learned, as a [policy that remembers](07_player.ipynb)."""
-        from srlviz.agents.player import agent_of
-
         return agent_of(self, greedy)
 
     def _round(self, now: Now, update: int, before: dict | None) -> tuple[Now, dict]:

@@ -17,9 +17,9 @@ import pandas as pd
 
 from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
 from .files import Npz, atomic_folder, atomic_path, make_folder, reading
-from .film import check_film_name, is_film
-from .cache import frame_cache
-from .content import episode_content
+from .storage.film import check_film_name, is_film
+from .storage.frame_cache import frame_cache
+from .storage.hashing import episode_content
 from .names import unknown
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, told_factor
@@ -195,7 +195,7 @@ class Recording(Sequence):
     `recording[3]` is an episode, `recording[2:5]` a recording, `recording['test']` the recording of that split.
 
     Your own data: `Recording.from_arrays` and `Recording.from_table` take arrays and pandas tables; `load_csv`,
-    `add_video`, `load_minari` and `load_lerobot` of `srlviz.data.own` read files.
+    `add_video`, `load_minari` and `load_lerobot` of `srlviz.data.importers` read files.
     """
 
     def __init__(

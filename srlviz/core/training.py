@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .curves import log_curve
+from .jobs.curves import log_curve
 from .files import LIST, TABLE, TEXT, Field, atomic_path, check_fields
 from .files import check_zip, make_folder, open_file, reading
 
@@ -385,7 +385,7 @@ def _stale(history) -> int:
 
 
 def _progress_bar(label, epochs, done, progress):
-    from srlviz.core.progress import Bar
+    from srlviz.core.jobs.progress import Bar
 
     return Bar(
         total=epochs,

@@ -17,18 +17,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from gymnasium import spaces
-from ..core.progress import Bar
+from ..core.jobs.progress import Bar
 
-from ..core.areas import area_means
+from ..core.views.resize import area_means
 from ..core.names import unknown
 from ..core.play import episode_seed
 from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy_identity
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
-from ..core.workers import leave_if_orphan, pool
+from ..core.jobs.workers import leave_if_orphan, pool
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
-from ..core.windows import FilmRows
+from ..core.views.windows import FilmRows
 from srlviz.envs.atari import (
     MAX_FRAMES,
     PIXEL_COLUMNS,

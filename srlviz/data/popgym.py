@@ -23,7 +23,7 @@ from srlviz.core.play import (
     spread_factors,
 )
 from ..core.policies import as_policy, policy_identity
-from ..core.progress import Bar
+from ..core.jobs.progress import Bar
 from ..core.recordings import Episode, Recording
 from ..envs.pomdp.base import POMDP, Rows, make_task, observed, sow
 

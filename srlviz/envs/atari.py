@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 import pandas as pd
 
-from ..core.marks import cases_of, episode_marks, on_axis
+from ..core.views.overlays import cases_of, episode_marks, on_axis
 from ..core.names import unknown
 from ..core.files import sample_path
 from ..core.files import real_number, table_rows, table_text, whole_number
@@ -149,7 +149,7 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
         cross : the pixel on the other axis of an object that never leaves it, else NaN;
         low, high : the bytes between which the mapping holds; others mean that the object is not on the screen, or were
             never seen
-        when : another byte of RAM that decides about offset or presence (see `srlviz.core.marks`), else empty
+        when : another byte of RAM that decides about offset or presence (see `srlviz.core.views.overlays`), else empty
 
     Raises
     ------

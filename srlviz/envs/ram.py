@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pandas as pd
-from ..core.progress import Bar
+from ..core.jobs.progress import Bar
 
 from ..core.recordings import Recording
 from .atari import SCREEN, RawAtari, annotations

@@ -330,7 +330,7 @@ def learning_curve(
     ------
     ValueError : no size or seed, or a size that is not in 1 to the rows of 'probe'
     """
-    from srlviz.core.progress import Bar
+    from srlviz.core.jobs.progress import Bar
 
     sizes, seeds, n = sorted(set(sizes)), list(seeds), len(factors.get('probe', ()))
     if not sizes or not seeds:

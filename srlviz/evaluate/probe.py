@@ -249,7 +249,7 @@ def _prepare(codes, factors, norm, n_classes):
 # %% ../../nbs/06_evaluate/00_probe.ipynb #193680fe
 def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progress, label):
     "Weights (V, K, n_codes) and biases (V, K), and the history, a row an epoch and variable"
-    from srlviz.core.progress import Bar
+    from srlviz.core.jobs.progress import Bar
 
     V, n_codes = len(names), x['probe'].shape[1]
     generator = torch.Generator().manual_seed(seed)

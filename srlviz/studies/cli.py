@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..core.names import catalog_names, installed
 from ..core.scores import paper_scores, spell_method
-from .commands import add_commands
+from .sweeps.commands import add_commands
 from .notebooks import list_studies, study_path, study_table, tutorials, visible
 from .run import StudyError, run_study, summary
 

@@ -28,7 +28,9 @@ from plotly.io.json import to_json_plotly
 from ..core.files import atomic_path
 from ..core.names import unknown
 from ..figures.pictures import figure_bundle, has_front_end
-from ..figures.style import ink, style, unlinked
+from ..figures.inks import ink
+from ..figures.markup import unlinked
+from ..figures.style import style
 
 # %% ../../nbs/08_widgets/00_base.ipynb #115572c6
 def asset(name: str) -> str:
@@ -388,7 +390,7 @@ class Selection(traitlets.HasTraits):
     """What is looked at, shared by explorers.
 
     Traits: recording, episode, t, factor, method, task, each as an explorer means it; None where nobody said. steps:
-    which steps are selected together, a `srlviz.core.steps.Steps`; an empty one says that none is.
+    which steps are selected together, a `srlviz.core.views.steps.Steps`; an empty one says that none is.
     """
 
     recording, episode, t, factor, method, task, steps = (traitlets.Any(None) for _ in WORDS)

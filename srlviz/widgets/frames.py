@@ -17,7 +17,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import traitlets
 
-from ..core.marks import episode_marks
+from ..core.views.overlays import episode_marks
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import Over, check_marks, mark_colors, plot_contact_sheet, plot_factor_strip

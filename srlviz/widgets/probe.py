@@ -18,7 +18,7 @@ import traitlets
 from ..core.recordings import Recording
 from ..core.scores import with_labels
 from ..figures.frames import plot_contact_sheet
-from ..figures.games import plot_confusion
+from ..figures.atari.games import plot_confusion
 from srlviz.figures.probe import (
     cell_shapes,
     median_miss,

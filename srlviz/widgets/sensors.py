@@ -23,7 +23,7 @@ import traitlets
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..core.storage import factor_label
-from ..figures.landing import column, find_sensors, plot_traces, short_name, short_unit, sparks
+from ..figures.landing.flights import column, find_sensors, plot_traces, short_name, short_unit, sparks
 from ..figures.style import pretty
 from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row, script, sheet
 from srlviz.widgets.frames import (
@@ -50,7 +50,7 @@ class RowList(anywidget.AnyWidget):
     rows : list of lists, one value per column;  titles : what is told when the pointer rests on a row
     shown : numbers of the rows to show, in order
     picked : numbers of those chosen;  multiple : whether it may be several
-    sparks, points : bytes of `srlviz.figures.landing.sparks`, (rows, points, 2)
+    sparks, points : bytes of `srlviz.figures.landing.flights.sparks`, (rows, points, 2)
     header : whether columns have headings, a press on which sorts
     """
 

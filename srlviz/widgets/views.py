@@ -22,7 +22,8 @@ from plotly.io.json import to_json_plotly
 
 from ..figures.frames import check_frame, frame_png
 from ..figures.pictures import has_front_end
-from ..figures.style import INKS, original, unlinked
+from ..figures.inks import INKS
+from ..figures.markup import original, unlinked
 from .base import is_heard, script, sheet, take_pictures
 
 # %% ../../nbs/08_widgets/01_views.ipynb #8fa1822f

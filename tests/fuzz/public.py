@@ -21,14 +21,14 @@ _BY = {
 
 _NO_FILE = 'no file of others: of the kernel, of the package itself, or code that runs'
 _WRITES = 'a part of writing, which reads what it has just written or begun'
-_HALF = 'half a set of flights, which only who made it goes on with; 02_data/landing/04_parts forges its notes'
+_HALF = 'half a set of flights, which only who made it goes on with; 02_data/landing/04_shards forges its notes'
 _ONE_LINE = 'load_encoder with its class'
 _FORGED = 'forged in tests/test_foreign_results.py and tests/test_foreign_tables.py'
 _BY_JSON = 'read_json, and a check of its fields in the notebook of its module'
 
 # reader -> why no row of readers.py is for it
 ELSEWHERE = {
-    'agents.course.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
+    'agents.checkpoint.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
     'agents.player.MemoryAgent.load': _ONE_LINE,
     'core.storage.parquet.check_group': _HALF,
     'data.landing.card.data_card': _WRITES,
@@ -39,12 +39,12 @@ ELSEWHERE = {
     'data.landing.growth._asked': _HALF,
     'data.landing.growth._scatter_short': _HALF,
     'data.landing.lerobot._video_info': _WRITES,
-    'data.landing.parts.read_note': _HALF,
-    'data.landing.parts.write_shard': _HALF,
-    'data.landing.parts._groups': _HALF,
-    'data.landing.parts._check_part': _HALF,
-    'data.landing.parts.read_shard_note': _HALF,
-    'data.landing.parts._flights_of': _HALF,
+    'data.landing.shards.read_note': _HALF,
+    'data.landing.shards.write_shard': _HALF,
+    'data.landing.shards._groups': _HALF,
+    'data.landing.shards._check_part': _HALF,
+    'data.landing.shards.read_shard_note': _HALF,
+    'data.landing.shards._flights_of': _HALF,
     'encoders.baselines.Majority.load': _ONE_LINE,
     'encoders.frames.cnn.FrameEncoder.load': _ONE_LINE,
     'encoders.sequences.encoder.SequenceEncoder.load': _ONE_LINE,
@@ -52,23 +52,23 @@ ELSEWHERE = {
     'encoders.frames.resnet._digest': 'of load_resnet',
     'encoders.frames.resnet._tensors': 'of load_resnet',
     'envs.pomdp.base.memory_bytes': _NO_FILE,
-    'studies.atari._result': _FORGED,
-    'studies.landing.left_files': _FORGED,
+    'studies.benchmarks.atari._result': _FORGED,
+    'studies.benchmarks.landing.left_files': _FORGED,
     'agents.player._files_of': _FORGED,
-    'studies.commands.read_grid': _BY_JSON,
+    'studies.sweeps.commands.read_grid': _BY_JSON,
     'studies.page.is_own_page': _BY_JSON,
     'studies.run.is_result': _BY_JSON,
-    'studies.store.open_store': _WRITES,
-    'studies.store.ask': _WRITES,
-    'studies.store._told': _WRITES,
-    'studies.store.claimed': _WRITES,
-    'studies.store.is_finished': _WRITES,
-    'studies.store.lose_trial': _WRITES,
-    'studies.store.peak_memory': _NO_FILE,
+    'studies.sweeps.store.open_store': _WRITES,
+    'studies.sweeps.store.ask': _WRITES,
+    'studies.sweeps.store._told': _WRITES,
+    'studies.sweeps.store.claimed': _WRITES,
+    'studies.sweeps.store.is_finished': _WRITES,
+    'studies.sweeps.store.lose_trial': _WRITES,
+    'studies.sweeps.store.peak_memory': _NO_FILE,
     'studies.trials._read': _NO_FILE,
     'widgets.base.asset': _NO_FILE,
-    'widgets.landing.known_sensors': _NO_FILE,
-    'widgets.memories.AgentMemory.read': _NO_FILE,
+    'widgets.landing.flights.known_sensors': _NO_FILE,
+    'widgets.agents.memories.AgentMemory.read': _NO_FILE,
     'widgets.views.PlotlyScript.send_once': _NO_FILE,
 }
 

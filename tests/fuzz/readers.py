@@ -697,7 +697,7 @@ def _flat(x, path=''):
 def agent(place):
     import torch
     from srlviz.agents.ppo import ActorCritic
-    from srlviz.studies.agents import AtariAgent, ScreenCNN
+    from srlviz.studies.benchmarks.agents import AtariAgent, ScreenCNN
 
     about = dict(
         game='pong',
@@ -717,7 +717,7 @@ def agent(place):
 
 def read_agents(place):
     from srlviz.encoders.frames.ppo_features import read_agent
-    from srlviz.studies.agents import load_agent
+    from srlviz.studies.benchmarks.agents import load_agent
 
     about, state = read_agent(place / 'agent.pt')
     whole_ = load_agent(place / 'agent.pt')
@@ -1026,7 +1026,7 @@ _QEDR = json_with(
 def _asked():
     """Targets of a few short episodes, with everything that targets may have."""
     from srlviz.core.recordings import Episode, Factor, Recording
-    from srlviz.evaluate.target_table import make_targets
+    from srlviz.evaluate.prediction.target_table import make_targets
 
     def episode(i):
         rng = np.random.default_rng(i)
@@ -1041,14 +1041,14 @@ def _asked():
 
 
 def targets(place):
-    from srlviz.evaluate.target_table import save_targets
+    from srlviz.evaluate.prediction.target_table import save_targets
 
     save_targets(_asked(), place / 'set')
     _up(place)
 
 
 def read_targets(place):
-    from srlviz.evaluate.target_table import load_targets
+    from srlviz.evaluate.prediction.target_table import load_targets
 
     t = load_targets(place)
     out = {
@@ -1088,7 +1088,7 @@ def scores_of_targets(place):
 def read_scores_of_targets(place):
     from dataclasses import fields
 
-    from srlviz.evaluate.target_scores import TargetScores
+    from srlviz.evaluate.prediction.target_scores import TargetScores
 
     s = TargetScores.load(place / 'linear.npz')
     out = {}
@@ -1131,7 +1131,7 @@ def _explorer(place):
 
 
 def view(place):
-    from srlviz.core.steps import Steps
+    from srlviz.core.views.steps import Steps
 
     explorer = _explorer(place)
     tags = dict(left=[(0, 1, 3)], right=[(1, 0, 2), (2, 4, 5)])
@@ -1185,7 +1185,7 @@ def curve(place):
 
 
 def read_curves(place):
-    from srlviz.core.curves import latest_rows, read_curve
+    from srlviz.core.jobs.curves import latest_rows, read_curve
 
     return {'curve': read_curve(place / 'curve.csv'), 'latest': latest_rows(place / 'curve.csv')}
 
@@ -1202,7 +1202,7 @@ def sweep_trial(x: int = 0):
 
 def sweep(place):
     from srlviz.core.scores import score_row
-    from srlviz.studies.store import ask, open_store
+    from srlviz.studies.sweeps.store import ask, open_store
     from srlviz.studies.trials import Study, parameters_hash
 
     open_store(place, Study(sweep_trial))
@@ -1223,8 +1223,8 @@ def sweep(place):
 
 
 def read_sweep(place):
-    from srlviz.core.runs import RunFolder
-    from srlviz.studies.store import Tables
+    from srlviz.core.jobs.runs import RunFolder
+    from srlviz.studies.sweeps.store import Tables
 
     folder = RunFolder(place)
     folder.refresh()
@@ -1294,7 +1294,7 @@ def lerobot(place):
 
 
 def read_lerobot(place):
-    from srlviz.data.own import load_lerobot
+    from srlviz.data.importers import load_lerobot
 
     return of_recording(load_lerobot(place, name='toy'))
 
@@ -1318,7 +1318,7 @@ spaced = lambda v: numeral()(v.strip())
 
 
 def read_walk(place):
-    from srlviz.data.own import load_csv
+    from srlviz.data.importers import load_csv
 
     how = dict(episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
     return of_recording(load_csv(place / 'walk.csv', **how))

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..files import MOST_BYTES, Field, check_fields, is_whole
-from ..film import check_film_name
+from .film import check_film_name
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #fbea3843
 KINDS, ENDINGS, SPLITS = ('categorical', 'continuous'), ('terminated', 'truncated'), ('fit', 'valid', 'probe', 'test')

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ...core.files import open_file
-from .folder import FLIGHT_TABLE, MOST_FLIGHTS, SENSOR_TABLE, kind_of
+from .flight_folder import FLIGHT_TABLE, MOST_FLIGHTS, SENSOR_TABLE, kind_of
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #c72c36aa
 _CARD = resources.files('srlviz.data.landing').joinpath('card.md')  # a template: braces are filled in below

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from ...core.progress import Bar
+from ...core.jobs.progress import Bar
 
 from srlviz.core.files import (
     COUNT,
@@ -34,13 +34,13 @@ from srlviz.core.files import (
 )
 from ...core.recordings import Recording
 from ...core.storage import is_finished
-from ...core.storage.folder import file_fault, links
-from ...core.workers import pool
+from ...core.storage.manifest import file_fault, links
+from ...core.jobs.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
-from .folder import MOST_FLIGHTS, REQUEST, RESTORE, advised, shard_path, video_path
+from .flight_folder import MOST_FLIGHTS, REQUEST, RESTORE, advised, shard_path, video_path
 from .growth import GROWS, grown, grows_to, prepare_growth, unfinish
 from .meta import write_meta
-from srlviz.data.landing.parts import (
+from srlviz.data.landing.shards import (
     World,
     flight_seed,
     has_flight,

@@ -15,14 +15,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...core.columns import FewerColumns
+from ...core.views.columns import FewerColumns
 from ...core.files import file_size, inside, open_file, read_json, reading
 from ...core.recordings import Episode, Factor, FolderEpisodes, Recording
 from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
-from ...core.storage.folder import check_files, unfinished
+from ...core.storage.manifest import check_files, unfinished
 from ...core.storage.parquet import open_footer
-from ...core.storage.rows import Kept, RowFile, runs
-from srlviz.data.landing.folder import (
+from ...core.storage.row_groups import Kept, RowFile, runs
+from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FORMAT,
     REQUEST,
@@ -38,7 +38,7 @@ from srlviz.data.landing.folder import (
     rows_of_group,
     type_faults,
 )
-from .rows import RowCache, read_only
+from .row_cache import RowCache, read_only
 from .video import FilmFile
 from ...envs.landing import FACTORS
 
@@ -272,8 +272,9 @@ def read_flights(path: str | Path) -> Recording:
     `sensors` is a read-only view of a cache (4.4 kB a row on disk, in the set or in the user's cache folder; it may be
     deleted), `frame` a `FilmFile`: index what you need, as in `flights[3].obs['frame'][100:150]`. A part of either is a
     copy, yours to change. Both may be shared by threads, and a recording may be sent to another process.
-    Short stretches are `srlviz.core.windows.windows(flights, 75)`, each of which reads its own rows alone; a torch
-    Dataset of them has `def __getitem__(self, k): return torch.from_numpy(np.array(self.windows[k].obs['sensors']))`.
+    Short stretches are `srlviz.core.views.windows.windows(flights, 75)`, each of which reads its own rows alone.
+    A torch Dataset of them has
+    `def __getitem__(self, k): return torch.from_numpy(np.array(self.windows[k].obs['sensors']))`.
     `meta` says how the set was made; `flight_table` and `flight_columns` give the tables of flights and of sensors.
 
     Raises
@@ -314,7 +315,7 @@ def flight_table(recording: Recording) -> pd.DataFrame:
 def flight_columns(recording: Recording) -> pd.DataFrame:
     """Give one row a sensor of a recording of `read_flights`: its place in `sensors`, name, group, ..., mean, std.
 
-    Of a view with fewer columns (`srlviz.core.columns`), those that it has.
+    Of a view with fewer columns (`srlviz.core.views.columns`), those that it has.
     """
     columns = folder_of(recording)[0].columns.copy()
     if isinstance(recording.origin[0], FewerColumns):

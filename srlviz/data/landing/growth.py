@@ -11,8 +11,23 @@ from pathlib import Path
 from ...core.files import COUNT, LIST, check_fields, read_json, write_json
 from ...core.storage import is_finished
 from .flights import FlightFolder
-from .folder import FLIGHT_COLUMNS, FRAME_COLUMNS, REQUEST, advised, read_flight_table, shard_path
-from .parts import DROP, n_shards, of_shard, read_shard_note, recall_shard, scatter_shard, shard_note
+from srlviz.data.landing.flight_folder import (
+    FLIGHT_COLUMNS,
+    FRAME_COLUMNS,
+    REQUEST,
+    advised,
+    read_flight_table,
+    shard_path,
+)
+from srlviz.data.landing.shards import (
+    DROP,
+    n_shards,
+    of_shard,
+    read_shard_note,
+    recall_shard,
+    scatter_shard,
+    shard_note,
+)
 
 # %% ../../../nbs/02_data/landing/10_growth.ipynb #ae4c4886
 def _notes_of(folder: FlightFolder) -> list[dict]:

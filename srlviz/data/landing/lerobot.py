@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from ...core.progress import Bar
+from ...core.jobs.progress import Bar
 
 from ...core.files import atomic_folder, check_name, write_json
 from ...core.recordings import Episode, Recording
-from ...core.film import is_film
+from ...core.storage.film import is_film
 from ...core.storage import described, merge_moments, moments, to_arrow
 from .published import check_recording, sensor_names
 from .video import film_codec, open_video

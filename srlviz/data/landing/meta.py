@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ...core.files import atomic_path, checksum, reading, remove_temporary, write_json
 from ...core.storage import described, merge_moments, told_factor
 from .card import croissant, data_card
-from srlviz.data.landing.folder import (
+from srlviz.data.landing.flight_folder import (
     CROISSANT,
     FLIGHT_COLUMNS,
     FLIGHT_TABLE,
@@ -25,7 +25,7 @@ from srlviz.data.landing.folder import (
     SENSOR_TABLE,
     shard_path,
 )
-from .parts import World, n_shards, read_shard_note
+from .shards import World, n_shards, read_shard_note
 from .video import film_codec
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #e4cb13ea

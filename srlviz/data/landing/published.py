@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from ...core.progress import Bar
+from ...core.jobs.progress import Bar
 
 from ...core.files import atomic_folder, check_name, open_file, read_json, reading, write_json
 from ...core.names import unknown

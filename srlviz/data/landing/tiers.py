@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from ...core.columns import take_columns
+from ...core.views.columns import take_columns
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...envs.landing.approach import FAILURES

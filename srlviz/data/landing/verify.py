@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from ...core.progress import Bar
+from ...core.jobs.progress import Bar
 
 from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_json
 from ...core.storage import from_arrow, is_finished
-from ...core.storage.folder import below, file_fault, links, unfinished
+from ...core.storage.manifest import below, file_fault, links, unfinished
 from ...core.storage.parquet import open_footer
 from .flights import open_rows
-from srlviz.data.landing.folder import (
+from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
     REQUEST,
@@ -37,7 +37,7 @@ from srlviz.data.landing.folder import (
 )
 from .growth import GROWS, grows_to
 from .meta import META, paper_splits
-from .rows import cache_places, cache_sizes, map_cache
+from .row_cache import cache_places, cache_sizes, map_cache
 from .video import AGAIN, FilmFile
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.files import file_size, reading
-from ...core.film import FrameFile, take_rows
+from ...core.storage.film import FrameFile, take_rows
 
 # %% ../../../nbs/02_data/landing/00_video.ipynb #98887a79
 def film_codec(size: int) -> dict:

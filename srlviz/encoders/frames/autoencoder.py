@@ -19,7 +19,7 @@ from ...core.training import native_bfloat16, pick_device
 from .cnn import FrameEncoder, fit_splits, model_loss, redraw_frames
 from .resnet import ResNet, load_resnet
 from ..sequences.masked import POOLS, pooled
-from ..sequences.rows import Ahead, WindowRows, draw_windows
+from ..sequences.batches import Ahead, WindowRows, draw_windows
 
 # %% ../../../nbs/03_encoders/frames/08_autoencoder.ipynb #f1e17072
 def check_frames(frames: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:

@@ -226,7 +226,7 @@ def _encode_frames(
     net: FrameCNN, recording: Recording, batch_size: int = 64, progress: bool = True, label: str = 'encoding'
 ) -> list[np.ndarray]:
     """Run a network over all frames: one float32 array (T, n_codes) per episode."""
-    from srlviz.core.progress import Bar
+    from srlviz.core.jobs.progress import Bar
 
     device = next(net.parameters()).device
     if len(recording):

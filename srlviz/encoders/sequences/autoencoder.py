@@ -17,7 +17,7 @@ from ...core.recordings import Recording
 from .encoder import SequenceEncoder
 from .masked import masked_mse
 from .networks import RowConvs, conv_widths, run_lstm, sensor_network
-from .rows import Batch
+from .batches import Batch
 
 # %% ../../../nbs/03_encoders/sequences/04_autoencoder.ipynb #4a79f0a8
 class LSTMDecoder(nn.Module):

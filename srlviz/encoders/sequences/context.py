@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from .encoder import SequenceEncoder
 from .forecast import first_rows
 from .networks import sensor_network
-from .rows import Batch
+from .batches import Batch
 
 # %% ../../../nbs/03_encoders/sequences/06_context.ipynb #0d7791dc
 class Context(nn.Module):

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .encoder import SequenceNetwork
-from .rows import Batch
+from .batches import Batch
 
 # %% ../../../nbs/03_encoders/sequences/08_conv_lstm.ipynb #4d29988c
 def _as_sigmoids(weight, bias, n_in):

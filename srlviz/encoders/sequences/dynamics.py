@@ -20,7 +20,7 @@ from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mse
 from .mte import FrameDrawer, RealFrames, check_sizes, drawn_again
 from .mte import film_network, spread_rows, start_film, take_steps, three_layers
-from .rows import Batch, modalities
+from .batches import Batch, modalities
 
 # %% ../../../nbs/03_encoders/sequences/10_dynamics.ipynb #fb20af51
 _ACTION_WORDS = ('engine', 'throttle', 'angle', 'speed')

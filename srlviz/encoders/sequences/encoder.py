@@ -23,8 +23,8 @@ from ...core.saving import load_encoder, save_encoder
 from ...core.training import pick_device, seeded, threads, train
 from ..frames.cnn import decisive_arguments, fit_splits
 from .masked import POOLS, pooled
-from .rows import Ahead, Batch, Scale, WindowRows, draw_windows, modalities
-from .rows import read_shapes, sensor_scale, too_short, whole_episodes
+from .batches import Ahead, Batch, Scale, WindowRows, draw_windows, modalities
+from .batches import read_shapes, sensor_scale, too_short, whole_episodes
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #3acfc297
 class SequenceNetwork(nn.Module):
@@ -139,7 +139,7 @@ def _whole_batches(encoder, recording: Recording, names: Sequence[str], progress
 
     names : what is read, 'sensors' and 'frame';  label : what it is for, before the bar
     """
-    from srlviz.core.progress import Bar
+    from srlviz.core.jobs.progress import Bar
 
     _check_fitted(encoder, recording, names)
     rows, device = WindowRows(recording, names, encoder.scale), next(encoder.model_.parameters()).device

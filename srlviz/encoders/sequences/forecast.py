@@ -17,7 +17,7 @@ from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder
 from .networks import SENSOR_NETWORKS, sensor_network
-from .rows import Batch, modalities
+from .batches import Batch, modalities
 
 # %% ../../../nbs/03_encoders/sequences/05_forecast.ipynb #941df4f8
 def first_rows(batch: Batch, lengths: torch.Tensor) -> Batch:

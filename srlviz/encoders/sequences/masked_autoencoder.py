@@ -17,7 +17,7 @@ from ...core.recordings import Recording
 from .autoencoder import draw_sensors
 from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mean, masked_mse
-from .rows import Batch
+from .batches import Batch
 
 # %% ../../../nbs/03_encoders/sequences/07_masked_autoencoder.ipynb #17796c16
 class PatchNet(SequenceNetwork):

@@ -22,7 +22,7 @@ from ..frames.cnn import fit_splits
 from ..frames.resnet import ResNet, load_resnet
 from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mse, pooled
-from .rows import Batch, modalities
+from .batches import Batch, modalities
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #e76f129c
 def three_layers(n_in: int, n_hidden: int, n_out: int, dropout: float = 0.2, last_relu: bool = False) -> nn.Sequential:

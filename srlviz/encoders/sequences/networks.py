@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ...core.names import unknown
 from .encoder import SequenceNetwork
 from .masked import masked_mean, masked_softmax
-from .rows import Batch
+from .batches import Batch
 
 # %% ../../../nbs/03_encoders/sequences/03_networks.ipynb #f47e255f
 def run_lstm(lstm: nn.LSTM, x: torch.Tensor, mask: torch.Tensor, state: bool = False):
