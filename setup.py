@@ -3,6 +3,16 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
+
+
+class BuildWithoutIndex(build_py):
+    "Leave out the index of symbols that nbdev-export writes for nbdev-update."
+
+    def find_package_modules(self, package, package_dir):
+        modules = super().find_package_modules(package, package_dir)
+        return [module for module in modules if module[1] != '_modidx']
+
 
 ini = ConfigParser(delimiters=['='])
 ini.read(Path(__file__).with_name('settings.ini'), encoding='utf-8')
@@ -18,4 +28,5 @@ setup(
     package_data={f'{name}.data_samples': ['*', '**/*'], f'{name}.notebooks': ['studies/*.ipynb', 'tutorials/*.ipynb'], f'{name}.widgets': ['*.js', '*.css'], f'{name}.data.landing': ['*.md']},
     install_requires=cfg['requirements'].split(),
     extras_require={k.removesuffix('_requirements'): v.split() for k, v in cfg.items() if k.endswith('_requirements')},
-    entry_points={'console_scripts': cfg['console_scripts'].split(), 'nbdev': [f'{name}={name}._modidx:d']})
+    entry_points={'console_scripts': cfg['console_scripts'].split()},
+    cmdclass={'build_py': BuildWithoutIndex})

@@ -47,13 +47,14 @@ def test_wheel_holds_everything(wheel):
         str(p.relative_to(ROOT))
         for kind in ('*.py', '*.js', '*.css')
         for p in (ROOT / 'srlviz').rglob(kind)
-        if '__pycache__' not in p.parts
+        if '__pycache__' not in p.parts and p.name != '_modidx.py'
     }
     want |= {f'srlviz/data_samples/{p.name}' for p in (ROOT / 'data_samples').iterdir() if p.is_file()}
     want |= {
         f'srlviz/notebooks/{d}/{p.name}' for d in ('studies', 'tutorials') for p in (ROOT / 'nbs' / d).glob('*.ipynb')
     }
     assert sorted(want - held) == []
+    assert 'srlviz/_modidx.py' not in held
     assert not [f for f in held if f.startswith(('tests/', 'benchmarks/', 'nbs/'))]
 
 
