@@ -13,11 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import nbformat
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / 'tests'), str(ROOT)]
-from lab import FLAGS, Lab, chromium, of_cells, open_page  # noqa: E402
+from lab import FLAGS, Lab, Server, chromium, of_cells, open_page  # noqa: E402
 
 CELL = """
 import numpy as np
@@ -99,16 +98,14 @@ def hands(page, lab) -> dict[str, float]:
 def browsed(steps: int, most: int) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
-    folder = Path(tempfile.mkdtemp())
-    nbformat.write(of_cells(CELL.format(steps=steps, most=most).strip()), folder / 'cells.ipynb')
-    (folder / 'lab').mkdir()
-    lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
+    server = Server(Path(tempfile.mkdtemp()))
+    lab = Lab(server, 'map', of_cells(CELL.format(steps=steps, most=most).strip()), '')
     try:
         with sync_playwright() as p:
             browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
             return hands(open_page(browser, lab), lab)
     finally:
-        lab.close()
+        server.close()
 
 
 def laid_out(n: int, how: str, steps: int = 100_000):

@@ -17,8 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'tests'))
 
-import nbformat
-from lab import FLAGS, Lab, chromium, in_step, of_cells, open_page
+from lab import FLAGS, Lab, Server, chromium, in_step, of_cells, open_page
 
 CLOCK = """([selector, attribute, k]) => {
     const target = [...document.querySelectorAll(selector)][k];
@@ -224,9 +223,8 @@ def table(only: str, presses: int) -> int:
 def measured(browser, widget: str, code: str, presses: int):
     "Open a widget in a JupyterLab of its own and go through its gestures"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        nbformat.write(of_cells(code), Path(folder) / 'cells.ipynb')
-        (place := Path(folder) / 'lab').mkdir()
-        lab = Lab(place, Path(folder) / 'cells.ipynb', '')
+        server = Server(Path(folder))
+        lab = Lab(server, 'cells', of_cells(code), '')
         try:
             wire = dict(bytes=0)
             page = open_page(browser, lab, before=lambda page: count(page, wire))
@@ -236,7 +234,7 @@ def measured(browser, widget: str, code: str, presses: int):
                     yield gesture, *measure(page, wire, gesture, presses)
             page.close()
         finally:
-            lab.close()
+            server.close()
 
 
 if __name__ == '__main__':

@@ -24,6 +24,32 @@ def browser(chromium):
         browser.close()
 
 
+@pytest.fixture(scope='session')
+def server(tmp_path_factory):
+    "One JupyterLab for all tests"
+    server = labs.Server(tmp_path_factory.mktemp('jupyterlab'))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope='module')
+def open_lab(server, request):
+    """Put a notebook on the server: `open_lab(notebook, small='x = 1')` gives a `lab.Lab`.
+
+    Its kernels end and its pages close behind the module.
+    """
+    made = []
+
+    def open_lab(notebook, small=''):
+        name = f'{request.module.__name__}_{len(made)}'
+        made.append(labs.Lab(server, name, notebook, small))
+        return made[-1]
+
+    yield open_lab
+    for lab in made:
+        lab.close()
+
+
 @pytest.fixture
 def papermill(tmp_path_factory, record_property):
     "Run a study or tutorial by papermill with small parameters, once in all processes of this test run: name -> Ran"

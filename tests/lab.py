@@ -1,4 +1,4 @@
-"""A JupyterLab of its own and a Chromium on it, for tests that press what a reader presses."""
+"""A JupyterLab and a Chromium on it, for tests that press what a reader presses."""
 
 import json, os, secrets, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
 from pathlib import Path
@@ -113,20 +113,15 @@ DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(
     ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
 
-class Lab:
-    """A JupyterLab of its own, with no settings of the user's, on a folder that holds one notebook.
+class Server:
+    """One JupyterLab with no settings of the user's, on a folder of its own.
 
     Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is
     printed has it not.
     """
 
-    client = None
-
-    def __init__(self, folder, notebook, small=SMALL):
-        self.folder, self._token = folder, secrets.token_urlsafe(24)
-        nb = nbformat.read(notebook, 4)
-        next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
-        self.write(nb)
+    def __init__(self, folder):
+        self.folder, self.token = folder, secrets.token_urlsafe(24)
         settings = {
             'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False},
             'notebook-extension/tracker': {'autoStartDefaultKernel': True},
@@ -144,11 +139,12 @@ class Lab:
             JUPYTER_RUNTIME_DIR='runtime',
             IPYTHONDIR='ipython',
             JUPYTERLAB_SETTINGS_DIR='settings',
+            JUPYTERLAB_WORKSPACES_DIR='workspaces',
         )
         env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {
             k: str(folder / v) for k, v in places.items()
         }
-        env['JUPYTER_TOKEN'] = self._token
+        env['JUPYTER_TOKEN'] = self.token
         flags = [
             '--no-browser',
             '--ip=127.0.0.1',
@@ -167,40 +163,77 @@ class Lab:
         )
         wait_for(self._up, 120, say='JupyterLab starts')
 
-    def write(self, nb):
-        "Put a notebook where the page opens it"
-        nbformat.write(nb, self.folder / 'notebook.ipynb')
-
     def _up(self):
         if self.process.poll() is not None:
-            raise AssertionError(self._without_token((self.folder / 'lab.log').read_text()[-2000:]))
+            raise AssertionError(self.without_token(self.log()[-2000:]))
         try:
-            return self._get('/api/status').status == 200
+            return self.get('/api/status').status == 200
         except OSError:
             return False
 
-    def _get(self, path, method='GET'):
-        "Ask the server, as one who knows the token"
-        asked = urllib.request.Request(
-            self.url + path, headers={'Authorization': f'token {self._token}'}, method=method
-        )
+    def get(self, path, method='GET'):
+        "Ask the server, with its token"
+        asked = urllib.request.Request(self.url + path, headers={'Authorization': f'token {self.token}'}, method=method)
         return urllib.request.urlopen(asked, timeout=5)
 
-    def _without_token(self, text):
-        return text.replace(self._token, '(token)')
+    def log(self):
+        return (self.folder / 'lab.log').read_text()
 
-    def open(self, page, path):
-        "Open a page of this server"
+    def without_token(self, text):
+        return text.replace(self.token, '(token)')
+
+    def reset_theme(self):
+        "Forget the theme that an earlier page chose"
+        (self.folder / 'settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings').unlink(missing_ok=True)
+
+    def close(self):
+        self.process.terminate()
         try:
-            page.goto(f'{self.url}{path}{"&" if "?" in path else "?"}token={self._token}')
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(5)
+
+
+class Lab:
+    """One notebook in a folder and a workspace of its own on a server.
+
+    Parameters
+    ----------
+    name : of the folder
+    notebook : a path, or a notebook in memory; one of its cells is tagged `parameters`
+    small : lines added to that cell
+    """
+
+    client = None
+
+    def __init__(self, server, name, notebook, small=SMALL):
+        self.server, self.name, self.folder, self.pages = server, name, server.folder / name, []
+        self.folder.mkdir()
+        nb = nbformat.read(notebook, 4) if isinstance(notebook, os.PathLike) else notebook
+        next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
+        nbformat.write(nb, self.folder / 'notebook.ipynb')
+        server.reset_theme()
+
+    @property
+    def url(self):
+        return self.server.url
+
+    def open(self, page, query=''):
+        "Show the notebook on a page"
+        path = f'/lab/workspaces/{self.name}/tree/{self.name}/notebook.ipynb'
+        try:
+            page.goto(f'{self.url}{path}?token={self.server.token}{query}')
         except Exception as e:
-            raise AssertionError(self._without_token(f'{type(e).__name__}: {e}')) from None
+            raise AssertionError(self.server.without_token(f'{type(e).__name__}: {e}')) from None
 
     def kernels(self):
+        "The kernels of this notebook"
         try:
-            return json.load(self._get('/api/kernels'))
+            sessions = json.load(self.server.get('/api/sessions'))
         except OSError:
             return []  # a busy machine: the server answers 500, or late, while the kernel is being started
+        return [s['kernel'] for s in sessions if s['path'].startswith(f'{self.name}/')]
 
     def ask(self, expression):
         "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
@@ -208,7 +241,8 @@ class Lab:
             from jupyter_client import BlockingKernelClient
 
             (kernel,) = wait_for(self.kernels, say='the server tells its kernel')
-            self.client = BlockingKernelClient(connection_file=str(self.folder / f'runtime/kernel-{kernel["id"]}.json'))
+            file = self.server.folder / f'runtime/kernel-{kernel["id"]}.json'
+            self.client = BlockingKernelClient(connection_file=str(file))
             self.client.load_connection_file()
             self.client.start_channels()
             self.client.wait_for_ready(timeout=60)
@@ -224,25 +258,23 @@ class Lab:
         self.ask(f'exec({code!r})')
 
     def end_kernels(self):
-        "Stop all kernels, as when the server was started anew"
+        "Stop the kernels, as when the server was restarted"
         for kernel in self.kernels():
-            self._get(f'/api/kernels/{kernel["id"]}', 'DELETE')
+            self.server.get(f'/api/kernels/{kernel["id"]}', 'DELETE')
 
     def close(self):
+        for page in self.pages:
+            page.close()
         if self.client:
             self.client.stop_channels()
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(5)
+        self.end_kernels()
 
 
 def open_page(browser, lab, meanwhile=None, before=None):
     "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
     SHOTS.mkdir(exist_ok=True)
     page = browser.new_page(viewport=dict(width=1400, height=900))
+    lab.pages.append(page)
     page.set_default_timeout(60_000)
     page.outside, page.errors = [], []
     if before:
@@ -286,7 +318,7 @@ def begin_anew(page, lab, start):
 def run_all(page, lab, meanwhile=None):
     """Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads;
     not by waiting for the command, whose promise may stay pending"""
-    lab.open(page, '/lab/tree/notebook.ipynb')
+    lab.open(page)
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
     page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
     wait_for(

@@ -8,16 +8,14 @@ this machine may be asked for anything.
 import urllib.error, urllib.request
 
 import pytest
-from lab import DRAWN, ROOT, SHOTS, Lab, at_rest, in_step, in_theme, nothing_broke, open_page, wait_for
+from lab import DRAWN, ROOT, SHOTS, SMALL, at_rest, in_step, in_theme, nothing_broke, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp('lab'), ROOT / 'nbs/tutorials/01_quickstart.ipynb')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(ROOT / 'nbs/tutorials/01_quickstart.ipynb', SMALL)
 
 
 @pytest.fixture(scope='module')
@@ -328,12 +326,12 @@ def test_reload_shows_the_present_state(page, lab):
 
 def test_the_server_asks_for_its_token(page, lab):
     "Who has not the token gets nothing; it stands neither in the log nor in the address that the page shows"
-    for path in '/api/kernels', '/api/contents', '/lab/tree/notebook.ipynb':
+    for path in '/api/kernels', '/api/contents', f'/lab/tree/{lab.name}/notebook.ipynb':
         try:
             answer = urllib.request.urlopen(lab.url + path, timeout=20)
         except urllib.error.HTTPError as e:
             assert e.code == 403, (path, e.code)
         else:
             assert answer.url.startswith(f'{lab.url}/login?'), path
-    shown = [page.url, (lab.folder / 'lab.log').read_text()]
-    assert not any(lab._token in text for text in shown), 'the token is shown'
+    shown = [page.url, lab.server.log()]
+    assert not any(lab.server.token in text for text in shown), 'the token is shown'

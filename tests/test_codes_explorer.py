@@ -1,8 +1,8 @@
 """CodesExplorer: on what the rooms hand out, without a page; and in a real JupyterLab, what a reader points at,
 presses, draws around and names, what the page shows, what the kernel then holds."""
 
-import nbformat, numpy as np, pandas as pd, pytest
-from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+import numpy as np, pandas as pd, pytest
+from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Recording
@@ -87,13 +87,8 @@ def test_on_what_the_rooms_give(world):
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('codes')
-    nbformat.write(of_cells(CELL.strip(), MORE.strip()), folder / 'cells.ipynb')
-    (folder / 'lab').mkdir()
-    lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(of_cells(CELL.strip(), MORE.strip()))
 
 
 @pytest.fixture(scope='module')

@@ -4,21 +4,15 @@ presses and drags, what the page shows, what the kernel then holds.
 Each test begins with the same state, and may run alone."""
 
 import pytest
-from lab import ROOT, SHOTS, Lab, at_rest, in_step, nothing_broke, open_page, wait_for
+from lab import ROOT, SHOTS, at_rest, in_step, nothing_broke, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/02_atari.ipynb'
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    lab = Lab(
-        tmp_path_factory.mktemp('explorers'),
-        TUTORIAL,
-        "\nsteps, epochs = 1600, 1     # the test presses buttons; nothing needs to be learned\n",
-    )
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(TUTORIAL, "\nsteps, epochs = 1600, 1     # the test presses buttons; nothing needs to be learned\n")
 
 
 @pytest.fixture(scope='module')

@@ -7,7 +7,7 @@ import io, json
 
 import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
-from lab import ROOT, SHOTS, Lab, begin_anew, open_page, wait_for
+from lab import ROOT, SHOTS, begin_anew, open_page, wait_for
 
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing.flights import (
@@ -337,10 +337,8 @@ def test_static(tmp_path):
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp('landings'), TUTORIAL, "\nsize = 64     # the test needs no fine film\n")
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(TUTORIAL, "\nsize = 64     # the test needs no fine film\n")
 
 
 @pytest.fixture(scope='module')

@@ -4,8 +4,8 @@ JupyterLab skips the layout of cells outside of the view; what is added to them 
 somebody lays it out again.
 """
 
-import nbformat, pytest
-from lab import SHOTS, Lab, in_step, nothing_broke, of_cells, open_page, wait_for
+import pytest
+from lab import SHOTS, in_step, nothing_broke, of_cells, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 FIRST = """
@@ -72,13 +72,8 @@ SEEN = """cell => {
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('many')
-    nbformat.write(of_cells(FIRST, *EXPLORERS), folder / 'many.ipynb')
-    (folder / 'lab').mkdir()
-    lab = Lab(folder / 'lab', folder / 'many.ipynb', '')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(of_cells(FIRST, *EXPLORERS))
 
 
 @pytest.fixture(scope='module')

@@ -2,7 +2,7 @@
 what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pytest, torch, traitlets
-from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
+from lab import ROOT, SHOTS, begin_anew, in_step, open_page, wait_for
 
 from srlviz.agents.player import load_policy
 from srlviz.core.files import sample_path
@@ -170,14 +170,10 @@ def test_static(tmp_path):
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    lab = Lab(
-        tmp_path_factory.mktemp('memories'),
-        TUTORIAL,
-        "\nsteps, episodes = 60, 16     # the test presses buttons; nothing needs to be learned\n",
+def lab(open_lab):
+    return open_lab(
+        TUTORIAL, "\nsteps, episodes = 60, 16     # the test presses buttons; nothing needs to be learned\n"
     )
-    yield lab
-    lab.close()
 
 
 @pytest.fixture(scope='module')

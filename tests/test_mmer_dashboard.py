@@ -1,8 +1,7 @@
 """MMERDashboard in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
 
-import nbformat, pytest
-from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, open_page, wait_for
-from nbformat.v4 import new_code_cell, new_notebook
+import pytest
+from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 CELL = """
@@ -29,16 +28,8 @@ START = """[setattr(board, 'playing', False), board.press(dict(data=['all', 'our
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('board')
-    first = new_code_cell('x = 1', metadata=dict(tags=['parameters']))
-    nb = new_notebook(cells=[first, new_code_cell(CELL.strip())])
-    nb.metadata['kernelspec'] = dict(name='python3', language='python', display_name='Python 3')
-    nbformat.write(nb, folder / 'board.ipynb')
-    (folder / 'lab').mkdir()
-    lab = Lab(folder / 'lab', folder / 'board.ipynb', '')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(of_cells(CELL.strip()))
 
 
 @pytest.fixture(scope='module')

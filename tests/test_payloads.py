@@ -10,11 +10,11 @@ from contextlib import suppress
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
-import gymnasium, ipywidgets as W, nbformat, numpy as np, pandas as pd, plotly.graph_objects as go, pytest
+import gymnasium, ipywidgets as W, numpy as np, pandas as pd, plotly.graph_objects as go, pytest
 from gymnasium import spaces
 from markupsafe import Markup
 from traitlets import TraitError
-from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
+from lab import ROOT, SHOTS, begin_anew, in_step, of_cells, open_page, wait_for
 
 import srlviz.figures as figures
 import srlviz.widgets.base as base
@@ -1117,7 +1117,7 @@ def heard(page) -> list[str]:
     )
 
 
-def notebook(path):
+def notebook():
     "A notebook that shows every widget, and the static form of each"
     start = f'import sys; sys.path.insert(0, {str(ROOT / "tests")!r})'
     cells = [
@@ -1130,11 +1130,7 @@ def notebook(path):
         'for one in p.static_parts(w): display(p.figure_bundle(one.figure()), raw=True)',
         'display(p.figures.style.style(p.plain_figure()))',
     ]
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
-    nb.cells[0].metadata['tags'] = ['parameters']
-    nb.metadata['kernelspec'] = dict(name='python3', display_name='Python 3', language='python')
-    nbformat.write(nb, path)
-    return path
+    return of_cells(*cells)
 
 
 def static_parts(w) -> list:
@@ -1172,11 +1168,8 @@ def widgets_shown() -> list[str]:
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('payloads')
-    lab = Lab(folder, notebook(folder / 'source.ipynb'), '')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(notebook())
 
 
 ALL_LATE = '''(() => {

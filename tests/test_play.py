@@ -2,17 +2,15 @@
 its strips; what the page shows, and what the kernel then holds."""
 
 import pytest
-from lab import ROOT, SHOTS, Lab, begin_anew, in_step, open_page, wait_for
+from lab import ROOT, SHOTS, begin_anew, in_step, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 TUTORIAL = ROOT / 'nbs/tutorials/03_pomdps.ipynb'
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp('play'), TUTORIAL, "\nepisodes = 3     # the test presses buttons\n")
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(TUTORIAL, "\nepisodes = 3     # the test presses buttons\n")
 
 
 @pytest.fixture(scope='module')

@@ -1,8 +1,8 @@
 """QEDRMatrix without a page, on games and on windows of flights; and in a real JupyterLab, what a reader presses, what
 the page shows, what the kernel then holds."""
 
-import nbformat, numpy as np, pandas as pd, pytest
-from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+import numpy as np, pandas as pd, pytest
+from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording, align, load_recording
@@ -112,13 +112,8 @@ def test_results_by_the_released_code():
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('qedr')
-    nbformat.write(of_cells(CELL.strip()), folder / 'cells.ipynb')
-    (folder / 'lab').mkdir()
-    lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(of_cells(CELL.strip()))
 
 
 @pytest.fixture(scope='module')

@@ -2,9 +2,8 @@
 
 import os, subprocess, sys
 
-import nbformat, pytest
-from lab import Lab, open_page, wait_for
-from nbformat.v4 import new_code_cell, new_notebook
+import pytest
+from lab import of_cells, open_page, wait_for
 
 # a sweep of three trials, by hand: the first is done, the second goes on when it is told to, and the third fails
 FILL = """
@@ -49,17 +48,13 @@ end(2, 'failed', error='ValueError: no <b>', traceback='line 7 of <i>nothing')
 
 
 @pytest.mark.browser
-def test_the_page_shows_what_another_process_does(browser, tmp_path):
-    folder, lab_folder = tmp_path / 'swept', tmp_path / 'lab'
-    lab_folder.mkdir()
-    cell = new_code_cell(f'from srlviz.widgets.runs import RunMonitor\nm = RunMonitor({str(folder)!r}, every=0.5)\nm')
-    parameters = new_code_cell('x = 1', metadata=dict(tags=['parameters']))
-    kernel = dict(kernelspec=dict(name='python3', language='python', display_name='Python 3'))
-    nbformat.write(new_notebook(cells=[parameters, cell], metadata=kernel), tmp_path / 'watch.ipynb')
+def test_the_page_shows_what_another_process_does(browser, open_lab, tmp_path):
+    folder = tmp_path / 'swept'
+    cell = f'from srlviz.widgets.runs import RunMonitor\nm = RunMonitor({str(folder)!r}, every=0.5)\nm'
     fill = [sys.executable, '-c', FILL, str(folder)]
     sweep = subprocess.Popen(fill, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     assert sweep.stdout.readline() == 'half\n'
-    lab = Lab(lab_folder, tmp_path / 'watch.ipynb', '')
+    lab = open_lab(of_cells(cell))
     try:
         page = open_page(browser, lab)
         monitor = page.locator('.srlviz-runs')
@@ -80,4 +75,3 @@ def test_the_page_shows_what_another_process_does(browser, tmp_path):
         assert 'ValueError: no <b>' in monitor.inner_text() and page.outside == [] and page.errors == []
     finally:
         sweep.kill()
-        lab.close()

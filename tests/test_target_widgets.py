@@ -1,8 +1,8 @@
 """TargetTable, FailureExplorer and ReconstructionBrowser: without a page, on what the rooms before them give; and in a
 real JupyterLab, what a reader presses, what the page shows, what the kernel then holds."""
 
-import nbformat, numpy as np, pandas as pd, pytest
-from lab import SHOTS, Lab, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+import numpy as np, pandas as pd, pytest
+from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Recording
@@ -95,13 +95,8 @@ def test_failures_of_shipped_flights():
 
 
 @pytest.fixture(scope='module')
-def lab(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('targets')
-    nbformat.write(of_cells(CELL.strip(), MORE), folder / 'cells.ipynb')
-    (folder / 'lab').mkdir()
-    lab = Lab(folder / 'lab', folder / 'cells.ipynb', '')
-    yield lab
-    lab.close()
+def lab(open_lab):
+    return open_lab(of_cells(CELL.strip(), MORE))
 
 
 @pytest.fixture(scope='module')

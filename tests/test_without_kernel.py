@@ -3,8 +3,8 @@ or made a page."""
 
 import json, re
 
-import nbformat, pytest
-from lab import SHOTS, Lab, of_cells, open_page, wait_for
+import pytest
+from lab import SHOTS, of_cells, open_page, wait_for
 from nbconvert import HTMLExporter
 
 pytestmark = pytest.mark.browser
@@ -17,21 +17,6 @@ browser"""
 PICTURE = '.jp-OutputArea-child:has(img.jp-needs-light-background)'
 
 
-@pytest.fixture
-def lab(tmp_path):
-    made = []
-
-    def lab(*cells):
-        nbformat.write(of_cells(*cells), tmp_path / 'cells.ipynb')
-        (folder := tmp_path / 'lab').mkdir()
-        made.append(Lab(folder, tmp_path / 'cells.ipynb', ''))
-        return made[0]
-
-    yield lab
-    for lab_ in made:
-        lab_.close()
-
-
 def saved(page, lab):
     "The notebook as it is once saved"
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
@@ -39,8 +24,8 @@ def saved(page, lab):
     return json.loads((lab.folder / 'notebook.ipynb').read_text())
 
 
-def test_plots_are_drawn_while_a_later_cell_runs(browser, lab):
-    lab = lab(BROWSER, "import pathlib, time\nwhile not pathlib.Path('drawn').exists(): time.sleep(.1)")
+def test_plots_are_drawn_while_a_later_cell_runs(browser, open_lab):
+    lab = open_lab(of_cells(BROWSER, "import pathlib, time\nwhile not pathlib.Path('drawn').exists(): time.sleep(.1)"))
     seen = {}
 
     def look(page):
@@ -53,8 +38,8 @@ def test_plots_are_drawn_while_a_later_cell_runs(browser, lab):
     assert int(seen['drawn']) >= 1 and '*' in seen['busy']
 
 
-def test_a_restarted_kernel_is_told(browser, lab):
-    lab = lab(BROWSER)
+def test_a_restarted_kernel_is_told(browser, open_lab):
+    lab = open_lab(of_cells(BROWSER))
     page = open_page(browser, lab)
     said = "() => getComputedStyle(document.querySelector('.srlviz-explorer'), '::before').content"
     assert 'kernel' not in page.evaluate(said)
@@ -64,8 +49,8 @@ def test_a_restarted_kernel_is_told(browser, lab):
 
 
 @pytest.mark.parametrize('trusted', [True, False])
-def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, lab, trusted):
-    lab = lab(BROWSER, "browser.t = 7")
+def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, open_lab, trusted):
+    lab = open_lab(of_cells(BROWSER, "browser.t = 7"))
     page = open_page(browser, lab)
     wait_for(lambda: page.locator(PICTURE).count() == 1, say='the picture is kept')
     assert not page.locator(PICTURE).is_visible(), 'a live widget hides its picture'
@@ -81,7 +66,7 @@ def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, 
         (lab.folder / 'notebook.ipynb').write_text(json.dumps(nb))
     lab.end_kernels()
     page = browser.new_page(viewport=dict(width=1400, height=900))
-    lab.open(page, '/lab/tree/notebook.ipynb?kernel=none')
+    lab.open(page, '&kernel=none')
     page.wait_for_selector(PICTURE, timeout=60_000)
     wait_for(lambda: page.locator(PICTURE).is_visible(), say='the picture is seen')
     page.wait_for_timeout(1500)
