@@ -25,7 +25,7 @@ from srlviz.data.landing import (  # noqa: E402
     generate_flights,
     growth,
     read_flights,
-    rows as row_cache,
+    row_cache,
     verify_flights,
 )
 from srlviz.data.landing.video import encode_film  # noqa: E402

@@ -24,10 +24,10 @@ from srlviz.core.views.windows import windows  # noqa: E402
 from srlviz.data.landing import (  # noqa: E402
     export_published,
     fleet,
-    parts,
+    shards,
     read_flights,
     read_published,
-    rows as row_cache,
+    row_cache,
     verify_flights,
 )
 from srlviz.data.landing.video import encode_film  # noqa: E402
@@ -346,7 +346,7 @@ def half_made(out):
     (out / 'parts').mkdir()
     world, request = World(), json.loads((out / 'meta' / 'request.json').read_text())
     for i in range(6):
-        parts.make_flight(out, world, request, i)
+        shards.make_flight(out, world, request, i)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
 def test_a_note_of_a_shard_is_not_believed(tmp_path, change):
     half_made(tmp_path / 'set')
     out, request = tmp_path / 'set', json.loads((tmp_path / 'set' / 'meta' / 'request.json').read_text())
-    parts.write_shard(out, request, World().splits(), 0)
+    shards.write_shard(out, request, World().splits(), 0)
     note = out / 'parts' / 'shard_00000.json'
     content = json.loads(note.read_text())
     change(content)

@@ -23,7 +23,7 @@ from srlviz.envs.atari import annotations
 from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe
 from srlviz.memories.recurrent import GRU
-from srlviz.studies import atari, probing
+from srlviz.studies.benchmarks import atari, probing
 from srlviz.studies.benchmarks.agents import load_agent
 
 ROOT = Path(__file__).parents[1]

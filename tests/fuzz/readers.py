@@ -326,7 +326,7 @@ def read_set(place):
 
 
 def read_cached_flights(place):
-    from srlviz.data.landing import read_flights, rows as row_cache
+    from srlviz.data.landing import read_flights, row_cache
 
     with patch.object(row_cache, '_SMALL', 0):  # a set that is too large for memory
         r = read_flights(place)
