@@ -64,6 +64,18 @@ def papermill(tmp_path_factory, record_property):
     return run
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    "Of the tests marked `variants` all but the first case are slow"
+    seen = set()
+    for item in items:
+        if item.get_closest_marker('variants'):
+            name = (item.path, item.originalname)
+            if name in seen:
+                item.add_marker(pytest.mark.slow)
+            seen.add(name)
+
+
 def pytest_terminal_summary(terminalreporter):
     "Time and memory of the notebooks that papermill ran"
     reports = [r for kind in ('passed', 'failed') for r in terminalreporter.stats.get(kind, [])]

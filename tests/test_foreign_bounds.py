@@ -102,6 +102,7 @@ def test_a_sound_set_of_lerobot_is_read(tmp_path):
 
 @pytest.mark.parametrize('shape', [(5_000_000,), (10**6, 10**6), (2**53,) * 7, (2, 3)])
 @pytest.mark.parametrize('key', ['factor.x', 'observation.state'])
+@pytest.mark.variants
 def test_a_shape_of_lerobot_is_held_against_the_file(shape, key, tmp_path):
     root = lerobot(tmp_path / 'set', shape, key=key)
     refused(root, '', lambda: read_lerobot(root))
@@ -139,6 +140,7 @@ def change_episodes(root, **columns):
 
 @pytest.mark.parametrize('column', ['length', 'dataset_from_index', 'episode_index', 'data/file_index'])
 @pytest.mark.parametrize('value', [None, float('nan'), '4'])
+@pytest.mark.variants
 def test_numbers_of_episodes_of_lerobot_are_whole(column, value, tmp_path):
     file = change_episodes(root := lerobot(tmp_path / 'set'), **{column: [value]})
     refused(file, repr(column), lambda: read_lerobot(root))

@@ -87,6 +87,7 @@ def test_nan_among_what_was_learned_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize('name', FORGED)
+@pytest.mark.variants
 def test_a_forged_header_is_refused(name, fitted, tmp_path):
     kind, change, says = FORGED[name]
     forge(fitted[kind], tmp_path / 'e.safetensors', **change)
@@ -105,6 +106,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize('name', LARGE)
+@pytest.mark.variants
 def test_arguments_are_held_against_the_weights(name, fitted, tmp_path):
     kind, change = LARGE[name]
     forge(fitted[kind], path := tmp_path / 'e.safetensors', arguments=packed(fitted[kind], **change))

@@ -179,6 +179,7 @@ GROUPS = {
 
 
 @pytest.mark.parametrize('attack', GROUPS)
+@pytest.mark.variants
 def test_the_rows_of_row_groups_are_compared(flights, attack):
     as_version_2(flights)
     told, words = GROUPS[attack]
@@ -370,6 +371,7 @@ def half_made(out):
         ('files', 3),
     ],
 )
+@pytest.mark.variants
 def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
     half_made(tmp_path / 'set')
     note = tmp_path / 'set' / 'parts' / 'flight_000002.json'
@@ -390,6 +392,7 @@ def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
         lambda n: n.update(file=[1, 'x']),
     ],
 )
+@pytest.mark.variants
 def test_a_note_of_a_shard_is_not_believed(tmp_path, change):
     half_made(tmp_path / 'set')
     out, request = tmp_path / 'set', json.loads((tmp_path / 'set' / 'meta' / 'request.json').read_text())
@@ -412,6 +415,7 @@ def test_what_is_removed_is_ours(finished):
 
 @pytest.mark.parametrize('name', ['meta/request.json', 'parts/flight_000002.json', 'parts/flight_000002.parquet'])
 @pytest.mark.parametrize('harm', ['pipe', 'deep', 'half'])
+@pytest.mark.variants
 def test_damage_while_making_names_the_file(tmp_path, name, harm):
     half_made(tmp_path / 'set')
     (path := tmp_path / 'set' / name).unlink()
@@ -607,6 +611,7 @@ INFO = {
 
 
 @pytest.mark.parametrize('attack', INFO)
+@pytest.mark.variants
 def test_fields_of_info(flights, attack):
     change_info(flights, **INFO[attack](flights))
     refused(flights, 'meta/info.json')
@@ -631,6 +636,7 @@ def test_fields_of_info(flights, attack):
         'name',
     ],
 )
+@pytest.mark.variants
 def test_a_field_of_info_is_missing(flights, field):
     info = info_of(flights)
     del info[field]
@@ -640,6 +646,7 @@ def test_a_field_of_info_is_missing(flights, field):
 
 @pytest.mark.parametrize('text', ['3', 'null', '[]', '[' * 100_000, '{"half', '', '\xff'])
 @pytest.mark.parametrize('name', ['info', 'stats', 'splits'])
+@pytest.mark.variants
 def test_json_of_anything(flights, name, text):
     (flights / 'meta' / f'{name}.json').write_bytes(text.encode('latin-1'))
     if name != 'info':
@@ -700,6 +707,7 @@ FLIGHTS |= {
 
 
 @pytest.mark.parametrize('attack', FLIGHTS)
+@pytest.mark.variants
 def test_the_table_of_flights(flights, attack):
     change, told = FLIGHTS[attack]
 
@@ -742,6 +750,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize('attack', COLUMNS)
+@pytest.mark.variants
 def test_the_table_of_sensors(flights, attack):
     change, told = COLUMNS[attack]
     change(columns(flights)).to_csv(flights / 'meta' / 'columns.csv', index=False)
@@ -825,6 +834,7 @@ ROWS = {
 
 @pytest.mark.parametrize('attack', ROWS)
 @both_layouts
+@pytest.mark.variants
 def test_rows(flights, attack):
     change, told = ROWS[attack]
     change_shard(flights, change)
@@ -1137,6 +1147,7 @@ def test_a_list_of_other_videos_is_no_video(published):
         'a quoted head',
     ],
 )
+@pytest.mark.variants
 def test_tables_of_anything(published, text):
     (published / FIRST / 'X.csv').write_bytes(text)
     unreadable(published, f'{FIRST}/X.csv', trim=True)
@@ -1163,6 +1174,7 @@ def test_a_table_of_a_gigabyte(published):
         '\xff',
     ],
 )
+@pytest.mark.variants
 def test_splits_of_anything(published, text):
     (published / 'splits.json').write_bytes(text.encode('latin-1'))
     unreadable(published, 'splits.json')

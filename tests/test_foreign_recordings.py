@@ -270,6 +270,7 @@ FILMS = {
 
 
 @pytest.mark.parametrize('attack', FILMS)
+@pytest.mark.variants
 def test_a_film_that_is_not_what_is_claimed_is_named(folder, attack):
     change, words = FILMS[attack]
     repack(folder / FILM, change)
@@ -501,6 +502,7 @@ def test_verify_names_a_link_that_nothing_uses(folder):
     ],
 )
 @both_layouts
+@pytest.mark.variants
 def test_the_table_of_episodes_names_nothing_else(folder, column, value, words):
     name = column if column != 'place' else PLACE[version(folder)]
     change_episodes(folder, lambda t: t.assign(**{name: [value, *t[name][1:]]}))
@@ -517,6 +519,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize('attack', ROWS)
+@pytest.mark.variants
 def test_the_rows_of_episodes_lie_one_behind_another(folder, attack):
     rows, words = ROWS[attack]
     change_episodes(folder, lambda t: t.assign(row=rows))
@@ -583,6 +586,7 @@ PARTIAL = {
 
 
 @pytest.mark.parametrize('attack', PARTIAL)
+@pytest.mark.variants
 def test_a_resumed_recorder_does_not_believe_a_stranger(tmp_path, attack):
     change, words = PARTIAL[attack]
     write_episode(tmp_path, 'a', walk(4))
@@ -616,6 +620,7 @@ def test_a_partial_film_that_is_cut_is_named(tmp_path):
         (dict(factors=pd.DataFrame(dict(name=['y']))), 'y'),
     ],
 )
+@pytest.mark.variants
 def test_what_could_not_be_read_is_not_finished(tmp_path, given, words):
     write_episode(tmp_path, 'a', walk(4))
     with pytest.raises(ValueError, match=words):
@@ -685,6 +690,7 @@ INFO = {
 
 
 @pytest.mark.parametrize('attack', INFO)
+@pytest.mark.variants
 def test_what_info_says_is_compared(folder, attack):
     change, words = INFO[attack]
     change_json(folder / 'meta' / 'info.json', change)
@@ -740,6 +746,7 @@ EPISODES = {
 
 @pytest.mark.parametrize('attack', EPISODES)
 @both_layouts
+@pytest.mark.variants
 def test_what_the_table_of_episodes_says_is_compared(folder, attack):
     change, n_steps, words = EPISODES[attack]
     change_json(folder / 'meta' / 'info.json', lambda i: i.update(n_steps=n_steps))
@@ -784,6 +791,7 @@ CSV = {
 
 
 @pytest.mark.parametrize('attack', CSV)
+@pytest.mark.variants
 def test_the_table_of_factors_is_compared(folder, attack):
     content, words = CSV[attack]
     (folder / 'meta' / 'factors.csv').write_text(content)
@@ -803,6 +811,7 @@ SPLITS = {
 
 
 @pytest.mark.parametrize('attack', SPLITS)
+@pytest.mark.variants
 def test_the_splits_are_compared(folder, attack):
     content, words = SPLITS[attack]
     (folder / 'meta' / 'splits.json').write_text(json.dumps(content))
@@ -881,6 +890,7 @@ def forge_cache(folder, array):
     ],
     ids=['a frame less', 'colours', 'wider', 'turned round', 'floats', 'more'],
 )
+@pytest.mark.variants
 def test_a_cache_of_another_shape_is_named(folder, array):
     forge_cache(folder, array)
     refused(folder, 'frame.npy', 'it has the shape', readers=[lambda p: load_recording(p).cached(), verify_recording])
@@ -891,6 +901,7 @@ def test_a_cache_of_another_shape_is_named(folder, array):
     [lambda b: b[:-1], lambda b: b + b'x', lambda b: b[:100], lambda b: b'', lambda b: b'x' + b[1:]],
     ids=['cut', 'longer', 'its head', 'empty', 'no npy'],
 )
+@pytest.mark.variants
 def test_a_damaged_cache_is_named(folder, change):
     load_recording(folder).cached()
     (folder / 'cache' / 'frame.npy').write_bytes(change((folder / 'cache' / 'frame.npy').read_bytes()))
@@ -911,6 +922,7 @@ def test_a_cache_with_other_frames_is_named_by_verify(folder):
 
 
 @pytest.mark.parametrize('stamp', ['', '[]', '"x"', 'null', '"' + '0' * 32 + '"', '[' * 100_000])
+@pytest.mark.variants
 def test_a_cache_with_another_stamp_is_made_again(folder, stamp):
     forge_cache(folder, np.zeros(3))
     (folder / 'cache' / 'frame.json').write_text(stamp)
@@ -989,6 +1001,7 @@ NPZ = {
 
 
 @pytest.mark.parametrize('attack', NPZ)
+@pytest.mark.variants
 def test_what_the_head_of_a_file_says_is_compared(sound, tmp_path, attack):
     change, words = NPZ[attack]
     forge_npz(sound, tmp_path / 'forged.npz', change)
@@ -1231,6 +1244,7 @@ def mutate(content, rng):
         'cache/frame.json',
     ],
 )
+@pytest.mark.variants
 def test_a_mutated_file_is_named(folder, name):
     load_recording(folder).cached()
     good, rng, bare = (folder / name).read_bytes(), random.Random(zlib.crc32(name.encode())), []

@@ -22,6 +22,7 @@ WRONG_TYPES = dict(greedy='no', task=5, n_in='10', width=64.5, head_layers=True,
 
 
 @pytest.mark.parametrize('name', WRONG_TYPES)
+@pytest.mark.variants
 def test_arguments_of_an_agent_have_their_types(name, tmp_path):
     about, tensors = saving._read(sample_path('agents') / 'RepeatPrevious-easy_MLP.safetensors')
     about['arguments'][name] = saving.pack(WRONG_TYPES[name], name, {})
@@ -59,6 +60,7 @@ def forge_qedr(path, **change):
         ('factors', 'ab'),
     ],
 )
+@pytest.mark.variants
 def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     QEDR.load(path)
@@ -70,6 +72,7 @@ def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
 
 @pytest.mark.parametrize('table', ['importance', 'weights', 'errors'])
 @pytest.mark.parametrize('value', [-np.inf, 'x', 1j])
+@pytest.mark.variants
 def test_numbers_of_a_qedr_are_numbers(table, value, tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     arrays = dict(np.load(path))
@@ -89,6 +92,7 @@ def test_errors_of_a_qedr_are_not_below_0(tmp_path):
 
 
 @pytest.mark.parametrize('name, value', [('categories', 'abc'), ('seed', 'x'), ('seed', -1), ('tol', 0), ('tol', 'x')])
+@pytest.mark.variants
 def test_arguments_of_qedr_are_looked_at(name, value):
     x = {s: np.random.default_rng(0).normal(size=(30, 2)) for s in ('probe', 'test')}
     with pytest.raises(ValueError) as told:
@@ -129,6 +133,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize('name', DAMAGED)
+@pytest.mark.variants
 def test_a_damaged_result_of_a_trial_is_named(name, tmp_path):
     path = sweep_of_one(tmp_path / 'sweep')
     assert len(Tables(tmp_path / 'sweep').scores()) == 1

@@ -104,6 +104,7 @@ FORGED_SCORES = {
 
 
 @pytest.mark.parametrize('name', FORGED_SCORES)
+@pytest.mark.variants
 def test_a_forged_score_table_is_named(name, tmp_path):
     text, says = FORGED_SCORES[name]
     path = tmp_path / 'scores.csv'
@@ -197,6 +198,7 @@ FORGED_PICKLES = {
 
 
 @pytest.mark.parametrize('name', FORGED_PICKLES)
+@pytest.mark.variants
 def test_a_forged_list_of_weights_is_refused(name, weights):
     content, says = FORGED_PICKLES[name]
     repacked(weights, data=content)
@@ -216,6 +218,7 @@ FORGED_STATES = {
 
 
 @pytest.mark.parametrize('name', FORGED_STATES)
+@pytest.mark.variants
 def test_a_state_that_is_none_is_refused(name, tmp_path):
     state, says = FORGED_STATES[name]
     torch.save({'config': '{}', 'state': state}, path := tmp_path / 'w.pt')
@@ -271,6 +274,7 @@ FORGED_AGENTS = {
 
 
 @pytest.mark.parametrize('name', FORGED_AGENTS)
+@pytest.mark.variants
 def test_a_forged_agent_is_named(name, tmp_path):
     how, says = FORGED_AGENTS[name]
     forge_agent(path := tmp_path / 'agent.pt', **how)
@@ -328,6 +332,7 @@ FORGED_COURSES = {
 
 
 @pytest.mark.parametrize('name', FORGED_COURSES)
+@pytest.mark.variants
 def test_a_forged_checkpoint_is_named(name, tmp_path):
     change, says = FORGED_COURSES[name]
     line(path := tmp_path / 'line.pt', epochs=2)
@@ -388,6 +393,7 @@ FORGED_RESULTS = {
 
 
 @pytest.mark.parametrize('name', FORGED_RESULTS)
+@pytest.mark.variants
 def test_a_forged_result_is_named(name, result):
     change, says = FORGED_RESULTS[name]
     with np.load(result) as z:
@@ -452,6 +458,7 @@ FORGED_LABELS = {
 
 
 @pytest.mark.parametrize('name', FORGED_LABELS)
+@pytest.mark.variants
 def test_a_forged_file_of_labels_is_named(name, tmp_path):
     text, says = FORGED_LABELS[name]
     path = tmp_path / 'labels.csv'
@@ -497,6 +504,7 @@ FORGED_RUNWAYS = {
 
 
 @pytest.mark.parametrize('name', FORGED_RUNWAYS)
+@pytest.mark.variants
 def test_a_forged_file_of_runways_is_named(name, tmp_path):
     text, says = FORGED_RUNWAYS[name]
     path = tmp_path / 'runways.csv'
@@ -608,6 +616,7 @@ FORGED_NOTES = {
 
 
 @pytest.mark.parametrize('name', FORGED_NOTES)
+@pytest.mark.variants
 def test_a_forged_note_of_a_recording_is_named(name, tmp_path):
     text, says = FORGED_NOTES[name]
     (tmp_path / 'out/meta').mkdir(parents=True)
@@ -737,6 +746,7 @@ FORGED_TRIALS = {
 
 
 @pytest.mark.parametrize('name', FORGED_TRIALS)
+@pytest.mark.variants
 def test_forged_results_of_a_trial_are_named(name, tmp_path):
     forged, says = FORGED_TRIALS[name]
     (path := tmp_path / 'trials/a-b/result.json').parent.mkdir(parents=True)

@@ -320,6 +320,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize('fault', FAULTS)
+@pytest.mark.variants
 def test_faults_are_named(fault, flights, tmp_path):
     plant, message = FAULTS[fault]
     out = export_published(flights[:2], tmp_path / 'out', targets={})
