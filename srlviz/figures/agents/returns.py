@@ -504,19 +504,36 @@ def _add_bars(fig, rows, labels, task, metric, intervals, unit, low):
 def _add_printed(fig, grid, labels, task, unit, low, alone):
     "The paper's numbers: marks on the bars of ours, or bars where they are alone"
     have = [m for m in labels if split_method(m)[0] in grid.mean and task in grid.mean.index]
+    if alone:
+        _add_printed_part(fig, grid, labels, task, unit, low, have, None, 'paper, ± standard deviation of 3')
+        return
+    changed = [m for m in have if not_comparable(task, split_method(m)[0])]
+    if changed:
+        _add_printed_part(fig, grid, labels, task, unit, low, changed, _NO_MATCH, 'paper, not comparable')
+    if same := [m for m in have if m not in changed]:
+        _add_printed_part(fig, grid, labels, task, unit, low, same, _MATCH, 'paper, ± standard deviation of 3')
+
+
+_MATCH, _NO_MATCH = 'diamond-open', 'x-thin-open'  # marks of the paper, the second where ours cannot be compared
+
+
+def _add_printed_part(fig, grid, labels, task, unit, low, have, symbol, name):
+    "The paper's numbers of some memories, as marks of a symbol or, if that is None, as bars"
     value, spread = (np.array([t.at[task, split_method(m)[0]] for m in have], float) for t in grid[:2])
-    hover = [
-        f'<b>{task}</b><br>{m} (paper)<br>MMER <b>{number(v, 3)}</b> ± {s:.3f}' for m, v, s in zip(have, value, spread)
-    ]
+    hover = []
+    for m, v, s in zip(have, value, spread):
+        changed = not_comparable(task, split_method(m)[0])
+        hover.append(f'<b>{task}</b><br>{m} (paper)<br>MMER <b>{number(v, 3)}</b> ± {s:.3f}')
+        hover[-1] += f'<br>not comparable with ours: {changed}' if changed else ''
     at = dict(y=[labels.index(m) for m in have], hovertext=hover, hovertemplate='%{hovertext}<extra></extra>')
-    at |= dict(customdata=[[task, 'paper', m] for m in have], name='paper, ± standard deviation of 3')
+    at |= dict(customdata=[[task, 'paper', m] for m in have], name=name)
     scale = 0.5 if unit else 1
     error = dict(type='data', array=scale * np.nan_to_num(spread), thickness=1.3, width=4, color=INK)
-    if alone:
+    if symbol is None:
         look = dict(marker=dict(color=[method_color(m) for m in have], line_width=0), width=0.72, showlegend=False)
         fig.add_bar(x=scale * (value - low), base=0 if unit else low, orientation='h', error_x=error, **at, **look)
         return
-    mark = dict(symbol='diamond-open', size=9, color=INK, line=dict(width=2, color=INK))
+    mark = dict(symbol=symbol, size=9, color=INK, line=dict(width=2, color=INK))
     x = scale * (value - low) if unit else value
     fig.add_scatter(x=x, mode='markers', marker=mark, error_x=error, showlegend=True, **at)
 
@@ -531,6 +548,7 @@ def plot_return_bars(
     intervals: pd.DataFrame | None = None,
     unit: bool = False,
     highlight: str | None = None,
+    line: int = 19,
     title: str | None = None,
     dark: bool | None = None,
 ) -> go.Figure:
@@ -540,10 +558,12 @@ def plot_return_bars(
     ----------
     scores, metric, methods : as in `_returns_grid`
     task : in our name or the paper's
-    show : 'ours', 'paper', or 'difference': our bars with the paper's marks
+    show : 'ours', 'paper', or 'difference': our bars with the paper's marks, which are crosses where popgym was mended
+        after the paper
     intervals : task, method (or label), low, high, of ours
     unit : draw (return + 1) / 2
     highlight : a memory whose name is bold
+    line : pixels of a memory
 
     Source: Morad et al. (2023), Figures 4 to 9.
     """
@@ -573,16 +593,17 @@ def plot_return_bars(
     _add_lines(fig, {k: (v + 1) / 2 if unit else v for k, v in lines.items()}, reach=(-1 if unit else low, high))
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, showgrid=False, range=[-0.6, len(labels) - 0.4])
+    fig.update_yaxes(tickfont_size=min(13, 0.8 * line))
     words = f'({metric_words(metric)} + 1) / 2' if unit else f'{metric_words(metric)} (return)'
     fig.update_xaxes(title=words, range=[0, 1.02] if unit else [low, high + 0.02 * (high - max(low, -1))])
     fig.update_layout(
         title=f'{task}: {metric_words(metric)} of each memory' if title is None else title,
-        height=118 + 19 * len(labels) + 26 * (title != ''),
+        height=118 + line * len(labels) + 26 * (title != ''),
         margin=dict(l=90, r=16, t=28 + 30 * (title != ''), b=74),
-        legend=dict(y=-52 / (19 * len(labels) + 16), yanchor='top', font_size=12),
+        legend=dict(y=-52 / (line * len(labels) + 16), yanchor='top', font_size=12),
         dragmode=False,
     )
-    return style(fig, dark=dark)
+    return style(_add_notes(fig, epoch_words(scores) if len(mine) and len(printed) else ''), dark=dark)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #2060d4ed
 def _curve_table(scores: pd.DataFrame, *, best: bool = False, **chosen) -> pd.DataFrame:
@@ -793,14 +814,16 @@ def plot_return_boxes(
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #719edb95
 def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> pd.DataFrame:
-    """Make a table of means over tasks: source ('ours', 'paper'), label, mean, place (mean rank, 1 the best), tasks.
+    """Make a table of means over tasks: source ('ours', 'paper'), label, mean, place (mean rank, 1 the best), tasks,
+    changed (that the mean of the paper cannot be compared with ours).
 
     Parameters
     ----------
     scores, metric : as in `_returns_grid`
     chosen : tasks, methods, as in `pick_returns`
 
-    All numbers are over the tasks that all memories of both sources have.
+    All numbers are over the tasks that all memories of both sources have; where there are two, without the tasks that
+    popgym changed after the paper, as long as others are left. `attrs['left_out']` lists these.
     """
     grids = {}
     for show in SHOWN[:2]:
@@ -815,27 +838,39 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
         grids['paper'] = grids['paper'][held]
     grids = {show: g for show, g in grids.items() if g.size}
     tasks = _shared_tasks(pd.concat(grids.values(), axis=1)).index
-    rows = []
+    rows, left_out, both = [], [], len(grids) == 2
+    changed = _changed(tasks, list(grids['paper'])) if both else pd.DataFrame(index=tasks)
+    if both and not changed.all(axis=None):
+        left_out = list(dict.fromkeys(_task_rank(t)[0] for t in tasks[changed.all(axis=1)]))
+        tasks = tasks[~changed.all(axis=1)]
     for show, grid in grids.items():
         grid = grid.loc[tasks]
         place = grid.rank(axis=1, ascending=False).mean()
-        rows += [dict(source=show, label=m, mean=grid[m].mean(), place=place[m], tasks=len(tasks)) for m in grid]
-    return pd.DataFrame(rows)
+        for m in grid:
+            cross = show == 'paper' and both and bool(changed.loc[tasks, m].all())
+            rows.append(
+                dict(source=show, label=m, mean=grid[m].mean(), place=place[m], tasks=len(tasks), changed=cross)
+            )
+    table = pd.DataFrame(rows)
+    table.attrs['left_out'] = left_out
+    return table
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #e7b0afdc
 def _ranked(fig, rows, labels, show, intervals):
     y = [labels.index(split_method(m)[0] if m not in labels else m) for m in rows['label']]
     colours = [method_color(m) for m in rows['label']]
     said = 'ours' if show == 'ours' else 'paper'
-    hover = [
-        f'<b>{r.label}</b> ({said})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks<br>mean place {r.place:.1f}'
-        for r in rows[['label', 'mean', 'tasks', 'place']].itertuples(index=False)
-    ]
+    hover = []
+    for r in rows[['label', 'mean', 'tasks', 'place', 'changed']].itertuples(index=False):
+        words = f'<b>{r.label}</b> ({said})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks'
+        changed = '<br>not comparable with ours: popgym changed after the paper' if r.changed else ''
+        hover.append(f'{words}<br>mean place {r.place:.1f}{changed}')
     at = dict(x=rows['mean'], y=y, mode='markers', hovertext=hover, hovertemplate='%{hovertext}<extra></extra>')
     at |= dict(customdata=[['all', show, m] for m in rows['label']])
     if show == 'paper':
-        mark = dict(symbol='diamond-open', size=10, color=colours, line=dict(width=2, color=colours))
-        fig.add_scatter(marker=mark, name='paper', **at)
+        crossed = rows['changed'].all()
+        mark = dict(symbol=_NO_MATCH if crossed else _MATCH, size=10, color=colours, line=dict(width=2, color=colours))
+        fig.add_scatter(marker=mark, name='paper, not comparable' if crossed else 'paper', **at)
         return
     if intervals is not None:
         bounds = intervals.set_index(intervals['label' if 'label' in intervals else 'method'].map(our_name))
@@ -877,10 +912,13 @@ def plot_return_ranking(
     first = 'ours' if (table['source'] == 'ours').any() else 'paper'
     lead = table[table['source'] == first].sort_values('mean', kind='stable')
     labels, n, fig = list(lead['label']), int(table['tasks'].iloc[0]), go.Figure()
-    for show in ('paper', 'ours'):
-        if len(rows := table[table['source'] == show]):
+    for show, changed in (('paper', True), ('paper', False), ('ours', False)):
+        if len(rows := table[(table['source'] == show) & (table['changed'] == changed)]):
             _ranked(fig, rows, labels, show, intervals)
     _name_printed(fig, metric)
+    notes = [epoch_words(scores)] if table['source'].nunique() == 2 else []
+    if left_out := table.attrs['left_out']:
+        notes.append(f'without {", ".join(left_out)}: popgym changed after the paper')
     place = dict(x=1.01, xref='paper', xanchor='left', showarrow=False, font=dict(size=12, color=MUTED))
     for k, mean in enumerate(lead['place']):
         fig.add_annotation(y=k, text=f'{mean:.1f}', **place)
@@ -891,7 +929,8 @@ def plot_return_ranking(
     fig.update_xaxes(title=f'mean {metric_words(metric)} (return)')
     fig.update_layout(title=said, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if said else 30, b=78))
     legend = dict(y=-54 / (22 * len(labels)), yanchor='top', font_size=12)
-    return style(fig.update_layout(dragmode=False, legend=legend, showlegend=len(fig.data) > 1), dark=dark)
+    fig.update_layout(dragmode=False, legend=legend, showlegend=len(fig.data) > 1)
+    return style(_add_notes(fig, *notes), dark=dark)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c44385bb
 def _task_lines(fig, scores, tasks):
@@ -924,7 +963,7 @@ def plot_memory_returns(
 ) -> go.Figure:
     """Draw the returns of one memory, one line a task, from random play to the oracle.
 
-    Ours is a disc, the paper's a diamond.
+    Ours is a disc, the paper's a diamond, or a cross where popgym was mended after the paper.
 
     Parameters
     ----------
@@ -949,18 +988,23 @@ def plot_memory_returns(
     names = sorted({t for g in grids.values() for t in g.index}, key=_task_rank, reverse=True)
     fig, colour = go.Figure(), method_color(method)
     _task_lines(fig, scores, names)
-    looks = dict(paper=dict(symbol='diamond-open', size=8, line_width=2), ours=dict(size=9))
-    for show in ('paper', 'ours'):
-        if show in grids:
-            hover = [f'<b>{t}</b><br>{show} <b>{number(v, 3)}</b>' for t, v in grids[show].items()]
-            at = dict(x=grids[show].values, y=[names.index(t) for t in grids[show].index], mode='markers', name=show)
-            ids = dict(customdata=[[t, show, method] for t in grids[show].index], hovertext=hover)
-            fig.add_scatter(
-                marker=dict(color=colour, **looks[show]), hovertemplate='%{hovertext}<extra></extra>', **at, **ids
-            )
+    parts = [(show, show, grids[show]) for show in ('paper', 'ours') if show in grids]
+    if len(parts) == 2:
+        printed = grids['paper']
+        changed = _changed(printed.index, [method])[method]
+        parts[:1] = [('paper', 'paper, not comparable', printed[changed]), ('paper', 'paper', printed[~changed])]
+    looks = dict(paper=dict(symbol=_MATCH, size=8, line_width=2), ours=dict(size=9))
+    looks['paper, not comparable'] = dict(symbol=_NO_MATCH, size=8, line_width=2)
+    for show, name, part in [p for p in parts if len(p[2])]:
+        hover = [f'<b>{t}</b><br>{name} <b>{number(v, 3)}</b>' for t, v in part.items()]
+        at = dict(x=part.values, y=[names.index(t) for t in part.index], mode='markers', name=name)
+        ids = dict(customdata=[[t, show, method] for t in part.index], hovertext=hover)
+        fig.add_scatter(
+            marker=dict(color=colour, **looks[name]), hovertemplate='%{hovertext}<extra></extra>', **at, **ids
+        )
     _name_printed(fig, metric)
     words = [f'<b>{t}</b>' if t == selected else t for t in names]
-    fig.update_yaxes(tickvals=list(range(len(names))), ticktext=words, tickfont_size=min(12, 0.72 * line))
+    fig.update_yaxes(tickvals=list(range(len(names))), ticktext=words, tickfont_size=min(12, max(8.5, 0.72 * line)))
     fig.update_yaxes(range=[-0.6, len(names) - 0.4], showgrid=False).update_xaxes(
         title=f'{metric_words(metric)} (return)'
     )
@@ -969,7 +1013,8 @@ def plot_memory_returns(
     fig.update_layout(
         height=inner + 112 + 26 * (title != ''), margin=dict(l=190, r=12, t=16 + 36 * (title != ''), b=80)
     )
-    return style(fig.update_layout(legend=dict(y=-50 / inner, yanchor='top', font_size=12)), dark=dark)
+    fig.update_layout(legend=dict(y=-50 / inner, yanchor='top', font_size=12))
+    return style(_add_notes(fig, epoch_words(scores) if len(grids) == 2 else ''), dark=dark)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #7a5d1eab
 def plot_paper_agreement(
@@ -1012,7 +1057,10 @@ def plot_paper_agreement(
         ring = dict(symbol='circle-open', size=16, color='#E0661A', line_width=3)
         at = dict(x=[y - gap.at[selected]], y=[y], mode='markers', marker=ring)
         fig.add_scatter(hoverinfo='skip', showlegend=False, **at)
-    n, words = int(gap.notna().sum().sum()), ''
+    changed, words = _changed(gap.index, list(gap)) & gap.notna(), ''
+    n, n_changed = int((gap.notna() & ~changed).sum().sum()), int(changed.sum().sum())
+    notes = [epoch_words(scores)] if metric == 'mmer' else []
+    notes += [f'{n_changed} more, open: popgym changed after the paper, not comparable'] * bool(n_changed)
     if correlation is not None:
         value, *ends = map(float, correlation)
         words = f', rank correlation {number(value)}' + (
@@ -1026,7 +1074,8 @@ def plot_paper_agreement(
         title=f'{metric_words(metric)}, ours (return)', **reach
     )
     fig.update_layout(title=said, height=520, width=640, margin=dict(t=56 if said else 20, r=130), dragmode=False)
-    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')), dark=dark)
+    fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top'))
+    return style(_add_notes(fig, *notes), dark=dark)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #1f230002
 def plot_return_profiles(
