@@ -593,7 +593,7 @@ def plot_return_bars(
     _add_lines(fig, {k: (v + 1) / 2 if unit else v for k, v in lines.items()}, reach=(-1 if unit else low, high))
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, showgrid=False, range=[-0.6, len(labels) - 0.4])
-    fig.update_yaxes(tickfont_size=min(13, 0.8 * line))
+    fig.update_yaxes(tickfont_size=min(13, max(8.5, 0.8 * line)))
     words = f'({metric_words(metric)} + 1) / 2' if unit else f'{metric_words(metric)} (return)'
     fig.update_xaxes(title=words, range=[0, 1.02] if unit else [low, high + 0.02 * (high - max(low, -1))])
     fig.update_layout(
