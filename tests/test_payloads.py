@@ -890,6 +890,7 @@ def trials() -> pd.DataFrame:
 def gaps() -> pd.DataFrame:
     "What `gap_closed` gives, of a task and a method of a stranger's"
     row = dict(task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, sighted=1.0, gap=1.0, closed=0.5, said='')
+    row |= dict(twin=evil('twin'))
     return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, said=evil('said'))])
 
 
@@ -897,7 +898,8 @@ EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('
 
 
 def plots() -> dict:
-    found = [importlib.import_module(f'{figures.__name__}.{m.name}') for m in pkgutil.iter_modules(figures.__path__)]
+    modules = [m.name for m in pkgutil.walk_packages(figures.__path__, f'{figures.__name__}.') if not m.ispkg]
+    found = [importlib.import_module(name) for name in modules]
     return {name: getattr(m, name) for m in found for name in m.__all__ if name.startswith('plot_')}
 
 
