@@ -1,12 +1,15 @@
 """Measures of memories beyond the return, on the agents and the returns that ship."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from srlviz.agents.player import left_agents
 from srlviz.core.files import sample_path
 from srlviz.core.scores import load_scores
 from srlviz.data.popgym import record_pomdp
-from srlviz.evaluate.memories.memory_use import credit_scores, gap_closed, recall_density
+from srlviz.evaluate.memories.memory_use import credit_scores, gap_closed, memory_bias, recall_density
 
 AGENTS = left_agents('shipped')
 
@@ -38,3 +41,25 @@ def test_gaps_of_the_returns_that_ship():
     assert 'sight not used' in gru.loc['Autoencode-easy', 'said'] and gru.loc[
         'Autoencode-easy', 'oracle'
     ] == pytest.approx(1)
+
+
+def test_the_returns_that_ship_say_which_bias_is_missing():
+    "A bias is known where both agents saw the hidden state; every other row names who was not trained with it"
+    table = load_scores(sample_path('popgym_mmer.csv'))
+    seen = {(r.task, r.method) for r in table.query("metric == 'mmer' and inputs == 'state'").itertuples()}
+    bias = memory_bias(table)
+    assert (bias['bias'].isna() == (bias['missing'] != '')).all() and len(bias) >= 75
+    for row in bias.itertuples():
+        lacks = [m for m in dict.fromkeys([row.method, 'MLP']) if (row.task, m) not in seen]
+        assert row.missing == ', '.join(lacks), row
+
+
+def test_the_sighted_mlp_is_trained_before_more_seeds():
+    "Memory bias needs it: after the easy tasks of every memory, before seeds 1 and 2"
+    path = Path(__file__).parents[1] / 'benchmarks/measure_mmer.py'
+    trials = [trial for part in runpy.run_path(str(path))['wanted']() for trial in part]
+    sighted = [i for i, (_, *rest) in enumerate(trials) if rest == ['MLP', 'state', 0]]
+    easy = [i for i, (task, *rest) in enumerate(trials) if task.endswith('-easy') and rest[1:] == ['', 0]]
+    assert len(sighted) == 15 and all(trials[i][0].endswith('-easy') for i in sighted)
+    more_seeds = [i for i, trial in enumerate(trials) if trial[3] > 0]
+    assert max(easy) < min(sighted) and max(sighted) < min(more_seeds)

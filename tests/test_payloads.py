@@ -21,7 +21,7 @@ import srlviz.widgets.base as base
 import srlviz.widgets.views as views
 from srlviz.core.views.steps import Steps
 from srlviz.core.recordings import Episode, Factor, Recording
-from srlviz.core.scores import check_scores
+from srlviz.core.scores import check_scores, score_row
 from srlviz.figures.pictures import figure_bundle
 from srlviz.figures.agents.rollouts import Strip
 
@@ -99,35 +99,20 @@ def film(T: int = 24, **more) -> Recording:
     return made
 
 
-def table(method: str = evil('method'), tasks=('task0', 'task1')) -> pd.DataFrame:
+def table(method: str = evil('method'), tasks=('task0', 'task1'), protocol: str = '') -> pd.DataFrame:
     "Scores of two games, of one of which only means are known, and the paper's"
-    rows, where = (
-        [],
-        {FACTORS[0]: evil('group0'), FACTORS[1]: evil('group1'), evil('target'): evil('group1'), 'mean': 'all'},
-    )
-    for (target, group), m, (k, task), metric in itertools.product(
-        where.items(), (method, 'st_dim', 'st_dim · standardized'), enumerate(map(evil, tasks)), ('f1', 'accuracy')
-    ):
-        if k == 0 or target == 'mean':
-            rows.append(
-                dict(
-                    source='srlviz',
-                    task=task,
-                    method=m,
-                    seed=0,
-                    target=target,
-                    group=group,
-                    metric=metric,
-                    value=0.5 + 0.1 * k,
-                )
-            )
-    for task in map(evil, tasks):
-        rows.append(
-            dict(
-                source='paper', task=task, method='st_dim', seed=-1, target='mean', group='all', metric='f1', value=0.7
-            )
-        )
-    return check_scores(pd.DataFrame(rows).assign(study='atari'))
+    groups = {FACTORS[0]: evil('group0'), FACTORS[1]: evil('group1'), evil('target'): evil('group1'), 'mean': 'all'}
+    methods = [(method, 'none'), ('st_dim', 'none'), ('st_dim', 'standardize')]
+    rows = []
+    for k, task in enumerate(map(evil, tasks)):
+        row = dict(study='atari', task=task, data='random')
+        for (target, group), (m, norm), metric in itertools.product(groups.items(), methods, ('f1', 'accuracy')):
+            if k == 0 or target == 'mean':
+                of = dict(method=m, norm=norm, target=target, group=group, metric=metric)
+                rows.append(score_row(**row, **of, protocol=protocol, value=0.5 + 0.1 * k))
+        paper = dict(source='paper', method='st_dim', norm='none', seed=-1, metric='f1', value=0.7)
+        rows.append(score_row(**row, **paper))
+    return check_scores(pd.DataFrame(rows))
 
 
 def differences() -> pd.DataFrame:
@@ -794,7 +779,7 @@ FIGURES = dict(
     plot_games_heatmap=lambda f: f(table(), selected=(evil('task0'), evil('method')), paper=[]),
     plot_categories=lambda f: f(table()),
     plot_conditioning=lambda f: f(table('vae')),
-    plot_rank_change=lambda f: f(table('st_dim · ' + evil('variant')), title=evil('t')),
+    plot_rank_change=lambda f: f(table(protocol=evil('variant')), title=evil('t')),
     plot_ablations=lambda f: f(table('global_t_dim'), by='game'),
     plot_differences=lambda f: f(differences(), title=evil('t')),
     plot_learning_curve=lambda f: f(
@@ -890,6 +875,7 @@ def trials() -> pd.DataFrame:
 def gaps() -> pd.DataFrame:
     "What `gap_closed` gives, of a task and a method of a stranger's"
     row = dict(task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, sighted=1.0, gap=1.0, closed=0.5, said='')
+    row |= dict(twin=evil('twin'))
     return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, said=evil('said'))])
 
 
@@ -897,7 +883,8 @@ EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('
 
 
 def plots() -> dict:
-    found = [importlib.import_module(f'{figures.__name__}.{m.name}') for m in pkgutil.iter_modules(figures.__path__)]
+    modules = [m.name for m in pkgutil.walk_packages(figures.__path__, f'{figures.__name__}.') if not m.ispkg]
+    found = [importlib.import_module(name) for name in modules]
     return {name: getattr(m, name) for m in found for name in m.__all__ if name.startswith('plot_')}
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from ..core.names import unknown
-from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, our_name
-from ..core.scores import paper_scores, with_labels
+from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, not_comparable
+from ..core.scores import our_name, paper_scores, with_labels
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #cf1a2236
 _SAME = ('study', 'target', 'group')  # of which a comparison has one each
@@ -501,6 +501,19 @@ def _cells(ours, paper, metric: str) -> pd.DataFrame:
         raise ValueError(f"the two tables have no cell in common: ours has {say(a)}, ...; the paper's {say(b)}, ...")
     return both
 
+
+def _comparable(cells: pd.DataFrame, paper) -> tuple[pd.DataFrame, pd.DataFrame]:
+    "The cells that can be compared with the POPGym paper, and those that cannot; of any other table all can"
+    if paper is not None:
+        if not isinstance(paper, pd.DataFrame) or not {'source', 'study'} <= set(paper.columns):
+            return cells, cells[:0]
+        if not ((paper['source'] == 'paper') & (paper['study'] == 'popgym')).any():
+            return cells, cells[:0]
+    changed = np.array([not_comparable(t, m) != '' for t, m in zip(cells['task'], cells['method'])])
+    if changed.all():
+        raise ValueError(f"popgym changed all {len(cells)} cells in common after the paper: none can be compared")
+    return cells[~changed], cells[changed]
+
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #c1a88a8c
 _NEEDED = 3  # cells of an interval: the order of two is the same or the opposite
 
@@ -596,8 +609,10 @@ def agreement(
 
     Returns
     -------
-    DataFrame: task, among, spearman, spearman_low, spearman_high, kendall, kendall_low, kendall_high, and of how many
-    cells, tasks and methods. One row a task, among its 'methods', which are drawn; then three of task 'all', among
+    DataFrame: task, among, spearman, spearman_low, spearman_high, kendall, kendall_low, kendall_high, of how many
+    cells, tasks and methods, over, left_out (cells of the POPGym paper that cannot be compared, because popgym was
+    mended after it, see `not_comparable`; they count nowhere). One row a task, among its 'methods', which are drawn;
+    then three of task 'all', among
 
     - 'cells': all in one pool, which agree already where some tasks are easy for everybody
     - 'methods within tasks': the mean of the rows above
@@ -608,8 +623,8 @@ def agreement(
 
     Raises
     ------
-    ValueError : no cell in common; a cell of several measurements (budgets, protocols), with the column to select by;
-        an unknown metric or `over`; a level outside (0, 1)
+    ValueError : no cell in common, or none that can be compared; a cell of several measurements (budgets,
+        protocols), with the column to select by; an unknown metric or `over`; a level outside (0, 1)
 
     Source: Spearman (1904); Kendall (1945), with ties; both by scipy.
     """
@@ -617,6 +632,7 @@ def agreement(
         raise unknown('over', over, _AGREEMENT_OVER)
     _check_interval('task', level, n_resamples)
     cells = _cells(ours, paper_scores('popgym') if paper is None else paper, metric)
+    cells, left_out = _comparable(cells, paper)
     rng = np.random.default_rng(seed)
     counts = lambda n: _counts(n, n_resamples, rng)
     parts = dict(list(cells.groupby('task', sort=False, observed=True)))
@@ -634,4 +650,6 @@ def agreement(
         )
     )
     *means, used = _means_of_methods(cells, over, counts)
-    return pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, level)])
+    table = pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, level)])
+    lost = left_out['task'].value_counts().to_dict() | dict(all=len(left_out))
+    return table.assign(left_out=[lost.get(task, 0) for task in table['task']])

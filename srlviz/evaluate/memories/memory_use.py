@@ -159,7 +159,8 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
     Returns
     -------
     DataFrame, one row a method, the best first: method, closed (mean share), low, high (NaN of a single task), pooled
-    (what was won on all tasks together, divided by all gaps: a small gap weighs little), tasks (how many)
+    (what was won on all tasks together, divided by all gaps: a small gap weighs little), tasks (how many), twin (the
+    methods whose returns with sight were the upper ends, as 'GRU, LSTM')
 
     Raises
     ------
@@ -178,8 +179,9 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
         drawn = share[rng.integers(len(share), size=(n_resamples, len(share)))].mean(1)
         low, high = np.quantile(drawn, ends) if len(share) > 1 else (np.nan, np.nan)
         pooled = (part['value'] - part['blind']).sum() / part['gap'].sum()
-        rows.append((method, share.mean(), low, high, pooled, len(share)))
-    table = pd.DataFrame(rows, columns=['method', 'closed', 'low', 'high', 'pooled', 'tasks'])
+        twins = ', '.join(sorted(part['twin'].unique()))
+        rows.append((method, share.mean(), low, high, pooled, len(share), twins))
+    table = pd.DataFrame(rows, columns=['method', 'closed', 'low', 'high', 'pooled', 'tasks', 'twin'])
     return table.sort_values('closed', ascending=False, kind='stable', ignore_index=True)
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #6cb0c8d3
@@ -304,7 +306,7 @@ def _heard(player, rows: list[np.ndarray]) -> _Heard:
         if (net := getattr(player, 'network_', None)) is None:
             return _Heard(None, None, stepped_states(player, rows))
         params, values, _ = net(nn.utils.rnn.pad_sequence(rows, batch_first=True))
-        return _Heard(params, values, stepped_states(lambda x, s: net.memory(net.inward(x), s), rows))
+        return _Heard(params, values, stepped_states(lambda x, s: net.memory(net.read(x), s), rows))
 
 
 def _state_distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -407,7 +409,7 @@ def _columns(acting, actions) -> torch.Tensor:
     actions = np.asarray(actions).reshape(len(actions), -1)
     if isinstance(space, spaces.Box):
         actions = 2 * (actions - space.low) / (space.high - space.low) - 1
-    else:
+    elif not isinstance(space, spaces.MultiBinary):  # whose values are 0 and 1 already
         actions = actions - np.ravel(space.start)
     return torch.as_tensor(actions).to(acting.kind.dtype)
 
@@ -639,24 +641,28 @@ def memory_bias(scores: pd.DataFrame, metric: str = 'mmer', blind: str = 'MLP') 
 
     Returns
     -------
-    DataFrame, one row for each task and method: task, method, value, blind, bias (0 for the blind method), error
-    (standard error; NaN of single runs). Tasks without the blind method are left out
+    DataFrame, one row for each task and method that the table has with sight or without: task, method, value, blind,
+    bias (0 for the blind method), error (standard error; NaN of single runs), missing (the methods, `method` or
+    `blind`, of which the task has no row with inputs 'state', as 'GRU, MLP'; '' where the bias is known, else it is
+    NaN)
 
     Raises
     ------
-    ValueError : what `observability_gap` refuses; no run of the blind method with sight
+    ValueError : what `observability_gap` refuses; a blind method that the table does not have
 
     Source: Wang et al. (2025), POPGym Arcade, after its code.
     """
-    runs = _runs(scores, metric).xs('state', level='inputs')
+    runs = _runs(scores, metric)
     methods = runs.index.get_level_values('method').unique()
     if blind not in methods:
         raise unknown('method', blind, methods)
+    sighted, unmeasured = runs.xs('state', level='inputs'), pd.Series(dict(mean=np.nan, error=np.nan))
     rows = []
-    for (task, method), run in runs.iterrows():
-        if (task, blind) not in runs.index:
-            continue
-        base = runs.loc[(task, blind)]
-        error = 0.0 if method == blind else (run['error'] + base['error']) ** 0.5
-        rows.append((task, method, run['mean'], base['mean'], run['mean'] - base['mean'], error))
-    return pd.DataFrame(rows, columns=['task', 'method', 'value', 'blind', 'bias', 'error'])
+    for task, method in runs.index.droplevel('inputs').unique():
+        missing = [m for m in dict.fromkeys([method, blind]) if (task, m) not in sighted.index]
+        run = unmeasured if method in missing else sighted.loc[(task, method)]
+        base = unmeasured if blind in missing else sighted.loc[(task, blind)]
+        bias = run['mean'] - base['mean']
+        error = (run['error'] + base['error']) ** 0.5 if method != blind else 0 * bias
+        rows.append((task, method, run['mean'], base['mean'], bias, error, ', '.join(missing)))
+    return pd.DataFrame(rows, columns=['task', 'method', 'value', 'blind', 'bias', 'error', 'missing'])

@@ -37,9 +37,15 @@ def _chosen(table: pd.DataFrame, methods: Sequence[str] | None) -> list[str]:
     return known if methods is None else list(methods)
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #b037ec08
+def _borrowed(twins: pd.Series, method: str) -> list[str]:
+    "Other methods whose returns with sight end the gap of a method"
+    return sorted(set(twins) - {method, 'given', ''})
+
+
 def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
     "From blind to sighted, one row a task"
     words = [said or f'a gap of {gap:.2f}' for said, gap in zip(rows['said'], rows['gap'])]
+    words = [f'{w}<br>with sight: {twin}' if twin else w for w, twin in zip(words, rows['twin'])]
     return go.Bar(
         y=rows['task'],
         x=rows['sighted'] - rows['blind'],
@@ -59,7 +65,8 @@ def plot_observability_gap(
 ) -> go.Figure:
     """Draw the gap of each task, and where memories end in it.
 
-    Of several sighted agents the best ends the bar; a diamond is the oracle, where the table has it.
+    Of several sighted agents the best ends the bar; a diamond is the oracle, where the table has it. A mark is open
+    where the gap of its memory ends at the sighted agent of another memory, which the legend names.
 
     Parameters
     ----------
@@ -71,14 +78,21 @@ def plot_observability_gap(
     ValueError : for a table that is none, or methods that are not in it
     """
     _check(closed, ('task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said'), 'gaps')
+    closed = closed if 'twin' in closed else closed.assign(twin='')
     ends = closed.sort_values('sighted', ascending=False, kind='stable').drop_duplicates('task')
     ends = ends.sort_values('gap', kind='stable')
     fig = go.Figure([_gap_bars(ends[(ends['said'] == '') == clear], clear) for clear in (True, False)])
     for k, m in enumerate(_chosen(closed, methods)):
         rows = closed[closed['method'] == m]
         share = [f'{c:.0%} of the gap' if np.isfinite(c) else s for c, s in zip(rows['closed'], rows['said'])]
-        look = dict(color=method_color(m), symbol=_SYMBOLS[k % len(_SYMBOLS)], size=11, line=dict(color=INK, width=1))
-        mark = dict(x=rows['value'], y=rows['task'], mode='markers', name=m, marker=look, customdata=share)
+        other = rows['twin'].isin(borrowed := _borrowed(rows['twin'], m)).to_numpy()
+        share = [f'{s}, up to the sighted {t}' if o else s for s, t, o in zip(share, rows['twin'], other)]
+        symbol, color = _SYMBOLS[k % len(_SYMBOLS)], method_color(m)
+        symbols = [f'{symbol}-open' if o else symbol for o in other]
+        edges = [color if o else INK for o in other]
+        look = dict(color=color, symbol=symbols, size=11, line=dict(color=edges, width=[2 if o else 1 for o in other]))
+        name = f'{m} (sighted: {", ".join(borrowed)})' if borrowed else m
+        mark = dict(x=rows['value'], y=rows['task'], mode='markers', name=name, marker=look, customdata=share)
         fig.add_trace(
             go.Scatter(**mark, hovertemplate=f'<b>{m}</b>, %{{y}}<br>%{{x:.2f}}, %{{customdata}}<extra></extra>')
         )
@@ -104,13 +118,20 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = 
     ValueError : for a table that is none
     """
     _check(mean, ('method', 'closed', 'low', 'high', 'pooled', 'tasks'), 'mean shares')
+    twins = [set(t.split(', ')) for t in mean['twin']] if 'twin' in mean else [set()] * len(mean)
+    borrowed = [_borrowed(t, m) for t, m in zip(twins, mean['method'])]
+    names = [f'{m} (sighted: {", ".join(b)})' if b else m for m, b in zip(mean['method'], borrowed)]
     ends = dict(array=(mean['high'] - mean['closed']).fillna(0), arrayminus=(mean['closed'] - mean['low']).fillna(0))
     fig = go.Figure(
         go.Bar(
             x=mean['closed'],
-            y=mean['method'],
+            y=names,
             orientation='h',
-            marker=dict(color=[method_color(m) for m in mean['method']], line_width=0),
+            marker=dict(
+                color=[method_color(m) for m in mean['method']],
+                line_width=0,
+                pattern=dict(shape=['/' if b else '' for b in borrowed], solidity=0.35),
+            ),
             error_x=dict(type='data', color=INK, thickness=1.5, width=4, **ends),
             customdata=mean[['low', 'high', 'pooled', 'tasks']],
             hovertemplate='<b>%{y}</b><br>%{x:.0%} of the gap'

@@ -32,6 +32,7 @@ from ...figures.probe import cell_shapes
 from srlviz.figures.agents.returns import (
     LEVELS,
     SHOWN,
+    epoch_words,
     memory_rank,
     metric_words,
     pick_returns,
@@ -360,7 +361,7 @@ VIEWS = {
     'boxes': 'Spread over tasks',
     'agreement': 'Against the paper',
 }
-HALF = dict(width=500, height=690)  # pixels of half a notebook
+HALF = dict(width=500, height=580)  # pixels of half a notebook; with menus and words all of a 900 px high JupyterLab
 
 
 def _blank(words: str) -> go.Figure:
@@ -416,38 +417,66 @@ def whole_figure(table: ReturnTable, choice: Picked, marked=(), half: bool = Fal
         return _blank(str(problem).partition(';')[0])
     if half:
         fig.update_layout(width=None, title_font_size=14)
-        fig.layout.height = min(fig.layout.height, 720)
+        fig.layout.height = min(fig.layout.height, HALF['height'])
     return fig
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #7e4c5e99
-def _detail_figures(table: ReturnTable, choice: Picked, half: bool = False) -> list[go.Figure]:
-    """Draw the curves and the bars of a task, or, where none is chosen, a memory over all tasks."""
-    small = dict(title_font_size=14)
-    if choice.task == 'all':
-        rows = dict(metric=choice.metric, tasks=choice.tasks or None)
-        try:
-            fig = plot_memory_returns(table.scores, choice.method, line=14, **rows)
-        except ValueError as problem:
-            fig = _blank(str(problem))
-        return [fig.update_layout(**small)]
-    of_task, made = table.of_task(choice.task), []
-    how = dict(methods=[m for m in choice.methods if m != choice.method] + [choice.method], highlight=choice.method)
+_CURVES = 200, 300  # pixels of learning curves in half a page, at least and at most
+_WATCH = 44  # pixels of the button above them, and of what lies between
+
+
+def _memory_figure(table: ReturnTable, choice: Picked, half: bool) -> go.Figure:
+    """Draw a memory over all tasks."""
+    tasks, line = choice.tasks or table.tasks[1:], 14
+    if half:
+        line = int(np.clip((HALF['height'] - 155) / len(tasks), 9, 14))  # 155 pixels of title, note, axis and legend
+    try:
+        return plot_memory_returns(table.scores, choice.method, metric=choice.metric, tasks=tasks, line=line)
+    except ValueError as problem:
+        return _blank(str(problem))
+
+
+def _curves_figure(of_task: pd.DataFrame, choice: Picked, methods: Sequence[str]) -> go.Figure:
+    """Draw the learning curves of a task."""
     try:
         there = pick_returns(of_task, 'epoch_return')['label'].unique()
+        names = [m for m in methods if m in there] or None
         chosen = choice.method if choice.method in there else None
-        names = [m for m in how['methods'] if m in there] or None
         fig = plot_return_curves(of_task, methods=names, highlight=chosen, best=choice.best)
-        words = f'{choice.task}: ' + ('largest mean return so far' if choice.best else 'mean return of each epoch')
-        made.append(fig.update_layout(title=words, height=300, showlegend=not half, margin_b=92 - 44 * half))
     except ValueError:
-        made.append(_blank(f'No learning curve on {choice.task}:<br>the paper prints none, and here is none of ours.'))
+        return _blank(f'No learning curve on {choice.task}:<br>the paper prints none, and here is none of ours.')
+    words = 'largest mean return so far' if choice.best else 'mean return of each epoch'
+    return fig.update_layout(title=f'{choice.task}: {words}', height=_CURVES[1])
+
+
+def _bars_figure(of_task: pd.DataFrame, choice: Picked, methods: Sequence[str], line: int = 19) -> go.Figure:
+    """Draw the bars of a task, `line` pixels a memory."""
+    how = dict(show=choice.show, metric=choice.rows['metric'], highlight=choice.method, line=line)
     try:
         there = pick_returns(of_task, METRICS)['label'].unique()
-        how['methods'] = [m for m in how['methods'] if m in there] or None
-        made.append(plot_return_bars(of_task, choice.task, show=choice.show, metric=choice.rows['metric'], **how))
+        return plot_return_bars(of_task, choice.task, methods=[m for m in methods if m in there] or None, **how)
     except ValueError:
-        made.append(_blank(f'Nothing of this choice on {choice.task}.'))
-    return [f.update_layout(**small) for f in made]
+        return _blank(f'Nothing of this choice on {choice.task}.')
+
+
+def _detail_figures(table: ReturnTable, choice: Picked, half: bool = False) -> list[go.Figure]:
+    """Draw the curves and the bars of a task, or, where none is chosen, a memory over all tasks.
+
+    With `half` they are as high together as the left half of a page, unless there are very many memories.
+    """
+    small = dict(title_font_size=14)
+    if choice.task == 'all':
+        return [_memory_figure(table, choice, half).update_layout(**small)]
+    of_task, methods = table.of_task(choice.task), [m for m in choice.methods if m != choice.method] + [choice.method]
+    curves, bars = _curves_figure(of_task, choice, methods), _bars_figure(of_task, choice, methods)
+    if half and (n := len(bars.layout.yaxis.tickvals or ())):
+        room = HALF['height'] - _WATCH
+        line = int(np.clip(19 + (room - _CURVES[0] - bars.layout.height) / n, 9, 19))
+        bars = _bars_figure(of_task, choice, methods, line)
+        if curves.data:
+            height = int(np.clip(room - bars.layout.height, *_CURVES))
+            curves.update_layout(height=height, margin=dict(t=36, b=48), showlegend=False)
+    return [fig.update_layout(**small) for fig in (curves, bars)]
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #598936f1
 LABELS = dict(
@@ -518,6 +547,7 @@ class AgentView:
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #b6419f51
 _HINT = 'Press a cell to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
+_BESIDE = ' MMER: the largest of {}. In brackets, crossed or open: popgym changed after the paper, not comparable.'
 _NO_AGENTS = Markup(
     ' To watch agents play, give them: <code>MMERDashboard(scores, agents={{(task, memory): policy}})</code>.'
 )
@@ -641,8 +671,12 @@ class MMERDashboard(Explorer):
     def _show_hint(self):
         """Say what may be pressed; while an agent is watched, its words stand beside it."""
         others = f' Of the studies in this table {self.table.study} is shown, not {", ".join(self.table.others)}.'
-        words = Markup('{}{}{}').format(
-            _HINT, DOTS if self.agents.found else _NO_AGENTS.format(), others if self.table.others else ''
+        epochs = epoch_words(self.table.scores)
+        words = Markup('{}{}{}{}').format(
+            _HINT,
+            DOTS if self.agents.found else _NO_AGENTS.format(),
+            _BESIDE.format(epochs) if epochs else '',
+            others if self.table.others else '',
         )
         self.status.say('' if self.playing else words)
 
