@@ -26,7 +26,7 @@ from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FORMAT,
     REQUEST,
-    RESTORE,
+    RESTORE_ADVICE,
     SENSOR_TABLE,
     column_faults,
     flight_faults,
@@ -34,7 +34,7 @@ from srlviz.data.landing.flight_folder import (
     read_columns,
     read_flight_table,
     read_info,
-    room_of,
+    max_unpacked_bytes,
     rows_of_group,
     type_faults,
 )
@@ -43,12 +43,12 @@ from .video import FilmFile
 from ...envs.landing import FACTORS
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #8eb111f0
-_SHARD = 'a shard of a set of flights', RESTORE
+_SHARD = 'a shard of a set of flights', RESTORE_ADVICE
 
 
 def open_rows(path: Path, footer: pq.FileMetaData, n_columns: int, kept: Kept | None = None) -> RowFile:
     """Give the rows of a shard, whose pages may be no larger than its rows; `n_columns` is the number of sensors."""
-    return RowFile(path, footer, lambda rows, names: room_of(rows, n_columns, len(names)), kept)
+    return RowFile(path, footer, lambda rows, names: max_unpacked_bytes(rows, n_columns, len(names)), kept)
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #639dc46c
 class Shards:
@@ -70,7 +70,7 @@ class Shards:
         """Give the rows of a shard, whose footer has been compared with its flights."""
         path = self.root / data
         if file_size(path) is None:
-            raise ValueError(f"{path} is missing, or no regular file; {RESTORE}")
+            raise ValueError(f"{path} is missing, or no regular file; {RESTORE_ADVICE}")
         if path not in self._files:
             if self._members is None:
                 self._members = self.flights.groupby('data').indices
@@ -78,7 +78,7 @@ class Shards:
             footer, _ = open_footer(path, *_SHARD)
             told = len(self.columns), self.info['factors'], rows_of_group(self.info)
             for _, wrong in footer_faults(footer, lengths, *told):
-                raise ValueError(f"{path}: {wrong}; {RESTORE}")
+                raise ValueError(f"{path}: {wrong}; {RESTORE_ADVICE}")
             self._files[path] = open_rows(path, footer, len(self.columns))
         return self._files[path]
 
@@ -115,7 +115,7 @@ class Shards:
         if not np.isfinite(state).all():
             t, c = np.argwhere(~np.isfinite(state))[0]
             where = f"{self._places[i].flight_id}, row {start + t}, column {self.columns[c]!r}"
-            raise ValueError(f"{path}: {where} is {state[t, c]}; {RESTORE}")
+            raise ValueError(f"{path}: {where} is {state[t, c]}; {RESTORE_ADVICE}")
         return state
 
     def labels(self, i: int, start: int = 0, stop: int | None = None) -> dict[str, np.ndarray]:
@@ -133,7 +133,7 @@ class Shards:
             v = labels[k] = table[k].to_numpy().astype(dtype, copy=False)
             if unit != 'px' and v.dtype.kind == 'f' and not np.isfinite(v).all():
                 path, name = self.root / self._places[run[0]].data, self._name_at(run, start + np.isfinite(v).argmin())
-                raise ValueError(f"{path}: {name} has a value that is not finite in the column {k!r}; {RESTORE}")
+                raise ValueError(f"{path}: {name} has a value that is not finite in the column {k!r}; {RESTORE_ADVICE}")
         return labels
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d4222667
@@ -157,10 +157,10 @@ class FlightFolder:
         if not is_finished(self.path):
             raise unfinished(self.path, 'a set of flights', 'it was asked for' * (self.path / REQUEST).exists())
         self.info = info = read_info(self.path)
-        check_files(self.path, info['files'], RESTORE, later=lambda name: name.startswith('videos/'))
+        check_files(self.path, info['files'], RESTORE_ADVICE, later=lambda name: name.startswith('videos/'))
         self.columns = read_columns(self.path)
         for wrong in column_faults(self.columns, info['n_columns']):
-            raise ValueError(f"{self.path / SENSOR_TABLE} {wrong}; {RESTORE}")
+            raise ValueError(f"{self.path / SENSOR_TABLE} {wrong}; {RESTORE_ADVICE}")
         self.flights = _sound_flights(self.path, info)
         self.hz, self.features = info['fps'], {f['name']: f for f in info['factors']}
         self.lengths, self.split = self.flights['n_frames'].to_numpy(int), self.flights['split'].to_numpy(str)
@@ -208,14 +208,14 @@ class FlightFolder:
 def _sound_flights(root: Path, info: dict) -> pd.DataFrame:
     "The table of flights, if nothing is wrong with it"
     file = root / FLIGHT_TABLE
-    with reading(file, 'a table of flights', RESTORE):
+    with reading(file, 'a table of flights', RESTORE_ADVICE):
         with open_file(file) as f:
             schema = pq.read_schema(f)
         for wrong in type_faults(schema, info):
-            raise ValueError(f"{file} {wrong}; {RESTORE}")
+            raise ValueError(f"{file} {wrong}; {RESTORE_ADVICE}")
         table = read_flight_table(root, [k for k in schema.names if k != 'conditions']).to_pandas()
         for flight, wrong in flight_faults(table, info):
-            raise ValueError(f"{file}{f', {flight}' if flight else ''} {wrong}; {RESTORE}")
+            raise ValueError(f"{file}{f', {flight}' if flight else ''} {wrong}; {RESTORE_ADVICE}")
     return table
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #1031dc71

@@ -22,7 +22,7 @@ from ...core.files import atomic_folder, check_name, open_file, read_json, readi
 from ...core.names import unknown
 from ...core.recordings import Episode, Factor, Recording
 from ...core.storage import LazyColumns, described, merge_moments, moments
-from .video import MOST_PIXELS, FilmFile, as_frame, encode_film, open_video
+from .video import MAX_PIXELS, FilmFile, as_frame, encode_film, open_video
 from ...envs.landing.approach import FAILURES
 from ...envs.landing.sensors import sensor_table
 
@@ -180,7 +180,7 @@ class _Stills(FilmFile):
 
         path = self.path / self.names[i]
         with reading(path, 'a picture', _MEND), open_file(path) as f, Image.open(f, formats=('JPEG', 'PNG')) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"it declares {image.width} x {image.height} pixels")
             if self.shape and image.size != self.shape[2:0:-1]:
                 first = f"{self.names[0]} is {self.shape[2]} x {self.shape[1]}"

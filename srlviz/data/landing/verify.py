@@ -23,7 +23,7 @@ from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
     REQUEST,
-    RESTORE,
+    RESTORE_ADVICE,
     SENSOR_TABLE,
     column_faults,
     flight_faults,
@@ -35,10 +35,10 @@ from srlviz.data.landing.flight_folder import (
     rows_of_group,
     type_faults,
 )
-from .growth import GROWS, grows_to
-from .meta import META, paper_splits
-from .row_cache import cache_places, cache_sizes, map_cache
-from .video import AGAIN, FilmFile
+from .growth import GROWTH_NOTE, growth_target
+from .meta import META_FILES, paper_splits
+from .row_cache import cache_paths, cache_sizes, map_cache
+from .video import REMAKE_ADVICE, FilmFile
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1
 class _Faults:
@@ -61,14 +61,14 @@ class _Faults:
             self(file, '', self.words(file, e))
 
     def words(self, file: str, e: Exception) -> str:
-        said = str(e).removesuffix(f'; {RESTORE}').removesuffix(f'; {AGAIN}')
+        said = str(e).removesuffix(f'; {RESTORE_ADVICE}').removesuffix(f'; {REMAKE_ADVICE}')
         said = said.removeprefix(str(self.path / file)).lstrip(' :,')
         return said if isinstance(e, (ValueError, OSError)) else f'cannot be read: {type(e).__name__}: {said}'
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #ae29b912
 def _verify_meta(path: Path, info: dict, faults: _Faults) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
     "The tables of sensors and of flights, as far as they can be used; None if not"
-    for name in META:
+    for name in META_FILES:
         if name not in info['files']:
             faults(name, '', 'is not among the files of meta/info.json')
     columns = faults.read(SENSOR_TABLE, lambda: read_columns(path))
@@ -95,12 +95,12 @@ def _verify_table(table: pa.Table, info: dict, faults: _Faults) -> pd.DataFrame 
 
 
 def _verify_stats(path: Path) -> None:
-    stats = read_json(path / 'meta/stats.json', 'the statistics of a set of flights', RESTORE)
+    stats = read_json(path / 'meta/stats.json', 'the statistics of a set of flights', RESTORE_ADVICE)
     check_fields(stats, dict(all=TABLE), path / 'meta/stats.json')
 
 
 def _verify_splits(path: Path, flights: pd.DataFrame | None) -> None:
-    splits = read_json(path / 'meta/splits.json', 'the splits of a set of flights', RESTORE)
+    splits = read_json(path / 'meta/splits.json', 'the splits of a set of flights', RESTORE_ADVICE)
     if flights is None:
         check_fields(splits, dict(train=LIST, val=LIST, test=TABLE), path / 'meta/splits.json')
     elif splits != paper_splits(flights.dropna(subset='airport').to_dict('records')):
@@ -119,9 +119,9 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
         flight, T = owner.get(name, ('', None))
         if wrong := faults.read(name, lambda: _file_fault(path / name, size, digest, T, info)):
             faults(name, flight, wrong)
-    if grows := faults.read(GROWS.as_posix(), lambda: grows_to(path)):
-        faults(GROWS.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
-    for entry in below(path) if not (path / GROWS).exists() else ():
+    if grows := faults.read(GROWTH_NOTE.as_posix(), lambda: growth_target(path)):
+        faults(GROWTH_NOTE.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
+    for entry in below(path) if not (path / GROWTH_NOTE).exists() else ():
         name = Path(entry.path).relative_to(path).as_posix()
         if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
             continue
@@ -150,7 +150,7 @@ def _film_fault(file: Path, T: int, size: int, decode: bool) -> str:
         else:
             film.check()
     except Exception as e:
-        return str(e).removeprefix(f'{file} ').removesuffix(f'; {AGAIN}')
+        return str(e).removeprefix(f'{file} ').removesuffix(f'; {REMAKE_ADVICE}')
     return ''
 
 
@@ -223,7 +223,7 @@ def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np
     n, C, F = int(flights['n_frames'].sum()), info['n_columns'], sum(n_groups(n, cut) for n in flights['n_frames'])
     if n < 1 or (flights['n_frames'] < 1).any():
         return []
-    (in_set, users), (_, size) = cache_places(path), cache_sizes(n, C, F)
+    (in_set, users), (_, size) = cache_paths(path), cache_sizes(n, C, F)
     places = [users] if _leads_away(path, f'cache/{in_set.name}') else [in_set, users]
     there = [file for file in places if file_size(file) == size]
     names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in there]
@@ -244,7 +244,7 @@ class _ShardCheck:
         if data not in self.info['files'] or _leads_away(self.path, data):
             return  # which was told
         file, known = self.path / data, {*FRAME_COLUMNS, *(f['name'] for f in self.info['factors'])}
-        footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE)
+        footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE_ADVICE)
         rows, cut = rows.sort_values('row_group'), rows_of_group(self.info)
         lengths, told = rows['n_frames'].tolist(), (self.info['n_columns'], self.info['factors'], cut)
         first = np.cumsum([0, *(n_groups(n, cut) for n in lengths)])
