@@ -80,15 +80,15 @@ def _labels(factors: Sequence[Mapping]) -> str:
 
 def _tell_tales(sensors: pd.DataFrame) -> str:
     "Which sensors announce a failure or the wind, and which repeat another"
-    told = sensors.loc[sensors['tell_tale'] != '', 'name'] if 'tell_tale' in sensors else []
-    same = (sensors['duplicate_of'] != '').sum() if 'duplicate_of' in sensors else 0
-    if not len(told):
+    marked = sensors.loc[sensors['tell_tale'] != '', 'name'] if 'tell_tale' in sensors else []
+    copies = (sensors['duplicate_of'] != '').sum() if 'duplicate_of' in sensors else 0
+    if not len(marked):
         return 'No sensor is known to announce a label.'
-    names = ', '.join(f'`{n}`' for n in told)
+    names = ', '.join(f'`{n}`' for n in marked)
     return (
-        f"{len(told)} sensors do not feel a failure or the wind but announce them, such as lamps, modes and the wind "
+        f"{len(marked)} sensors do not feel a failure or the wind but announce them, such as lamps, modes and the wind "
         "gauge: the column `tell_tale` of `meta/columns.csv` says which label each gives away. Who asks what can be "
-        f"sensed leaves them out. {same} sensors repeat another, named in the column `duplicate_of`. The tell-tales: "
+        f"sensed leaves them out. {copies} sensors repeat another, named in the column `duplicate_of`. The tell-tales: "
         f"{names}."
     )
 
@@ -151,13 +151,13 @@ _FORMATS = 'text/csv', 'application/x-parquet', 'video/mp4'
 def _file(root: Path, name: str, kind: str, about: str) -> dict:
     with open_file(root / name) as f:
         digest = hashlib.file_digest(f, 'sha256').hexdigest()
-    told = {'@type': 'cr:FileObject', '@id': name, 'name': name, 'description': about, 'contentUrl': name}
-    return told | {'encodingFormat': kind, 'sha256': digest}
+    entry = {'@type': 'cr:FileObject', '@id': name, 'name': name, 'description': about, 'contentUrl': name}
+    return entry | {'encodingFormat': kind, 'sha256': digest}
 
 
 def _field(of: str, source: Mapping, name: str, kind: str, about: str, **more) -> dict:
-    told = {'@type': 'cr:Field', '@id': f'{of}/{name}', 'name': f'{of}/{name}', 'description': about or name}
-    return told | {'dataType': kind, 'source': source | {'extract': {'column': name}}} | more
+    entry = {'@type': 'cr:Field', '@id': f'{of}/{name}', 'name': f'{of}/{name}', 'description': about or name}
+    return entry | {'dataType': kind, 'source': source | {'extract': {'column': name}}} | more
 
 
 def _records(name: str, about: str, fields: Sequence[dict]) -> dict:

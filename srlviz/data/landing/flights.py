@@ -21,7 +21,7 @@ from ...core.recordings import Episode, Factor, FolderEpisodes, Recording
 from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
 from ...core.storage.manifest import check_files, unfinished
 from ...core.storage.parquet import open_footer
-from ...core.storage.row_groups import Kept, RowFile, runs
+from ...core.storage.row_groups import RowFile, runs
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FORMAT,
@@ -46,9 +46,9 @@ from ...envs.landing import FACTORS
 _SHARD = 'a shard of a set of flights', RESTORE_ADVICE
 
 
-def open_rows(path: Path, footer: pq.FileMetaData, n_columns: int, kept: Kept | None = None) -> RowFile:
+def open_rows(path: Path, footer: pq.FileMetaData, n_columns: int) -> RowFile:
     """Give the rows of a shard, whose pages may be no larger than its rows; `n_columns` is the number of sensors."""
-    return RowFile(path, footer, lambda rows, names: max_unpacked_bytes(rows, n_columns, len(names)), kept)
+    return RowFile(path, footer, lambda rows, names: max_unpacked_bytes(rows, n_columns, len(names)))
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #639dc46c
 class Shards:
@@ -76,8 +76,8 @@ class Shards:
                 self._members = self.flights.groupby('data').indices
             lengths = self.flights.iloc[self._members[data]].sort_values('row_group')['n_frames'].tolist()
             footer, _ = open_footer(path, *_SHARD)
-            told = len(self.columns), self.info['factors'], rows_of_group(self.info)
-            for _, wrong in footer_faults(footer, lengths, *told):
+            expected = len(self.columns), self.info['factors'], rows_of_group(self.info)
+            for _, wrong in footer_faults(footer, lengths, *expected):
                 raise ValueError(f"{path}: {wrong}; {RESTORE_ADVICE}")
             self._files[path] = open_rows(path, footer, len(self.columns))
         return self._files[path]
@@ -222,11 +222,11 @@ def _sound_flights(root: Path, info: dict) -> pd.DataFrame:
 _WORLD = {f.name: f for f in FACTORS}
 
 
-def _factor(told: Mapping) -> Factor:
+def _factor(record: Mapping) -> Factor:
     "A factor of a set; sets that were made before factors had words get those of the world"
-    factor, known = Factor(**{k: told[k] for k in FACTOR_FIELDS if k in told}), _WORLD.get(told['name'])
-    same = known is not None and (known.kind, known.unit) == (factor.kind, factor.unit)
-    return known if same and not {'label', 'names'} & told.keys() else factor
+    factor, described = Factor(**{k: record[k] for k in FACTOR_FIELDS if k in record}), _WORLD.get(record['name'])
+    same = described is not None and (described.kind, described.unit) == (factor.kind, factor.unit)
+    return described if same and not {'label', 'names'} & record.keys() else factor
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #a5552ed9
 class _Flights(FolderEpisodes):
@@ -259,7 +259,7 @@ class _Flights(FolderEpisodes):
 def is_flights(path: str | Path) -> bool:
     """True for the folder of a set of flights, finished or not; what else may be in it is not looked at."""
     path = Path(path) / 'meta' / 'info.json'
-    return path.is_file() and isinstance(told := read_json(path), dict) and told.get('format') == FORMAT
+    return path.is_file() and isinstance(info := read_json(path), dict) and info.get('format') == FORMAT
 
 
 def read_flights(path: str | Path) -> Recording:
@@ -285,9 +285,9 @@ def read_flights(path: str | Path) -> Recording:
     folder = FlightFolder(path)
     info = folder.info
     factors = [_factor(f) for f in info['factors']]
-    told = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
-    before = dict(field_of_view=60.0)  # of all sets that do not say so
-    meta = before | info['request'] | told | dict(columns=folder.columns['name'].tolist())
+    info = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
+    defaults = dict(field_of_view=60.0)  # of all sets that do not say so
+    meta = defaults | info['request'] | info | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d0517f13

@@ -124,10 +124,10 @@ class FilmFile(FrameFile):
         ValueError : naming the file, if they differ
         """
         with self._open() as (container, stream):
-            there = sum(packet.size > 0 for packet in container.demux(stream))
-            if there != len(self):
+            n_packets = sum(packet.size > 0 for packet in container.demux(stream))
+            if n_packets != len(self):
                 raise ValueError(
-                    f"{self.path} says that it holds {len(self)} frames and holds {there}; {REMAKE_ADVICE}"
+                    f"{self.path} says that it holds {len(self)} frames and holds {n_packets}; {REMAKE_ADVICE}"
                 )
 
     @contextmanager
@@ -135,9 +135,9 @@ class FilmFile(FrameFile):
         "Open the video with room for no other than the expected frames, with the edges that codecs add"
         n, height, width = self.shape[:3]
         with open_video(self.path, pixels=(height + 64) * (width + 64)) as (container, stream):
-            if (found := (stream.frames, stream.height, stream.width)) != (n, height, width):
+            if (stored := (stream.frames, stream.height, stream.width)) != (n, height, width):
                 raise ValueError(
-                    f"{self.path} holds {found[0]} frames of {found[1]} x {found[2]}, "
+                    f"{self.path} holds {stored[0]} frames of {stored[1]} x {stored[2]}, "
                     f"its flight has {n} rows and frames of {height} x {width}; {REMAKE_ADVICE}"
                 )
             yield container, stream
@@ -170,6 +170,6 @@ class FilmFile(FrameFile):
 
 def as_frame(frame, size: tuple[int, int]) -> np.ndarray:
     """Give a frame that was decoded as (H, W, 3) uint8; a stream may change its size on the way."""
-    if (found := (frame.height, frame.width)) != size:
-        raise ValueError(f"it has a frame of {found[0]} x {found[1]} among those of {size[0]} x {size[1]}")
+    if (stored := (frame.height, frame.width)) != size:
+        raise ValueError(f"it has a frame of {stored[0]} x {stored[1]} among those of {size[0]} x {size[1]}")
     return frame.to_ndarray(format='rgb24')
