@@ -220,7 +220,7 @@ def _shadow(s, tile, x, y, lod):
     k = s.base / max(0.2, s.sun[2])
     u, v = (x + k * s.sun[0]) * (1 / 26) + s.drift[0], (y + k * s.sun[1]) * (1 / 26) + s.drift[1]
     thick = 0.72 * cloudy_level(tile, u, v, max(0, min(8, int(lod - 4.2)))) + 0.14
-    return smooth(s.bare, s.bare + 0.3, thick)
+    return smooth(s.cloud_threshold, s.cloud_threshold + 0.3, thick)
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #928da2df
 @kernel
