@@ -285,9 +285,9 @@ def read_flights(path: str | Path) -> Recording:
     folder = FlightFolder(path)
     info = folder.info
     factors = [_factor(f) for f in info['factors']]
-    info = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
+    facts = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
     defaults = dict(field_of_view=60.0)  # of all sets that do not say so
-    meta = defaults | info['request'] | info | dict(columns=folder.columns['name'].tolist())
+    meta = defaults | info['request'] | facts | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d0517f13
