@@ -105,26 +105,26 @@ def _play_stream(
     tick : called with the number of steps made so far, every 64
     store : called with the row and its frame (210, 160); then frames are not written into `rows`
     """
-    at, made, game, end = 0, 0, first_game, None
-    while made < steps:
+    at, n_played, game, end = 0, 0, first_game, None
+    while n_played < steps:
         rng, life = np.random.default_rng([seed, stream, game]), 0
         raw.reset(int(rng.integers(2, 31)))
         by_chance = lambda frame, rng=rng: rng.integers(min_action, len(raw.actions))
-        while made < steps and not raw.over:
+        while n_played < steps and not raw.over:
             if 'FIRE' in raw.actions:
                 raw.step(raw.actions.index('FIRE'))
             if policy is not None:
                 policy.reset(episode_seed(seed, stream, game, life))
             part = {k: v[at:] for k, v in rows.items()}
             keep = None if store is None else lambda t, frame, at=at: store(at + t, frame)
-            n, ended = _play_life(raw, policy or by_chance, part, steps - made, lambda n: tick(made + n), keep)
+            n, ended = _play_life(raw, policy or by_chance, part, steps - n_played, lambda n: tick(n_played + n), keep)
             if stale and n and end is not None:
                 rows['ram'][at] = end
             if stale:
                 end = raw.ale.getRAM()
             if n:
                 yield f's{stream:02}-g{game:05}-l{life:02}', at, at + n, ended
-            made, life, at = made + n, life + 1, 0 if rewind else at + n
+            n_played, life, at = n_played + n, life + 1, 0 if rewind else at + n
         game += 1
 
 
@@ -274,7 +274,7 @@ def _record_stream(
 ) -> list[tuple]:
     "Play a stream into the shared rows, or into episodes in `out`"
     steps, stale = _stream_steps(request['steps'], request['n_streams']), _is_paper(_protocol(request), 'start')
-    game, made = (0, 0) if out is None else _resume_point(done, stale)
+    game, n_played = (0, 0) if out is None else _resume_point(done, stale)
     counts = np.memmap(where / 'progress', np.int64, 'r+', shape=(len(steps),)) if tick is None else None
 
     def alive(n):
@@ -289,14 +289,14 @@ def _record_stream(
         rows = {k: v[first : first + steps[stream]] for k, v in _map_rows(where, request['steps']).items()}
         writer = _frame_writer(where, first)
     else:
-        rows, writer = _episode_buffer(request, steps[stream] - made), nullcontext()
+        rows, writer = _episode_buffer(request, steps[stream] - n_played), nullcontext()
     min_action = int(_is_paper(_protocol(request), 'noop'))
     how = dict(first_game=game, rewind=out is not None, stale=stale, min_action=min_action)
     played, addresses = [], _addresses(request)
-    left = steps[stream] - made if sum(done.values()) < steps[stream] else 0
+    left = steps[stream] - n_played if sum(done.values()) < steps[stream] else 0
     with writer as store:
         for key, a, b, ended in _play_stream(
-            raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(made + n), store=store, **how
+            raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(n_played + n), store=store, **how
         ):
             leave_if_orphan()
             if out is None:

@@ -203,7 +203,7 @@ class RowCache:
         self.first, self.row_starts = np.cumsum(groups) - groups, np.cumsum(lengths) - lengths
         self.lock, self.maps, self.marks = threading.Lock(), None, None
         if n * C * 4 <= (_SMALL if small is None else small):
-            self.maps, self.mine = (np.zeros((n, C), np.float32), np.zeros(G, np.uint8)), np.zeros(G, bool)
+            self.maps, self.filled = (np.zeros((n, C), np.float32), np.zeros(G, np.uint8)), np.zeros(G, bool)
             return
         try:
             self._map()
@@ -212,7 +212,7 @@ class RowCache:
 
     def _map(self):
         path = _cache_file(self.root, *self.shape)
-        self.maps, self.mine = map_cache(path, *self.shape), np.zeros(self.shape[2], bool)
+        self.maps, self.filled = map_cache(path, *self.shape), np.zeros(self.shape[2], bool)
         self.marks = _Marks(path, self.maps[1].offset)
         weakref.finalize(self, self.marks.flush)
 
@@ -226,7 +226,7 @@ class RowCache:
         cut, T, (rows, done) = self.rows or int(self.lengths[i]), int(self.lengths[i]), self.maps
         g = slice(int(self.first[i]) + start // cut, int(self.first[i]) + -(-stop // cut))
         a, first_row = start // cut * cut, int(self.row_starts[i])
-        if (done[g] | self.mine[g]).all():
+        if (done[g] | self.filled[g]).all():
             return read_only(np.asarray(rows[first_row + start : first_row + stop]))
         state = self.read(i, a, min(T, -(-stop // cut) * cut))
         self._keep(g, first_row + a, state)
@@ -237,7 +237,7 @@ class RowCache:
         with self.lock:
             rows, _ = self.maps
             if self.marks is None:
-                rows[row : row + len(state)], self.mine[groups] = state, True
+                rows[row : row + len(state)], self.filled[groups] = state, True
                 return
             try:
                 with open(self.marks.path, 'r+b') as f:
@@ -246,7 +246,7 @@ class RowCache:
                     f.seek(rows.offset + row * rows.strides[0])
                     f.write(state.tobytes())
                     f.flush()
-                    self.mine[groups] = True
+                    self.filled[groups] = True
                     self.marks.add(range(groups.start, groups.stop), f)
             except FileNotFoundError:  # or somebody has deleted the cache
                 with suppress(OSError):

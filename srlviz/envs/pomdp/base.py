@@ -182,8 +182,8 @@ def _constants(owner: type, obs: bool, act: bool, scalar: bool, dtype: np.dtype)
         problem = "NUMBA_DISABLE_JIT is set, and the tasks exist as compiled code only"
         raise RuntimeError(f"{problem}: unset it before Python starts, or set numba.config.DISABLE_JIT = 0 before this")
 
-    own = dict(reset1=owner.reset1, step1=owner.step1, OBS=obs, ACT=act, SCALAR=scalar)
-    return own | dict(DTYPE=dtype, LAYOUT=_layout_id(dtype), carray=carray, pointer=_pointer()), {}
+    kernels = dict(reset1=owner.reset1, step1=owner.step1, OBS=obs, ACT=act, SCALAR=scalar)
+    return kernels | dict(DTYPE=dtype, LAYOUT=_layout_id(dtype), carray=carray, pointer=_pointer()), {}
 
 
 def _layout_id(dtype: np.dtype) -> int:
