@@ -39,7 +39,7 @@ ELSEWHERE = {
     'data.landing.growth._requested_flights': _HALF,
     'data.landing.growth._scatter_short': _HALF,
     'data.landing.lerobot._video_info': _WRITES,
-    'data.landing.shards.read_flight_note': _HALF,
+    'data.landing.shards._read_flight_note': _HALF,
     'data.landing.shards.write_shard': _HALF,
     'data.landing.shards._groups': _HALF,
     'data.landing.shards._check_part': _HALF,
