@@ -6,7 +6,7 @@ Each function is called after both were reset; see tests/test_popgym.py.
 import numpy as np
 from gymnasium.utils import seeding
 
-from srlviz.envs.kernels import native, random_float, random_normal
+from srlviz.envs.kernels import compile_with_callees, random_float, random_normal
 
 
 # ---- cards
@@ -43,7 +43,7 @@ def concentration(theirs, e):
 
 # ---- poles and pendulums, noise included
 _known = {}
-_float, _normal = (native(f, {}, _known) for f in (random_float, random_normal))
+_float, _normal = (compile_with_callees(f, {}, _known) for f in (random_float, random_normal))
 
 
 class OurDraws:

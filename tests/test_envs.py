@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.protocols import catalog, check_pomdp
-from srlviz.envs.kernels import calls, scope_of
+from srlviz.envs.kernels import callees, scope_of
 from srlviz.envs.pomdp import base as pomdp
 from srlviz.envs.pomdp.base import TASKS, POMDPVector, make_task, make_tasks
 
@@ -210,7 +210,7 @@ class Rows(list):
 def plain(template, names: dict):
     "A template of srlviz.envs.pomdp.base that Python runs."
     scope = scope_of(template, names)
-    ours = {k: plain(f, names) for k, f in calls(template, scope).items() if f.__globals__ is vars(pomdp)}
+    ours = {k: plain(f, names) for k, f in callees(template, scope).items() if f.__globals__ is vars(pomdp)}
     return types.FunctionType(template.__code__, scope | ours)
 
 
@@ -226,9 +226,11 @@ def test_kernels_stay_in_bounds(task):
     envs.action_space.seed(0)
     t, R = envs.task, envs.snapshot()
     sizes = t.obs_layout.sizes, t.act_layout.sizes
-    names = dict(reset1=t.reset1, step1=t.step1, OBS=t.obs_layout.codes, ACT=t.act_layout.codes, ONE=t.act_layout.one)
+    names = dict(
+        reset1=t.reset1, step1=t.step1, OBS=t.obs_layout.codes, ACT=t.act_layout.codes, SCALAR=t.act_layout.scalar
+    )
     step, write = plain(pomdp._step_flat, names), plain(pomdp._flat_all, names)
-    rows, *ends = pomdp.buffers(t, 3)
+    rows, *ends = t.step_buffers(3)
     rows, hot, final = rows + 7, np.full_like(envs._rows.hot, 7), rows.copy()
     records = Rows(map(Row, R))
     with np.errstate(over='ignore'):  # the random stream is meant to
@@ -251,7 +253,7 @@ import srlviz.envs, gymnasium
 env = gymnasium.make('srlviz/RepeatPrevious-easy-v0')
 env.reset(seed=0)
 env.step(1)
-print(srlviz.envs.__file__, env.unwrapped._one._cache)
+print(srlviz.envs.__file__, env.unwrapped._step_kernel._cache)
 """
 
 

@@ -227,7 +227,7 @@ def test_killed_at_moves_and_removals_and_asked_for_more(larger, tmp_path, monke
 @pytest.mark.parametrize(
     'begun, module, killed, then',
     [
-        (7, fleet, 'unfinish', [13]),
+        (7, fleet, 'reopen_set', [13]),
         (6, fleet, '_remove_parts', [13]),
         (7, growth, 'write_json', [12, 13]),
     ],

@@ -9,7 +9,7 @@ from srlviz.core.files import sample_path
 from srlviz.envs.landing.approach import (
     AIM,
     HZ,
-    MOST_EVENTS,
+    MAX_EVENTS,
     OUTCOMES,
     PAPER_FLIGHTS,
     PERTURBATIONS,
@@ -59,7 +59,7 @@ def test_outcomes():
     assert 90 < np.mean([len(f) / HZ for f in fleet()]) < 140
     for f in fleet():
         assert (f.reason in REASONS and f.reason != '') == (f.outcome == 'crashed') and len(f) <= 160 * HZ
-        assert len(f.conditions.events) <= MOST_EVENTS
+        assert len(f.conditions.events) <= MAX_EVENTS
         assert all(v.shape == (len(f),) and np.isfinite(v).all() for v in f.log.values())
         if f.outcome == 'landed':
             assert f.touchdown and f.log['airspeed'][-1] < 35

@@ -495,9 +495,9 @@ def test_lerobot_of_a_game(tmp_path):
 def test_an_airport_that_is_gone(monkeypatch):
     import srlviz.envs.landing.runways as module
 
-    known = dict(module._known())
+    known = dict(module._airport_data())
     known.pop('EGLL')
-    monkeypatch.setattr(module, '_known', lambda: known)
+    monkeypatch.setattr(module, '_airport_data', lambda: known)
     with pytest.raises(ValueError, match='EGLL'):
         module.runways.__wrapped__()
 

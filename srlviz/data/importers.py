@@ -53,8 +53,10 @@ def from_rollout(
     """
     ends = [np.asarray(x, bool) for x in (terminated, truncated) if x is not None]
     if bool(ends) == (starts is not None):
-        ask = "which rows show the end of an episode, terminated= and truncated=, or which show a beginning, starts="
-        raise ValueError(f"say {ask}")
+        expected = (
+            "which rows show the end of an episode, terminated= and truncated=, or which show a beginning, starts="
+        )
+        raise ValueError(f"say {expected}")
     flags = ends[0] if ends else np.asarray(starts, bool)
     if flags.ndim != 2:
         raise ValueError(f"ends or starts must be (T, B), steps by environments; got the shape {flags.shape}")
@@ -71,19 +73,21 @@ def from_rollout(
     first = np.ones((min(1, len(flags)), flags.shape[1]), bool)
     if ends:
         row_by_row(ends[-1], 'truncated')
-        begins = np.r_[first, (ends[0] | ends[-1])[:-1]]
+        is_start = np.r_[first, (ends[0] | ends[-1])[:-1]]
         over = np.zeros(flags.shape, bool) if terminated is None else ends[0]
     else:
-        begins = np.r_[first, flags[1:]]
+        is_start = np.r_[first, flags[1:]]
         over = np.r_[flags[1:], ~first]
-    begins, over = row_by_row(begins, 'starts'), row_by_row(over, 'terminated')
-    ended = np.where(over[np.append(np.flatnonzero(begins)[1:], len(begins)) - 1], 'terminated', 'truncated').tolist()
-    seen = obs if isinstance(obs, Mapping) else {None: obs}
-    seen = {k: row_by_row(v, f'obs {k}' if k else 'obs') for k, v in seen.items()}
+    is_start, over = row_by_row(is_start, 'starts'), row_by_row(over, 'terminated')
+    ended = np.where(
+        over[np.append(np.flatnonzero(is_start)[1:], len(is_start)) - 1], 'terminated', 'truncated'
+    ).tolist()
+    obs_rows = obs if isinstance(obs, Mapping) else {None: obs}
+    obs_rows = {k: row_by_row(v, f'obs {k}' if k else 'obs') for k, v in obs_rows.items()}
     more = {k: row_by_row(v, k) for k, v in (('actions', actions), ('rewards', rewards)) if v is not None}
-    told = {k: row_by_row(v, k) for k, v in factors.items()}
-    more |= dict(episode=begins.cumsum(), factors=told, ended=ended, name=name)
-    return Recording.from_arrays(seen.get(None, seen), **more)
+    factor_rows = {k: row_by_row(v, k) for k, v in factors.items()}
+    more |= dict(episode=is_start.cumsum(), factors=factor_rows, ended=ended, name=name)
+    return Recording.from_arrays(obs_rows.get(None, obs_rows), **more)
 
 # %% ../../nbs/02_data/02_importers.ipynb #3d761baf
 _EVEN = "make one with even times: `ffmpeg -i in.mp4 -fps_mode cfr out.mp4`"
@@ -142,7 +146,7 @@ def add_video(
     ValueError : naming the episode or the file: one that has no video, a video that is shorter than its episode,
         other sizes of frames, rates that are not known
     """
-    paths = _each_episode(recording, videos)
+    paths = _video_paths(recording, videos)
     episodes = []
     for e, path in zip(recording, paths):
         film = Video(path)
@@ -151,7 +155,7 @@ def add_video(
     return recording.replace(episodes=episodes)
 
 
-def _each_episode(recording: Recording, videos) -> list:
+def _video_paths(recording: Recording, videos) -> list:
     "The path of each episode's video"
     if isinstance(videos, Mapping):
         names = [e.name for e in recording]
@@ -184,7 +188,7 @@ def _frames_of_rows(film: Video, n: int, hz: float | None, start: float) -> np.n
     return rows
 
 # %% ../../nbs/02_data/02_importers.ipynb #71eb08d2
-def _own_episodes(paths: Sequence[Path], tables: Sequence, column: str | None) -> tuple[pd.Categorical, dict]:
+def _label_episodes(paths: Sequence[Path], tables: Sequence, column: str | None) -> tuple[pd.Categorical, dict]:
     "Which episode of which file each row is of, none two files share; and what the episodes are called"
     codes, names = [], {}
     for i, (path, table) in enumerate(zip(paths, tables)):
@@ -195,7 +199,7 @@ def _own_episodes(paths: Sequence[Path], tables: Sequence, column: str | None) -
     return pd.Categorical.from_codes(np.concatenate(codes), [*names]), names
 
 # %% ../../nbs/02_data/02_importers.ipynb #e389798c
-_MOST_COLUMNS = 10_000  # of a table, each of which may become a factor
+_MAX_COLUMNS = 10_000  # of a table, each of which may become a factor
 
 
 def _check_header(names: Sequence[str]) -> None:
@@ -242,8 +246,8 @@ def load_csv(
     for p in paths:
         with reading(p, 'a table of comma-separated values'):
             text = table_text(p)
-            if (n := 1 + max(line.count(',') for line in text.splitlines() or [''])) > _MOST_COLUMNS:
-                raise ValueError(f"it has {n:,} columns, more than {_MOST_COLUMNS:,}")
+            if (n := 1 + max(line.count(',') for line in text.splitlines() or [''])) > _MAX_COLUMNS:
+                raise ValueError(f"it has {n:,} columns, more than {_MAX_COLUMNS:,}")
             _check_header(next(table_rows(text, p))[1])
             with warnings.catch_warnings():
                 warnings.simplefilter('error', pd.errors.ParserWarning)  # rows with more cells than the header
@@ -254,7 +258,7 @@ def load_csv(
         tables.append(table)
     table, names = pd.concat(tables, ignore_index=True), {}
     if episode is None or len(paths) > 1 and episode in table:
-        ids, names = _own_episodes(paths, tables, episode)
+        ids, names = _label_episodes(paths, tables, episode)
         if episode is not None and obs is None and episode not in factors:
             table = table.drop(columns=episode)  # the number of an episode is not seen
         episode = next(k for k in ('episode', 'file', object()) if k not in table)
@@ -280,13 +284,13 @@ def load_csv(
     return recording if video is None else add_video(recording, video)
 
 # %% ../../nbs/02_data/02_importers.ipynb #266c839f
-def _leaves(values: Mapping, before: str = '') -> dict:
+def _leaves(values: Mapping, prefix: str = '') -> dict:
     "The arrays in nested dictionaries: 'a.b' -> array"
     out = {}
     for k, v in sorted((values or {}).items()):
         if getattr(v, 'dtype', None) == object and len(v) and all(isinstance(x, Mapping) for x in v):
             v = {name: np.array([x[name] for x in v]) for name in v[0]}  # as an Arrow file gives them
-        out |= _leaves(v, f'{before}{k}.') if isinstance(v, Mapping) else {f'{before}{k}': v}
+        out |= _leaves(v, f'{prefix}{k}.') if isinstance(v, Mapping) else {f'{prefix}{k}': v}
     return out
 
 
@@ -302,16 +306,16 @@ def _first_rows(v, n: int, name: str) -> np.ndarray:
     return np.asarray(v)[:n]
 
 # %% ../../nbs/02_data/02_importers.ipynb #e0eabbe6
-def _observed(space: spaces.Space, values, n: int, without: set, before: str = '') -> dict:
+def _split_obs(space: spaces.Space, values, n: int, without: set, prefix: str = '') -> dict:
     "Pictures as they are, everything else flattened side by side; the parts in `without` are left out"
     parts = space.spaces.items() if isinstance(space, spaces.Dict) else [('', space)]
     frames, vectors = {}, []
     for k, part in parts:
-        v, full = values[k] if k else values, before + k
+        v, full = values[k] if k else values, prefix + k
         if full in without:
             continue
         if isinstance(part, spaces.Dict):
-            inner = _observed(part, v, n, without, f'{full}.')
+            inner = _split_obs(part, v, n, without, f'{full}.')
             vectors += [inner.pop('vector')] if 'vector' in inner else []
             frames |= inner
         elif _is_picture(part):
@@ -319,15 +323,15 @@ def _observed(space: spaces.Space, values, n: int, without: set, before: str = '
         elif isinstance(part, spaces.Text):
             raise ValueError(f"the observation {full!r} is text; encoders take pictures and numbers")
         else:
-            vectors.append(flat(part, _cut(v, n), (n,)))
-    if not before and len(frames) == 1:
+            vectors.append(flat(part, _first_n(v, n), (n,)))
+    if not prefix and len(frames) == 1:
         frames = {'frame': v for v in frames.values()}
     return frames | ({'vector': np.concatenate(vectors, 1)} if vectors else {})
 
 
-def _cut(v, n: int):
+def _first_n(v, n: int):
     "The first n rows, also of a tuple of arrays"
-    return tuple(_cut(x, n) for x in v) if isinstance(v, tuple) else np.asarray(v)[:n]
+    return tuple(_first_n(x, n) for x in v) if isinstance(v, tuple) else np.asarray(v)[:n]
 
 
 def _is_picture(space: spaces.Space) -> bool:
@@ -360,13 +364,13 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
     ImportError : that says what to install;  ValueError : for a data set that is not there, a factor that it has not
         (the nearest is named), and observations that are neither pictures nor numbers
     """
-    dataset = _minari(dataset)
+    dataset = _open_minari(dataset)
     spec = getattr(dataset.spec, 'env_spec', None)
     meta = dict(minari=dataset.spec.dataset_id, environment=getattr(spec, 'id', None))
     return Recording(_MinariEpisodes(dataset, factors), name or dataset.spec.dataset_id, meta=meta)
 
 
-def _minari(dataset):
+def _open_minari(dataset):
     "The data set of a name or a path"
     if not isinstance(dataset, (str, Path)):
         return dataset
@@ -388,16 +392,16 @@ class _MinariEpisodes(Sequence):
 
     def __init__(self, dataset, factors: Sequence[str] | None):
         self.dataset, self.which = dataset, np.asarray(dataset.episode_indices)
-        told = dataset.storage.get_episode_metadata(self.which)
-        self.lengths = np.array([int(e['total_steps']) for e in told])
+        metadata = dataset.storage.get_episode_metadata(self.which)
+        self.lengths = np.array([int(e['total_steps']) for e in metadata])
         first, n = dataset[0], int(self.lengths[0])
-        known = {k: v for k, v in _leaves(first.infos).items() if _is_factor(v, n)}
+        available = {k: v for k, v in _leaves(first.infos).items() if _is_factor(v, n)}
         if isinstance(dataset.observation_space, spaces.Dict) and factors is not None:
-            known |= _leaves(first.observations)
-        self.factors = [*known] if factors is None else list(factors)
+            available |= _leaves(first.observations)
+        self.factors = [*available] if factors is None else list(factors)
         for k in self.factors:
-            if k not in known:
-                raise unknown('info or observation', k, known)
+            if k not in available:
+                raise unknown('info or observation', k, available)
 
     def __len__(self):
         return len(self.which)
@@ -407,16 +411,16 @@ class _MinariEpisodes(Sequence):
         infos = _leaves(e.infos)
         seen = _leaves(e.observations) if isinstance(space, spaces.Dict) else {}
         truth = {k: _first_rows(infos[k] if k in infos else seen[k], n, k) for k in self.factors}
-        obs = _observed(space, e.observations, n, {*self.factors} - {*infos})
+        obs = _split_obs(space, e.observations, n, {*self.factors} - {*infos})
         acts = np.asarray(e.actions) if isinstance(self.dataset.action_space, (spaces.Discrete, spaces.Box)) else None
         actions = flat(self.dataset.action_space, e.actions, (n,)) if acts is None else acts
         ended = 'terminated' if bool(np.asarray(e.terminations)[-1]) else 'truncated'
         return Episode(obs, actions, np.asarray(e.rewards, np.float32), spread_factors(truth), ended, f'episode {e.id}')
 
 # %% ../../nbs/02_data/02_importers.ipynb #489311c4
-_ROWS = 'data/chunk-{:03d}/file-{:03d}.parquet'
-_FILM = 'videos/{}/chunk-{:03d}/file-{:03d}.mp4'
-_PLACES = ('timestamp', 'frame_index', 'episode_index', 'index', 'task_index')
+_DATA_PATH = 'data/chunk-{:03d}/file-{:03d}.parquet'
+_VIDEO_PATH = 'videos/{}/chunk-{:03d}/file-{:03d}.mp4'
+_INDEX_COLUMNS = ('timestamp', 'frame_index', 'episode_index', 'index', 'task_index')
 _INFO = dict(
     codebase_version=TEXT,
     fps=(lambda x: is_real(x) and x > 0, 'a number above 0'),
@@ -455,20 +459,20 @@ def _lerobot_episodes(root: Path, info: dict) -> pd.DataFrame:
     "A row an episode: where its rows and film are"
     folder, parts = root / 'meta' / 'episodes', []
     films = [
-        f'videos/{k}/{what}'
+        f'videos/{k}/{field}'
         for k, f in info['features'].items()
         if f['dtype'] == 'video'
-        for what in ('chunk_index', 'file_index', 'from_timestamp')
+        for field in ('chunk_index', 'file_index', 'from_timestamp')
     ]
     needed = ['episode_index', 'length', 'dataset_from_index', 'data/chunk_index', 'data/file_index', *films]
     for found in sorted(folder.glob('chunk-*/file-*.parquet')):
         p = inside(root, str(found.relative_to(root)))
         with reading(p, 'the table of episodes of a LeRobot data set'):
             _, schema = open_footer(p, 'the table of episodes of a LeRobot data set', '')
-            there = schema.names
-            own = [k for k in there if k in ('tasks', 'name', 'split', 'ended') or k.startswith('factor/')]
-            part = read_table(p, needed + own, nested=['tasks'])
-            if 'tasks' in own and part['tasks'].type not in _TASKS:
+            present = schema.names
+            extra = [k for k in present if k in ('tasks', 'name', 'split', 'ended') or k.startswith('factor/')]
+            part = read_table(p, needed + extra, nested=['tasks'])
+            if 'tasks' in extra and part['tasks'].type not in _TASKS:
                 raise ValueError(f"the column 'tasks' is {part['tasks'].type!s:.80}; expected lists of words")
             parts.append(part.to_pandas())
             for k in needed:
@@ -495,7 +499,7 @@ def _lerobot_columns(features: Mapping, factors: Sequence[str] | None) -> dict[s
     out = {k: ('factor', k.removeprefix('factor.')) for k in truths}
     for k in features:
         short = k.removeprefix('observation.').removeprefix('images.')
-        if k in out or k in _PLACES and k not in truths:
+        if k in out or k in _INDEX_COLUMNS and k not in truths:
             continue
         if k in films:
             out[k] = 'film', 'frame' if len(films) == 1 or short == 'front' else short
@@ -515,7 +519,7 @@ def _state_names(features: Mapping) -> list[str]:
     return list(map(str, names)) if isinstance(names, list) and len(names) == width else []
 
 # %% ../../nbs/02_data/02_importers.ipynb #d496c16c
-_MOST_WORDS = 2**28  # bytes of the texts of an episode in a column: each takes as many as the longest
+_MAX_TEXT_BYTES = 2**28  # bytes of the texts of an episode in a column: each takes as many as the longest
 
 
 class _LeRobotTables:
@@ -527,36 +531,36 @@ class _LeRobotTables:
 
     def _read(self, chunk: int, file: int) -> tuple[int, pa.Table]:
         "The first row of a file in the whole set, and its columns"
-        path = inside(self.root, _ROWS.format(chunk, file))
+        path = inside(self.root, _DATA_PATH.format(chunk, file))
         with reading(path, 'a table of a LeRobot data set'):
-            here = self.table[(self.table['data/chunk_index'] == chunk) & (self.table['data/file_index'] == file)]
-            table, first = self._unpacked(path, int(here['length'].sum())), int(here['dataset_from_index'].min())
-            if not np.array_equal(table['index'].to_numpy(), first + np.arange(int(here['length'].sum()))):
+            rows = self.table[(self.table['data/chunk_index'] == chunk) & (self.table['data/file_index'] == file)]
+            table, first = self._unpack(path, int(rows['length'].sum())), int(rows['dataset_from_index'].min())
+            if not np.array_equal(table['index'].to_numpy(), first + np.arange(int(rows['length'].sum()))):
                 raise ValueError("its rows are not those of its episodes")
         return first, table
 
-    def _unpacked(self, path: Path, n: int) -> pa.Table:
+    def _unpack(self, path: Path, n: int) -> pa.Table:
         "The columns of a file, if they need no more memory than n rows of what meta/info.json says"
         names = [*self.columns, 'index']
         width = sum(math.prod(self.features[k]['shape']) for k in self.columns)
-        most = min(MOST_BYTES, 2**20 + 20 * n * (width + 1) + 256 * n * len(names))
+        max_bytes = min(MOST_BYTES, 2**20 + 20 * n * (width + 1) + 256 * n * len(names))
         footer, _ = open_footer(path, 'a table of a LeRobot data set', '')
-        return read_groups(path, footer, range(footer.num_row_groups), names, most)
+        return read_groups(path, footer, range(footer.num_row_groups), names, max_bytes)
 
     def array(self, row: pd.Series, k: str) -> np.ndarray:
         "The rows of an episode in a column, (n, ...)"
         chunk, file, n = (int(row[x]) for x in ('data/chunk_index', 'data/file_index', 'length'))
         first, table = self._rows(chunk, file)
         shape, dtype = self.features[k]['shape'], self.features[k]['dtype']
-        with reading(inside(self.root, _ROWS.format(chunk, file)), 'a table of a LeRobot data set'):
+        with reading(inside(self.root, _DATA_PATH.format(chunk, file)), 'a table of a LeRobot data set'):
             values = table[k].slice(int(row['dataset_from_index']) - first, n).combine_chunks()
             while pa.types.is_nested(values.type):
                 values = values.flatten()
             if values.null_count or len(values) != n * math.prod(shape):
                 raise ValueError(f"the column {k!r:.80} has not {shape} values in every row")
             x = values.to_numpy(zero_copy_only=False)
-            if dtype == 'string' and (need := 4 * len(x) * max(map(len, x), default=0)) > _MOST_WORDS:
-                raise ValueError(f"the texts of {k!r:.80} need {need:,} bytes, more than {_MOST_WORDS:,}")
+            if dtype == 'string' and (need := 4 * len(x) * max(map(len, x), default=0)) > _MAX_TEXT_BYTES:
+                raise ValueError(f"the texts of {k!r:.80} need {need:,} bytes, more than {_MAX_TEXT_BYTES:,}")
             x = x.astype('U' if dtype == 'string' else dtype)
         return x.reshape(n, *(() if shape == [1] else shape))
 
@@ -582,18 +586,18 @@ class _LeRobotEpisodes(Sequence):
             if group == 'film':
                 groups['obs'][short] = lambda k=k: self._film(row, k)
             elif group == 'obs':
-                groups['obs'][short] = lambda k=k: _as_seen(self.rows.array(row, k))
+                groups['obs'][short] = lambda k=k: _as_obs(self.rows.array(row, k))
             elif group == 'step':
                 groups['step'][short] = lambda k=k: self.rows.array(row, k)
             else:
-                groups['factor'] |= self._truth(row, k, short)
-        groups['factor'] |= self._whole(row)
+                groups['factor'] |= self._step_factors(row, k, short)
+        groups['factor'] |= self._episode_factors(row)
         ended = row['ended'] if row.get('ended') in ENDINGS else 'truncated'
         name = row['name'] if isinstance(row.get('name'), str) else f"episode {row['episode_index']}"
         obs, steps, truth = (LazyColumns(g) for g in groups.values())
         return Episode.stored(int(row['length']), obs, steps, truth, ended, name)
 
-    def _truth(self, row: pd.Series, k: str, short: str) -> dict:
+    def _step_factors(self, row: pd.Series, k: str, short: str) -> dict:
         "A column as factors: one, or one for each of its numbers"
         shape = self.info['features'][k]['shape']
         if math.prod(shape) == 1:
@@ -601,7 +605,7 @@ class _LeRobotEpisodes(Sequence):
         places = {'_'.join([short, *map(str, at)]): (slice(None), *at) for at in np.ndindex(*shape)}
         return {name: lambda at=at: self.rows.array(row, k)[at] for name, at in places.items()}
 
-    def _whole(self, row: pd.Series) -> dict:
+    def _episode_factors(self, row: pd.Series) -> dict:
         "What is true of a whole episode"
         values = {k.removeprefix('factor/'): np.asarray(v) for k, v in row.items() if k.startswith('factor/')}
         if int(self.info.get('total_tasks') or 1) > 1:
@@ -611,7 +615,7 @@ class _LeRobotEpisodes(Sequence):
     def _film(self, row: pd.Series, k: str) -> FilmRows:
         "The part of a video that an episode has"
         chunk, file, start = (row[f'videos/{k}/{what}'] for what in ('chunk_index', 'file_index', 'from_timestamp'))
-        video = self._video(inside(self.root, _FILM.format(k, int(chunk), int(file))))
+        video = self._video(inside(self.root, _VIDEO_PATH.format(k, int(chunk), int(file))))
         n, first = int(row['length']), float(start) * self.info['fps']
         first = round(first) if math.isfinite(first) else -1
         if not 0 <= first <= len(video) - n or abs(video.hz - self.info['fps']) > 0.01:
@@ -622,7 +626,7 @@ class _LeRobotEpisodes(Sequence):
         return FilmRows(video, range(first, first + n))
 
 
-def _as_seen(x: np.ndarray) -> np.ndarray:
+def _as_obs(x: np.ndarray) -> np.ndarray:
     "Numbers (n, F) float32; arrays of more axes, and text, as they are"
     return x if x.ndim > 2 or x.dtype.kind == 'U' else x.reshape(len(x), -1).astype(np.float32)
 
@@ -653,23 +657,25 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
     info = _lerobot_info(root)
     columns = _lerobot_columns(info['features'], factors)
     truths = [k for k, (group, _) in columns.items() if group == 'factor']
-    if (n := sum(math.prod(info['features'][k]['shape']) for k in truths)) > _MOST_COLUMNS:
+    if (n := sum(math.prod(info['features'][k]['shape']) for k in truths)) > _MAX_COLUMNS:
         raise ValueError(
             f"{root / 'meta' / 'info.json'}: the columns {', '.join(truths):.200} have {n:,} numbers in a row, each of "
-            f"which would become a factor; name columns of at most {_MOST_COLUMNS:,} together, factors=[...]"
+            f"which would become a factor; name columns of at most {_MAX_COLUMNS:,} together, factors=[...]"
         )
     table = _lerobot_episodes(root, info)
     episodes = _LeRobotEpisodes(root, info, table, columns)
-    own = inside(root, 'meta/srlviz.json')
-    told = {}
-    if own.exists():
-        told = check_fields(read_json(own, 'the facts of a set'), dict(name=TEXT, meta=TABLE, factors=LIST), own)
-    with reading(own if own.exists() else root / 'meta' / 'info.json', 'a LeRobot data set'):
-        known = {f['name']: f for f in told.get('factors', [])}
-        meta = dict(told.get('meta', {}), lerobot=info['codebase_version'])
+    facts_path = inside(root, 'meta/srlviz.json')
+    facts = {}
+    if facts_path.exists():
+        facts = check_fields(
+            read_json(facts_path, 'the facts of a set'), dict(name=TEXT, meta=TABLE, factors=LIST), facts_path
+        )
+    with reading(facts_path if facts_path.exists() else root / 'meta' / 'info.json', 'a LeRobot data set'):
+        stored = {f['name']: f for f in facts.get('factors', [])}
+        meta = dict(facts.get('meta', {}), lerobot=info['codebase_version'])
         if names := _state_names(info['features']):
             meta.setdefault('columns', names)
-        recording = Recording(episodes, name or str(told.get('name') or root.name), info['fps'], None, None, meta)
+        recording = Recording(episodes, name or str(facts.get('name') or root.name), info['fps'], None, None, meta)
         split = table['split'].tolist() if 'split' in table else None
-        own_factors = [Factor(**known[f.name]) if f.name in known else f for f in recording.factors]
-        return recording.replace(factors=own_factors, split=split if split and {*split} <= {*SPLITS, ''} else None)
+        described = [Factor(**stored[f.name]) if f.name in stored else f for f in recording.factors]
+        return recording.replace(factors=described, split=split if split and {*split} <= {*SPLITS, ''} else None)

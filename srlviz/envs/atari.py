@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['GAMES', 'VERSIONS', 'KINDS', 'CATEGORIES', 'PIXEL_COLUMNS', 'SCREEN', 'MAX_FRAMES', 'game_name', 'rom_name', 'gym_id',
-           'rom_path', 'annotations', 'GrayScreen', 'RawAtari', 'action_names', 'kept_emulator', 'pixel_position',
-           'pixel_marks', 'factors_of', 'AtariFactors']
+           'rom_path', 'annotations', 'RawAtari', 'action_names', 'reused_emulator', 'pixel_position', 'pixel_marks',
+           'factors_of', 'AtariFactors']
 
 # %% ../../nbs/01_envs/00_atari.ipynb #ed3786d4
 import re
@@ -64,7 +64,7 @@ _ROMS = {
     'videopinball': 'video_pinball',
     'yarsrevenge': 'yars_revenge',
 }
-_EXTRA = ('battlezone', 'skiing')  # labelled at the repository's HEAD only
+_HEAD_ONLY_GAMES = ('battlezone', 'skiing')  # labelled at the repository's HEAD only
 
 
 def game_name(game: str) -> str:
@@ -74,7 +74,7 @@ def game_name(game: str) -> str:
     """
     plain = re.sub(r'^ale/|(noframeskip|deterministic)?-v\d+$', '', str(game).lower())
     name = ''.join(filter(str.isalnum, plain))
-    if name not in GAMES + _EXTRA and name not in _other_roms():
+    if name not in GAMES + _HEAD_ONLY_GAMES and name not in _unlabelled_roms():
         raise unknown('game', game, GAMES)
     return name
 
@@ -82,11 +82,11 @@ def game_name(game: str) -> str:
 def rom_name(game: str) -> str:
     """Give ale-py's name of a game: 'mspacman' -> 'ms_pacman'."""
     name = game_name(game)
-    return _ROMS.get(name, name) if name in GAMES + _EXTRA else _other_roms()[name]
+    return _ROMS.get(name, name) if name in GAMES + _HEAD_ONLY_GAMES else _unlabelled_roms()[name]
 
 
 @cache
-def _other_roms() -> dict[str, str]:
+def _unlabelled_roms() -> dict[str, str]:
     "Games that ale-py brings, in both spellings"
     from ale_py import roms
 
@@ -161,16 +161,16 @@ def annotations(version: str = 'fixed', game: str | None = None, category: str |
     if category is not None and category not in CATEGORIES:
         raise unknown('category', category, CATEGORIES)
     if str(version).endswith('.csv'):
-        return _chosen(_read_own(version), version, game, category)
+        return _select_labels(_read_labels(version), version, game, category)
     return _shipped(str(version), game, category).copy()
 
 
-def _chosen(table: pd.DataFrame, version: str | Path, game: str | None, category: str | None) -> pd.DataFrame:
+def _select_labels(table: pd.DataFrame, version: str | Path, game: str | None, category: str | None) -> pd.DataFrame:
     "The rows of a table that are asked for"
     if game is not None and game not in set(table['game']):
         known = ', '.join(table['game'].unique())
-        own = 'Labels of your own can stand in a CSV file: see check_annotations'
-        raise ValueError(f"version {str(version)!r} has no labels for {game!r}; it has: {known}. {own}")
+        hint = 'Labels of your own can stand in a CSV file: see check_annotations'
+        raise ValueError(f"version {str(version)!r} has no labels for {game!r}; it has: {known}. {hint}")
     if game is not None:
         table = table[table['game'] == game]
     if category is not None:
@@ -178,7 +178,7 @@ def _chosen(table: pd.DataFrame, version: str | Path, game: str | None, category
     return table.reset_index(drop=True)
 
 
-_NUMBERS = ('scale', 'offset', 'cross', 'low', 'high')
+_NUMBER_COLUMNS = ('scale', 'offset', 'cross', 'low', 'high')
 
 
 @cache
@@ -186,10 +186,10 @@ def _shipped(version: str, game: str | None, category: str | None) -> pd.DataFra
     "The rows of a version of ours, read once; whoever gives them away copies them"
     if version not in VERSIONS:
         raise unknown('version', version, VERSIONS)
-    empty = {c: [''] for c in _NUMBERS}
+    empty = {c: [''] for c in _NUMBER_COLUMNS}
     table = pd.read_csv(sample_path('atari_annotations.csv'), keep_default_na=False, na_values=empty)
     table = table[table['versions'].str.split('|').map(lambda v: version in v)].drop(columns='versions')
-    return _chosen(table, version, game, category)
+    return _select_labels(table, version, game, category)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #52462c45
 def _check_annotations(table: pd.DataFrame) -> pd.DataFrame:
@@ -207,33 +207,37 @@ def _check_annotations(table: pd.DataFrame) -> pd.DataFrame:
     ------
     ValueError : with one line a fault
     """
-    table = _completed(table)
-    if faults := [f"{table['game'][i]} {table['variable'][i]} (row {i}): {fault}" for i, _, fault in _faults_of(table)]:
-        raise _faulty('the table of labels', faults)
+    table = _fill_columns(table)
+    if faults := [
+        f"{table['game'][i]} {table['variable'][i]} (row {i}): {fault}" for i, _, fault in _table_faults(table)
+    ]:
+        raise _faults_error('the table of labels', faults)
     return table.assign(game=table['game'].map(game_name), address=table['address'].astype(int))
 
 
-_NEED = ('game', 'variable', 'address', 'category', 'kind')
-_LABELS = (*_NEED, 'evidence', 'object', 'axis', *_NUMBERS, 'when')
+_REQUIRED_COLUMNS = ('game', 'variable', 'address', 'category', 'kind')
+_COLUMNS = (*_REQUIRED_COLUMNS, 'evidence', 'object', 'axis', *_NUMBER_COLUMNS, 'when')
 
 
-def _completed(table: pd.DataFrame) -> pd.DataFrame:
+def _fill_columns(table: pd.DataFrame) -> pd.DataFrame:
     "All columns of a table of labels, in order; what was left out is empty"
-    if missing := [c for c in _NEED if c not in table]:
-        raise ValueError(f"a table of labels needs the columns {', '.join(_NEED)}; {', '.join(missing)} missing")
-    lacking = {c: np.nan if c in _NUMBERS else '' for c in _LABELS if c not in table}
-    return table.assign(**lacking)[list(_LABELS)].reset_index(drop=True)
+    if missing := [c for c in _REQUIRED_COLUMNS if c not in table]:
+        raise ValueError(
+            f"a table of labels needs the columns {', '.join(_REQUIRED_COLUMNS)}; {', '.join(missing)} missing"
+        )
+    lacking = {c: np.nan if c in _NUMBER_COLUMNS else '' for c in _COLUMNS if c not in table}
+    return table.assign(**lacking)[list(_COLUMNS)].reset_index(drop=True)
 
 
-def _faulty(where, faults: list[str]) -> ValueError:
+def _faults_error(where, faults: list[str]) -> ValueError:
     return ValueError('\n'.join([f"{len(faults)} fault{'s' if faults[1:] else ''} in {where}", *faults]))
 
 
-def _faults_of(table: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
+def _table_faults(table: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
     "Row, column and words of each fault in a complete table"
     seen = set()
     for i, row in enumerate(table.to_dict('records')):
-        for column, fault in _faults(row):
+        for column, fault in _row_faults(row):
             yield i, column, fault[:300]
         key = (_plain_name(row['game']), row['variable'])
         if key in seen:
@@ -248,7 +252,7 @@ def _plain_name(game) -> str:
         return str(game)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #8fb6d81d
-def _faults(row: dict) -> Iterator[tuple[str, str]]:
+def _row_faults(row: dict) -> Iterator[tuple[str, str]]:
     "Say what is wrong with one label, and in which column"
     try:
         game_name(row['game'])
@@ -266,8 +270,8 @@ def _faults(row: dict) -> Iterator[tuple[str, str]]:
         yield 'kind', f"{unknown('kind', row['kind'], KINDS)}"
     if row['axis'] not in ('', 'x', 'y'):
         yield 'axis', f"axis must be x, y or empty, got {row['axis']!r}"
-    numbers = {c: pd.to_numeric(row[c], errors='coerce') for c in _NUMBERS}
-    for c in _NUMBERS:
+    numbers = {c: pd.to_numeric(row[c], errors='coerce') for c in _NUMBER_COLUMNS}
+    for c in _NUMBER_COLUMNS:
         if np.isinf(numbers[c]) or np.isnan(numbers[c]) and not pd.isna(row[c]) and row[c] != '':
             yield c, f"{c} must be a number or empty, got {row[c]!r}"
     if not np.isnan(numbers['scale']) or not np.isnan(numbers['offset']):
@@ -286,34 +290,33 @@ def _faults(row: dict) -> Iterator[tuple[str, str]]:
             yield 'when', 'when decides about a mapping to pixels, and there is none'
 
 # %% ../../nbs/01_envs/00_atari.ipynb #15ac355c
-_MOST_LABELS, _MOST_FAULTS = 2**24, 20  # bytes of a file; faults that are listed
+_MAX_LABEL_BYTES, _MAX_FAULTS = 2**24, 20  # bytes of a file; faults that are listed
 
 
-def _read_own(path: str | Path) -> pd.DataFrame:
+def _read_labels(path: str | Path) -> pd.DataFrame:
     "The labels of a CSV file, completed, or a ValueError with its faults"
-    text = table_text(path, 'a table of labels', _MOST_LABELS)
+    text = table_text(path, 'a table of labels', _MAX_LABEL_BYTES)
     if text.endswith(','):
         raise ValueError(f"{path} may be cut off: it ends with a comma, without an end of line")
     rows = table_rows(text, path)
     _, header = next(rows)
     if twice := [c for c, n in Counter(header).items() if n > 1]:
         raise ValueError(f"{path}, line 1: the column {twice[0]!r:.80} is there twice")
-    if odd := [c for c in header if c not in (*_LABELS, 'versions')]:
-        raise ValueError(f"{path}, line 1: {unknown('column', odd[0][:80], _LABELS)}")
-    if missing := [c for c in _NEED if c not in header]:
-        raise ValueError(
-            f"{path}, line 1: a table of labels needs the columns {', '.join(_NEED)}; {', '.join(missing)} missing"
-        )
+    if odd := [c for c in header if c not in (*_COLUMNS, 'versions')]:
+        raise ValueError(f"{path}, line 1: {unknown('column', odd[0][:80], _COLUMNS)}")
+    if missing := [c for c in _REQUIRED_COLUMNS if c not in header]:
+        needed = f"a table of labels needs the columns {', '.join(_REQUIRED_COLUMNS)}"
+        raise ValueError(f"{path}, line 1: {needed}; {', '.join(missing)} missing")
     lines, records = [], []
     for line, cells in rows:
         lines.append(line)
         records.append({c: _cell(path, line, c, text) for c, text in zip(header, cells, strict=True)})
-    table = _completed(pd.DataFrame(records, columns=header))
+    table = _fill_columns(pd.DataFrame(records, columns=header))
     faults = [
-        f"{path}, line {lines[i]}, column {c}: {fault}" for i, c, fault in islice(_faults_of(table), _MOST_FAULTS)
+        f"{path}, line {lines[i]}, column {c}: {fault}" for i, c, fault in islice(_table_faults(table), _MAX_FAULTS)
     ]
     if faults:
-        raise _faulty(path, faults)
+        raise _faults_error(path, faults)
     return _check_annotations(table) if len(table) else table.astype({'address': int})
 
 
@@ -322,17 +325,17 @@ def _cell(path, line: int, column: str, text: str) -> str | int | float:
     try:
         if column == 'address':
             return whole_number(text)
-        if column in _NUMBERS:
+        if column in _NUMBER_COLUMNS:
             return real_number(text) if text else np.nan
     except ValueError as e:
         raise ValueError(f"{path}, line {line}, column {column}: {e}") from e
     return text
 
 # %% ../../nbs/01_envs/00_atari.ipynb #ad731f11
-SCREEN, _LONG, _BYTE = (210, 160), 10_000, np.uint64(255)
+SCREEN, _MANY_STEPS, _BYTE = (210, 160), 10_000, np.uint64(255)
 
 
-def _carry_over(screen, seen, gray, colours):
+def _update_gray(screen, seen, gray, gray_of_colour):
     "Make gray the words (210, 20) of a screen that differ from those seen; False at a colour (-1) of unknown gray"
     for r in range(screen.shape[0]):
         differs = np.uint64(0)
@@ -341,28 +344,28 @@ def _carry_over(screen, seen, gray, colours):
         if differs == 0:
             continue
         for c in range(screen.shape[1]):
-            word, made = screen[r, c], np.uint64(0)
+            word, updated = screen[r, c], np.uint64(0)
             if word == seen[r, c]:
                 continue
             for k in range(8):
                 shift = np.uint64(8 * k)
-                value = colours[(word >> shift) & _BYTE]
+                value = gray_of_colour[(word >> shift) & _BYTE]
                 if value < 0:
                     return False
-                made |= np.uint64(value) << shift
-            seen[r, c], gray[r, c] = word, made
+                updated |= np.uint64(value) << shift
+            seen[r, c], gray[r, c] = word, updated
     return True
 
 
 @cache
-def _quick_carry():
+def _compiled_update():
     "The same compiled; None where numba does not compile"
     from numba import config
 
-    return None if config.DISABLE_JIT else cached(_carry_over)
+    return None if config.DISABLE_JIT else cached(_update_gray)
 
 
-class GrayScreen:
+class _GrayScreen:
     """A gray picture that follows the screen of an emulator.
 
     Attributes
@@ -371,26 +374,26 @@ class GrayScreen:
     """
 
     def __init__(self):
-        (self.pixels, self._now, self._seen), self._carry = np.zeros((3, *SCREEN), np.uint8), None
+        (self.pixels, self._now, self._seen), self._update = np.zeros((3, *SCREEN), np.uint8), None
         self._words = [a.view(np.uint64) for a in (self._now, self._seen, self.pixels)]  # (210, 20)
 
-    def hasten(self, ale, colours: np.ndarray) -> None:
-        """Carry over what differs from now on; `colours` (256,) int16 are learned, -1 where the gray is not known."""
-        self._carry, self._colours = _quick_carry(), colours
+    def use_colour_table(self, ale, gray_of_colour: np.ndarray) -> None:
+        """Update only what differs from now on; `gray_of_colour` (256,) int16 is learned, -1 where it is not known."""
+        self._update, self._gray_of_colour = _compiled_update(), gray_of_colour
         self._learn(ale)
 
     def _learn(self, ale):
         ale.getScreen(self._now)
         ale.getScreenGrayscale(self.pixels)
-        self._seen[:], self._colours[self._now] = self._now, self.pixels
+        self._seen[:], self._gray_of_colour[self._now] = self._now, self.pixels
 
     def read(self, ale) -> None:
         """Show what the emulator shows."""
-        if self._carry is None:
+        if self._update is None:
             ale.getScreenGrayscale(self.pixels)
             return
         ale.getScreen(self._now)
-        if not self._carry(*self._words, self._colours):
+        if not self._update(*self._words, self._gray_of_colour):
             self._learn(ale)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #712623e6
@@ -423,19 +426,19 @@ class RawAtari:
         self.ale.reset_game()
         self._codes = self.ale.getMinimalActionSet()
         self.actions = tuple(a.name for a in self._codes)
-        self._start, self._last, self._played = self.ale.cloneSystemState(), (GrayScreen(), GrayScreen()), 0
+        self._start, self._last, self._played = self.ale.cloneSystemState(), (_GrayScreen(), _GrayScreen()), 0
 
     def reset(self, noops: int = 2) -> None:
         """Start a new game and wait for `noops` >= 2 emulator frames (the picture needs two)."""
         self.ale.restoreSystemState(self._start)
-        if _LONG <= self._played < np.inf:
-            self._hasten()
+        if _MANY_STEPS <= self._played < np.inf:
+            self._use_colour_tables()
         self._act(0, noops)
 
-    def _hasten(self):
-        self._played, colours = np.inf, np.full(256, -1, np.int16)
+    def _use_colour_tables(self):
+        self._played, gray_of_colour = np.inf, np.full(256, -1, np.int16)
         for screen in self._last:
-            screen.hasten(self.ale, colours)
+            screen.use_colour_table(self.ale, gray_of_colour)
 
     def step(self, action: int) -> float:
         """Hold an action for `frame_skip` emulator frames; give the sum of their rewards."""
@@ -470,7 +473,7 @@ _idle = {}
 
 
 @contextmanager
-def kept_emulator(game: str, frame_skip: int = 4) -> Iterator[RawAtari]:
+def reused_emulator(game: str, frame_skip: int = 4) -> Iterator[RawAtari]:
     """The emulator of a game for one player, kept for the next: starting it takes as long as 300 steps.
 
     Two players at a time have two; the last one that was given back is kept.
@@ -564,7 +567,7 @@ class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
 
     def __init__(self, env: gymnasium.Env, version: str = 'fixed'):
         if isinstance(env, gymnasium.vector.VectorEnv):
-            raise ValueError(_not_a_vector(env))
+            raise ValueError(_vector_message(env))
         gymnasium.utils.RecordConstructorArgs.__init__(self, version=version)
         gymnasium.Wrapper.__init__(self, env)
         base = env.unwrapped
@@ -591,10 +594,10 @@ class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
         return obs, reward, terminated, truncated, info | {'factors': self.factors()}
 
 # %% ../../nbs/01_envs/00_atari.ipynb #3f829606
-def _not_a_vector(env) -> str:
+def _vector_message(env) -> str:
     "What to say to somebody who wraps a whole vector environment"
-    say = "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
+    example = "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
     if type(env.unwrapped).__name__ == 'AtariVectorEnv':
-        no = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told"
-        return f"{no}; use {say}, or record_atari"
-    return f"AtariFactors wraps one environment, not {env}; wrap each of them: {say}"
+        reason = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be told"
+        return f"{reason}; use {example}, or record_atari"
+    return f"AtariFactors wraps one environment, not {env}; wrap each of them: {example}"

@@ -25,31 +25,32 @@ def _vec_factors() -> type:
         factors: dict[str, np.ndarray]
 
         def reset(self):
-            obs, told = self.venv.reset(), self.venv.env_method('factors')
-            self._begun(range(self.num_envs), told)
-            self._keep(told)
+            obs = self.venv.reset()
+            factors = self.venv.env_method('factors')
+            self._update_reset_infos(range(self.num_envs), factors)
+            self._stack(factors)
             return obs
 
         def step_wait(self):
             obs, rewards, dones, infos = self.venv.step_wait()
             missing = [i for i, info in enumerate(infos) if dones[i] or 'factors' not in info]
             now = [info.get('factors') for info in infos]
-            for i, told in zip(missing, self.venv.env_method('factors', indices=missing) if missing else ()):
+            for i, f in zip(missing, self.venv.env_method('factors', indices=missing) if missing else ()):
                 if dones[i] and now[i] is not None and 'terminal_factors' not in infos[i]:  # a second wrapper
                     infos[i]['terminal_factors'] = now[i]
-                now[i] = infos[i]['factors'] = told
-            self._begun(np.flatnonzero(dones), now)
-            self._keep(now)
+                now[i] = infos[i]['factors'] = f
+            self._update_reset_infos(np.flatnonzero(dones), now)
+            self._stack(now)
             return obs, rewards, dones, infos
 
-        def _begun(self, which, told):
+        def _update_reset_infos(self, which, factors):
             infos = list(self.venv.reset_infos)
             for i in which:
-                infos[i] = {**infos[i], 'factors': told[i]}
+                infos[i] = {**infos[i], 'factors': factors[i]}
             self.reset_infos = infos
 
-        def _keep(self, told):
-            self.factors = {k: np.array([f[k] for f in told]) for k in told[0]}
+        def _stack(self, factors):
+            self.factors = {k: np.array([f[k] for f in factors]) for k in factors[0]}
 
     return VecFactors
 
@@ -75,7 +76,7 @@ def vec_factors(venv):
     ImportError : without stable-baselines3
     ValueError : an environment that tells no factors
     """
-    made = _vec_factors()
+    wrapper = _vec_factors()
     if not (hasattr(venv, 'env_method') and hasattr(venv, 'step_wait')):
         raise ValueError(
             f"vec_factors wraps a VecEnv of stable-baselines3, such as make_atari_env gives; got {venv!r:.80}"
@@ -83,4 +84,4 @@ def vec_factors(venv):
     if not venv.has_attr('factors'):
         wanted = "give make_atari_env a function that makes AtariFactors(gymnasium.make('PongNoFrameskip-v4'))"
         raise ValueError(f"the environments of {venv!r:.80} have no method factors(): {wanted}")
-    return made(venv)
+    return wrapper(venv)

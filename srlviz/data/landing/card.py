@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ...core.files import open_file
-from .flight_folder import FLIGHT_TABLE, MOST_FLIGHTS, SENSOR_TABLE, kind_of
+from .flight_folder import FLIGHT_TABLE, MAX_FLIGHTS, SENSOR_TABLE, value_kind
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #c72c36aa
 _CARD = resources.files('srlviz.data.landing').joinpath('card.md')  # a template: braces are filled in below
@@ -43,7 +43,7 @@ def data_card(info: Mapping, flights: Sequence[Mapping], sensors: pd.DataFrame) 
         if film
         else 'none',
         seed=request['seed'],
-        first=request['seed'] * MOST_FLIGHTS,
+        first=request['seed'] * MAX_FLIGHTS,
         options=', '.join(f'{k}={v}' for k, v in request['fixed'].items()) or 'none',
         runways=request['runways'],
         packages=', '.join(f'{k} {v}' for k, v in info['packages'].items()),
@@ -80,15 +80,15 @@ def _labels(factors: Sequence[Mapping]) -> str:
 
 def _tell_tales(sensors: pd.DataFrame) -> str:
     "Which sensors announce a failure or the wind, and which repeat another"
-    told = sensors.loc[sensors['tell_tale'] != '', 'name'] if 'tell_tale' in sensors else []
-    same = (sensors['duplicate_of'] != '').sum() if 'duplicate_of' in sensors else 0
-    if not len(told):
+    marked = sensors.loc[sensors['tell_tale'] != '', 'name'] if 'tell_tale' in sensors else []
+    copies = (sensors['duplicate_of'] != '').sum() if 'duplicate_of' in sensors else 0
+    if not len(marked):
         return 'No sensor is known to announce a label.'
-    names = ', '.join(f'`{n}`' for n in told)
+    names = ', '.join(f'`{n}`' for n in marked)
     return (
-        f"{len(told)} sensors do not feel a failure or the wind but announce them, such as lamps, modes and the wind "
+        f"{len(marked)} sensors do not feel a failure or the wind but announce them, such as lamps, modes and the wind "
         "gauge: the column `tell_tale` of `meta/columns.csv` says which label each gives away. Who asks what can be "
-        f"sensed leaves them out. {same} sensors repeat another, named in the column `duplicate_of`. The tell-tales: "
+        f"sensed leaves them out. {copies} sensors repeat another, named in the column `duplicate_of`. The tell-tales: "
         f"{names}."
     )
 
@@ -151,13 +151,13 @@ _FORMATS = 'text/csv', 'application/x-parquet', 'video/mp4'
 def _file(root: Path, name: str, kind: str, about: str) -> dict:
     with open_file(root / name) as f:
         digest = hashlib.file_digest(f, 'sha256').hexdigest()
-    told = {'@type': 'cr:FileObject', '@id': name, 'name': name, 'description': about, 'contentUrl': name}
-    return told | {'encodingFormat': kind, 'sha256': digest}
+    entry = {'@type': 'cr:FileObject', '@id': name, 'name': name, 'description': about, 'contentUrl': name}
+    return entry | {'encodingFormat': kind, 'sha256': digest}
 
 
 def _field(of: str, source: Mapping, name: str, kind: str, about: str, **more) -> dict:
-    told = {'@type': 'cr:Field', '@id': f'{of}/{name}', 'name': f'{of}/{name}', 'description': about or name}
-    return told | {'dataType': kind, 'source': source | {'extract': {'column': name}}} | more
+    entry = {'@type': 'cr:Field', '@id': f'{of}/{name}', 'name': f'{of}/{name}', 'description': about or name}
+    return entry | {'dataType': kind, 'source': source | {'extract': {'column': name}}} | more
 
 
 def _records(name: str, about: str, fields: Sequence[dict]) -> dict:
@@ -189,13 +189,13 @@ def croissant(root: Path, info: Mapping, flights: pa.Schema, sensors: pd.DataFra
             | {'encodingFormat': films, 'includes': 'videos/*/*/*.mp4'}
         )
     of_frame = dict.fromkeys(('flight_index', 'frame_index'), 'sc:Integer') | dict(timestamp='sc:Float')
-    of_frame |= {f['name']: _TYPES[kind_of(f['dtype'])] for f in info['factors'] if f['per'] == 'frame'}
+    of_frame |= {f['name']: _TYPES[value_kind(f['dtype'])] for f in info['factors'] if f['per'] == 'frame'}
     source = {'fileSet': {'@id': 'rows'}}
     frames = [_field('frames', source, k, kind, about.get(k, '')) for k, kind in of_frame.items()]
     names = f"the {info['n_columns']} sensors, in the order of {SENSOR_TABLE}"
     frames.append(_field('frames', source, 'state', 'sc:Float', names, repeated=True))
     source = {'fileObject': {'@id': FLIGHT_TABLE}}
-    whole = [(f.name, kind_of(f.type)) for f in flights]
+    whole = [(f.name, value_kind(f.type)) for f in flights]
     whole = [_field('flights', source, k, _TYPES[t], about.get(k, '')) for k, t in whole if t in _TYPES]
     source = {'fileObject': {'@id': SENSOR_TABLE}}
     kinds = {k: 'sc:Float' if k in ('mean', 'std') else 'sc:Integer' if k == 'column' else 'sc:Text' for k in sensors}

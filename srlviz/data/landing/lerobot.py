@@ -29,13 +29,13 @@ def _sources(episode: Episode) -> dict[str, tuple[str, str]]:
     out = {}
     for k, v in episode.obs.items():
         if is_film(v):
-            there = 'observation.images.front' if k == 'frame' else f'observation.images.{k}'
+            column = 'observation.images.front' if k == 'frame' else f'observation.images.{k}'
         else:
-            there = 'observation.state' if k == 'sensors' else f'observation.{k}'
-        out[there] = 'obs', k
-    for k, there in ('actions', 'action'), ('rewards', 'next.reward'):
+            column = 'observation.state' if k == 'sensors' else f'observation.{k}'
+        out[column] = 'obs', k
+    for k, column in ('actions', 'action'), ('rewards', 'next.reward'):
         if getattr(episode, k) is not None:
-            out[there] = 'step', k
+            out[column] = 'step', k
     out |= {f'factor.{k}': ('factor', k) for k, v in episode.factors.items() if v.shape}
     return {k.replace('/', '.'): v for k, v in out.items()}
 
@@ -94,8 +94,8 @@ def _place(n: int) -> dict[str, int]:
 class _Shards:
     "Tables of many episodes, a row group each"
 
-    def __init__(self, root: Path, most_mb: float):
-        self.root, self.most, self.n, self.path, self.writer = root, most_mb * 2**20, -1, None, None
+    def __init__(self, root: Path, max_mb: float):
+        self.root, self.max_bytes, self.n, self.path, self.writer = root, max_mb * 2**20, -1, None, None
 
     def add(self, table: pa.Table) -> dict[str, int]:
         if self.writer is None:
@@ -104,7 +104,7 @@ class _Shards:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.writer = pq.ParquetWriter(self.path, table.schema)
         self.writer.write_table(table, row_group_size=len(table))
-        if self.path.stat().st_size >= self.most:
+        if self.path.stat().st_size >= self.max_bytes:
             self.close()
         return _place(self.n)
 
@@ -117,8 +117,8 @@ class _Shards:
 class _Reel:
     "Videos of many episodes, one after another; and the statistics of what goes in"
 
-    def __init__(self, root: Path, key: str, fps: int, most_mb: float):
-        self.root, self.key, self.fps, self.most = root, key, fps, most_mb * 2**20
+    def __init__(self, root: Path, key: str, fps: int, max_mb: float):
+        self.root, self.key, self.fps, self.max_bytes = root, key, fps, max_mb * 2**20
         self.n, self.container, self.stream = -1, None, None
         self.t = self.size = 0  # frames and bytes in the video that is open
 
@@ -151,7 +151,7 @@ class _Reel:
             self.t += len(block)
             seen = merge_moments(seen, moments(block[::10].reshape(-1, 3) / 255))
         now = _place(self.n) | dict(from_timestamp=start / self.fps, to_timestamp=self.t / self.fps)
-        if self.size >= self.most:
+        if self.size >= self.max_bytes:
             self.close()
         return now, seen
 
@@ -283,8 +283,8 @@ def _write_meta(root: Path, recording: Recording, write: _Episodes) -> None:
     tasks.to_parquet(root / 'meta' / 'tasks.parquet')
     write_json(root / 'meta' / 'stats.json', write.stats())
     write_json(root / 'meta' / 'info.json', _info(root, write))
-    told = dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records'))
-    write_json(root / 'meta' / 'srlviz.json', told)
+    facts = dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records'))
+    write_json(root / 'meta' / 'srlviz.json', facts)
 
 
 def _info(root: Path, write: _Episodes) -> dict:

@@ -36,10 +36,10 @@ _TELL_TALES = {
 
 def tell_tales(columns: list[str]) -> pd.DataFrame:
     """Say which columns say outright what failed: DataFrame(column, name, why) of those of these names."""
-    found = [
+    explained = [
         (i, k, next((why for p, why in _TELL_TALES.items() if re.search(p, k)), '')) for i, k in enumerate(columns)
     ]
-    return pd.DataFrame([row for row in found if row[2]], columns=['column', 'name', 'why'])
+    return pd.DataFrame([row for row in explained if row[2]], columns=['column', 'name', 'why'])
 
 
 def quiet_sensors(recording: Recording) -> Recording:
@@ -81,7 +81,7 @@ _ICE = 'said', 'lamp, anti-ice', 'felt', 'less lift, more drag, the load of the 
 _ENGINE = 'said', 'lamps, relay', 'felt', 'speeds, temperatures and pressures of the engine', 'felt', _YAW
 _SERVO = 'said', 'autopilot lamp and mode', 'felt', 'commands that are not followed', 'felt', _DRIFT
 _THROTTLE = 'said', 'autothrottle mode', 'felt', 'airspeed that is not held', 'felt', 'the nose makes up for the speed'
-_KNOWN = dict(
+_KNOWABLE = dict(
     rel_engfir0=_FIRE,
     rel_engfir1=_FIRE,
     rel_gls=('said', 'flags, autopilot mode', 'felt', 'the deviation grows', 'felt', _DRIFT),
@@ -131,4 +131,4 @@ def knowable(inputs: str) -> pd.DataFrame:
         raise unknown('inputs', inputs, INPUTS)
     of = [2 * ('sensors', 'quiet sensors', 'frames').index(k) for k in inputs.split('+')]
     best = lambda row: max((row[i : i + 2] for i in of), key=lambda pair: _RANK.index(pair[0]))
-    return pd.DataFrame([(k, *best(_KNOWN[k])) for k in FAILURES], columns=['failure', 'known', 'by'])
+    return pd.DataFrame([(k, *best(_KNOWABLE[k])) for k in FAILURES], columns=['failure', 'known', 'by'])

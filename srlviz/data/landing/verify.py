@@ -23,7 +23,7 @@ from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
     REQUEST,
-    RESTORE,
+    RESTORE_ADVICE,
     SENSOR_TABLE,
     column_faults,
     flight_faults,
@@ -35,10 +35,10 @@ from srlviz.data.landing.flight_folder import (
     rows_of_group,
     type_faults,
 )
-from .growth import GROWS, grows_to
-from .meta import META, paper_splits
-from .row_cache import cache_places, cache_sizes, map_cache
-from .video import AGAIN, FilmFile
+from .growth import GROWTH_NOTE, growth_target
+from .meta import META_FILES, paper_splits
+from .row_cache import cache_paths, cache_sizes, map_cache
+from .video import REMAKE_ADVICE, FilmFile
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1
 class _Faults:
@@ -48,8 +48,8 @@ class _Faults:
         self.path, self.rows = path, []
 
     def __call__(self, file: str, flight: str, fault: str) -> None:
-        words = str(file), str(flight), str(fault)
-        self.rows.append(tuple(x if x.isprintable() else ascii(x) for x in words))  # names come from strangers
+        row = str(file), str(flight), str(fault)
+        self.rows.append(tuple(x if x.isprintable() else ascii(x) for x in row))  # names come from strangers
 
     def read(self, file: str, how: Callable):
         "What a reader gives; None, and a fault of the file, if it raises whatever it may"
@@ -58,17 +58,17 @@ class _Faults:
         except FileNotFoundError:
             self(file, '', 'is missing')
         except Exception as e:
-            self(file, '', self.words(file, e))
+            self(file, '', self.message(file, e))
 
-    def words(self, file: str, e: Exception) -> str:
-        said = str(e).removesuffix(f'; {RESTORE}').removesuffix(f'; {AGAIN}')
-        said = said.removeprefix(str(self.path / file)).lstrip(' :,')
-        return said if isinstance(e, (ValueError, OSError)) else f'cannot be read: {type(e).__name__}: {said}'
+    def message(self, file: str, e: Exception) -> str:
+        text = str(e).removesuffix(f'; {RESTORE_ADVICE}').removesuffix(f'; {REMAKE_ADVICE}')
+        text = text.removeprefix(str(self.path / file)).lstrip(' :,')
+        return text if isinstance(e, (ValueError, OSError)) else f'cannot be read: {type(e).__name__}: {text}'
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #ae29b912
 def _verify_meta(path: Path, info: dict, faults: _Faults) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
     "The tables of sensors and of flights, as far as they can be used; None if not"
-    for name in META:
+    for name in META_FILES:
         if name not in info['files']:
             faults(name, '', 'is not among the files of meta/info.json')
     columns = faults.read(SENSOR_TABLE, lambda: read_columns(path))
@@ -95,33 +95,33 @@ def _verify_table(table: pa.Table, info: dict, faults: _Faults) -> pd.DataFrame 
 
 
 def _verify_stats(path: Path) -> None:
-    stats = read_json(path / 'meta/stats.json', 'the statistics of a set of flights', RESTORE)
+    stats = read_json(path / 'meta/stats.json', 'the statistics of a set of flights', RESTORE_ADVICE)
     check_fields(stats, dict(all=TABLE), path / 'meta/stats.json')
 
 
 def _verify_splits(path: Path, flights: pd.DataFrame | None) -> None:
-    splits = read_json(path / 'meta/splits.json', 'the splits of a set of flights', RESTORE)
+    splits = read_json(path / 'meta/splits.json', 'the splits of a set of flights', RESTORE_ADVICE)
     if flights is None:
         check_fields(splits, dict(train=LIST, val=LIST, test=TABLE), path / 'meta/splits.json')
     elif splits != paper_splits(flights.dropna(subset='airport').to_dict('records')):
         raise ValueError('has other splits than meta/flights.parquet')
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #d824682e
-def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: _Faults, told: set) -> None:
+def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: _Faults, reported: set) -> None:
     "Presence, size, checksum, and what does not belong; not of the files of which a fault was told"
     owner = {}
     if flights is not None and info['video']:
         rows = zip(flights['video'], flights['flight_id'], flights['n_frames'])
         owner = {video: (flight, n) for video, flight, n in rows if isinstance(video, str)}
     for name, (size, digest) in info['files'].items():
-        if name in told or _leads_away(path, name):
+        if name in reported or _is_linked(path, name):
             continue
         flight, T = owner.get(name, ('', None))
         if wrong := faults.read(name, lambda: _file_fault(path / name, size, digest, T, info)):
             faults(name, flight, wrong)
-    if grows := faults.read(GROWS.as_posix(), lambda: grows_to(path)):
-        faults(GROWS.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
-    for entry in below(path) if not (path / GROWS).exists() else ():
+    if grows := faults.read(GROWTH_NOTE.as_posix(), lambda: growth_target(path)):
+        faults(GROWTH_NOTE.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
+    for entry in below(path) if not (path / GROWTH_NOTE).exists() else ():
         name = Path(entry.path).relative_to(path).as_posix()
         if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
             continue
@@ -150,11 +150,11 @@ def _film_fault(file: Path, T: int, size: int, decode: bool) -> str:
         else:
             film.check()
     except Exception as e:
-        return str(e).removeprefix(f'{file} ').removesuffix(f'; {AGAIN}')
+        return str(e).removeprefix(f'{file} ').removesuffix(f'; {REMAKE_ADVICE}')
     return ''
 
 
-def _leads_away(path: Path, name: str) -> bool:
+def _is_linked(path: Path, name: str) -> bool:
     "Whether a file is reached through a link, of which a fault is told once"
     try:
         inside(path, name)
@@ -190,7 +190,7 @@ def _sensor_faults(state: np.ndarray, sensors: Sequence[str] | None) -> Iterator
         yield f"row {t} of the column {name!r} is {state[t, c]} ({bad[:, c].sum()} rows are not finite)"
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #c0bbf850
-class _Sums:
+class _MomentSums:
     "Sums over the rows of all flights or of the split `fit`, by which mean and standard deviation are compared"
 
     def __init__(self, over: str, columns: pd.DataFrame | None):
@@ -223,11 +223,11 @@ def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np
     n, C, F = int(flights['n_frames'].sum()), info['n_columns'], sum(n_groups(n, cut) for n in flights['n_frames'])
     if n < 1 or (flights['n_frames'] < 1).any():
         return []
-    (in_set, users), (_, size) = cache_places(path), cache_sizes(n, C, F)
-    places = [users] if _leads_away(path, f'cache/{in_set.name}') else [in_set, users]
-    there = [file for file in places if file_size(file) == size]
-    names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in there]
-    return [(name, *map_cache(file, n, C, F)) for name, file in zip(names, there)]
+    (in_set, users), (_, size) = cache_paths(path), cache_sizes(n, C, F)
+    places = [users] if _is_linked(path, f'cache/{in_set.name}') else [in_set, users]
+    present = [file for file in places if file_size(file) == size]
+    names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in present]
+    return [(name, *map_cache(file, n, C, F)) for name, file in zip(names, present)]
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #bf7d54fe
 class _ShardCheck:
@@ -236,34 +236,34 @@ class _ShardCheck:
     def __init__(self, path: Path, info: dict, columns: pd.DataFrame | None, flights: pd.DataFrame, faults: _Faults):
         self.path, self.info, self.faults = path, info, faults
         self.sensors = None if columns is None else columns['name']
-        self.sums = _Sums(info['mean_and_std_over'], columns)
+        self.sums = _MomentSums(info['mean_and_std_over'], columns)
         self.caches = faults.read(FLIGHT_TABLE, lambda: _caches(path, info, flights)) or []
 
     def verify(self, data: str, rows: pd.DataFrame) -> None:
         "Every row group of a shard: columns, number of rows, indices, and values that are not finite"
-        if data not in self.info['files'] or _leads_away(self.path, data):
+        if data not in self.info['files'] or _is_linked(self.path, data):
             return  # which was told
         file, known = self.path / data, {*FRAME_COLUMNS, *(f['name'] for f in self.info['factors'])}
-        footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE)
+        footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE_ADVICE)
         rows, cut = rows.sort_values('row_group'), rows_of_group(self.info)
-        lengths, told = rows['n_frames'].tolist(), (self.info['n_columns'], self.info['factors'], cut)
+        lengths, expected = rows['n_frames'].tolist(), (self.info['n_columns'], self.info['factors'], cut)
         first = np.cumsum([0, *(n_groups(n, cut) for n in lengths)])
-        wrong = [*footer_faults(footer, lengths, *told)]
-        for k, what in wrong:
+        wrong = [*footer_faults(footer, lengths, *expected)]
+        for k, fault in wrong:
             flight = '' if k is None else rows['flight_id'].iloc[np.searchsorted(first, k, 'right') - 1]
-            self.faults(data, flight, what)
-        there = open_rows(file, footer, self.info['n_columns'])
+            self.faults(data, flight, fault)
+        shard = open_rows(file, footer, self.info['n_columns'])
         names = [k for k in schema.names if k in known]
         for row, a, b in zip(rows.itertuples(), first, first[1:]):
             try:
-                table = there.read(names, int(there.starts[a]), int(there.ends[b - 1]))
-                for what in _value_faults(table, row, self.info, self.sensors):
-                    self.faults(data, row.flight_id, what)
+                table = shard.read(names, int(shard.starts[a]), int(shard.ends[b - 1]))
+                for fault in _value_faults(table, row, self.info, self.sensors):
+                    self.faults(data, row.flight_id, fault)
                 if not wrong:
                     self._compare(from_arrow(table['state']), row, data)
             except Exception as e:
-                what = f'its rows cannot be read: {type(e).__name__}: {e}'
-                self.faults(data, row.flight_id, what)
+                fault = f'its rows cannot be read: {type(e).__name__}: {e}'
+                self.faults(data, row.flight_id, fault)
 
     def _compare(self, state: np.ndarray, row, data: str) -> None:
         "Count the rows of a flight in, and hold those of caches against them"
@@ -271,8 +271,8 @@ class _ShardCheck:
         cut, T = rows_of_group(self.info) or len(state), len(state)
         for name, cached, done in self.caches:
             for g, a in enumerate(range(0, T, cut)):
-                there = cached[row.first_row + a : row.first_row + min(T, a + cut)]
-                if done[row.first_group + g] and not np.array_equal(there, state[a : a + cut]):
+                cached_rows = cached[row.first_row + a : row.first_row + min(T, a + cut)]
+                if done[row.first_group + g] and not np.array_equal(cached_rows, state[a : a + cut]):
                     self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2bcf37fb

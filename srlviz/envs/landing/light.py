@@ -55,7 +55,7 @@ class Scene(NamedTuple):
     under: tuple
     sunward: tuple  # the sun's direction on a map
     cover: float
-    bare: float  # noise below this is no cloud
+    cloud_threshold: float  # noise below this is no cloud
     base: float
     top: float
     drift: tuple
@@ -203,7 +203,7 @@ def scene_of(conditions) -> Scene:
         disc=float(disc),
         sunward=tuple(map(float, sun[:2] / math.hypot(*sun[:2]))),
         cover=float(c.cloud_cover),
-        bare=0.92 - 1.2 * float(c.cloud_cover),
+        cloud_threshold=0.92 - 1.2 * float(c.cloud_cover),
         base=float(c.cloud_base),
         top=float(c.cloud_base + 220 + 500 * c.cloud_cover),
         drift=tuple(map(float, drift)),
@@ -251,7 +251,7 @@ def _lump(s, tile, x, y, lod):
 @kernel
 def puff(s, tile, x, y, lod):
     "How thick the cloud is over x, y, m: 0 to 1."
-    return smooth(s.bare, s.bare + 0.2, _lump(s, tile, x, y, lod)[1])
+    return smooth(s.cloud_threshold, s.cloud_threshold + 0.2, _lump(s, tile, x, y, lod)[1])
 
 
 @kernel
@@ -267,7 +267,7 @@ def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
         return c
     x, y, lod = x + dx * t, y + dy * t, 0.5 * math.log2(t * t * pixel * pixel / dz)
     large, n = _lump(s, tile, x, y, lod)
-    if n <= s.bare:
+    if n <= s.cloud_threshold:
         return c
     beside = cloudy_level(
         tile,
@@ -275,10 +275,12 @@ def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
         (y + 210 * s.sunward[1]) * (1 / 26) + s.drift[1],
         max(0, min(8, int(lod - 4.2))),
     )
-    body = smooth(s.bare, s.bare + 0.62, n)
+    body = smooth(s.cloud_threshold, s.cloud_threshold + 0.62, n)
     bright = min(1.0, max(0.0, 1.05 - 1.05 * body + 2.6 * (large - beside) * (1 - 0.6 * s.cover)))
     return mix(
-        c, mix(s.under, s.cloud, bright), fade * smooth(s.bare, s.bare + 0.2, n) * min(1.0, (level - z - 20) / 120)
+        c,
+        mix(s.under, s.cloud, bright),
+        fade * smooth(s.cloud_threshold, s.cloud_threshold + 0.2, n) * min(1.0, (level - z - 20) / 120),
     )
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1e2810c8

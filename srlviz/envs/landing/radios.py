@@ -47,7 +47,7 @@ FACTS = dict(
     vor_reach=Fact(74e3, 'm', 'reach of a VOR, 40 nm', 'low altitude service volume'),
     ils_reach=Fact(46e3, 'm', 'reach of a localizer, 25 nm, and ours of a beacon', 'ICAO Annex 10, volume I'),
     ils_sector=Fact(35.0, 'deg', 'half of the sector in which a localizer is heard', 'ICAO Annex 10, volume I'),
-    behind=Fact(300.0, 'm', 'from the far end of a runway to its localizer', 'ours'),
+    localizer_offset=Fact(300.0, 'm', 'from the far end of a runway to its localizer', 'ours'),
     vor_full=Fact(10.0, 'deg', 'full scale of a VOR', 'the usual instrument'),
     ils_aside=Fact(105.0, 'm', 'full scale of a localizer, at the threshold', 'ICAO Annex 10, volume I'),
     glide_full=Fact(0.7, 'deg', 'full scale of a glide slope', 'the usual instrument'),
@@ -99,7 +99,7 @@ def beacons(conditions) -> tuple[Beacon, ...]:
     """Give the beacons that the twelve sets are tuned to, in the order of `SETS`."""
     run = conditions.runway
     rng, crew = generator(f'beacons of {run.airport}/{run.name}'), generator('crew', conditions.seed)
-    far_end, has_dme = run.length + F.behind, 0 if rng.random() < 0.8 else np.nan
+    far_end, has_dme = run.length + F.localizer_offset, 0 if rng.random() < 0.8 else np.nan
     ils = Beacon('ILS', far_end, 0.0, 3.0, run.ils_khz, F.ils_reach, AIM + has_dme, 120.0)
     vor, other = _vor(rng, 2e3, 30e3, 60), _somewhere(rng, 8e3, 40e3)
     outer = (-_MARKERS['outer'], 0.0)
@@ -152,10 +152,14 @@ def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
     horizon = F.horizon * (np.sqrt(np.maximum(log['height'], 0) + 4)[:, None] + np.sqrt(b.height + 4))
     clear = np.isin(b.kind, ['GPS', 'NDB']) | (distance < horizon)
     ahead = (b.kind != 'ILS') | (abs(along) < F.ils_sector)
-    heard = powered(flight) & clear & ahead & (distance < b.reach)
-    relative = np.where(heard, turn(run.heading + along - log['psi'][:, None]), 90)  # a lost needle parks
+    has_signal = powered(flight) & clear & ahead & (distance < b.reach)
+    relative = np.where(has_signal, turn(run.heading + along - log['psi'][:, None]), 90)  # a lost needle parks
     return SimpleNamespace(
-        distance=distance, heard=heard, relative=relative, bearing=(relative + log['psi'][:, None]) % 360, along=along
+        distance=distance,
+        has_signal=has_signal,
+        relative=relative,
+        bearing=(relative + log['psi'][:, None]) % 360,
+        along=along,
     )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #46718989
@@ -164,7 +168,7 @@ DOTS = 2.5
 
 def localizer_width(length: float) -> float:
     """Give the angle of full scale, deg from 1.5 to 3: 105 m beside the threshold of a runway of this length, m."""
-    return float(np.clip(np.degrees(np.arctan(F.ils_aside / (length + F.behind))), 1.5, 3))
+    return float(np.clip(np.degrees(np.arctan(F.ils_aside / (length + F.localizer_offset))), 1.5, 3))
 
 
 def _gps_scale(distance):
@@ -184,11 +188,11 @@ def needles(conditions, s: SimpleNamespace, b: SimpleNamespace, course: np.ndarr
     angle = np.degrees(np.arcsin(np.sin(np.radians(off))))
     full = np.where(b.kind == 'ILS', localizer_width(conditions.runway.length), F.vor_full)
     part = np.where(b.kind == 'GPS', s.distance * np.sin(np.radians(off)) / _gps_scale(s.distance), angle / full)
-    shown = s.heard & np.isin(b.kind, ['ILS', 'VOR', 'GPS'])  # an ADF and a DME have no such needle
+    shown = s.has_signal & np.isin(b.kind, ['ILS', 'VOR', 'GPS'])  # an ADF and a DME have no such needle
     return DOTS * np.clip(part, -1, 1) * shown, np.where(shown, 1 + (abs(turn(off)) > 90), 0)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #58e1ee8a
-def glide(flight, heard, error=0.0) -> tuple[np.ndarray, np.ndarray]:
+def glide(flight, has_signal, error=0.0) -> tuple[np.ndarray, np.ndarray]:
     """Work out the needles of the glide slope; `error` is added, in parts of full scale.
 
     Returns
@@ -201,8 +205,8 @@ def glide(flight, heard, error=0.0) -> tuple[np.ndarray, np.ndarray]:
     angle, aside = np.degrees(np.arctan2(height, ahead)), np.degrees(np.arctan2(abs(y), ahead))
     near = (ahead > 0) & (ahead < F.glide_reach * NM) & (aside < F.glide_sector)
     signal = near & (angle > F.glide_low * ANGLE) & (angle < F.glide_high * ANGLE)
-    received[:, NAV1] = signal & heard[:, NAV1] & (flight.log['rel_gls'] == 0)
-    received[:, GPS : _GPS2 + 1] = heard[:, GPS : _GPS2 + 1] & (x < 0)[:, None]
+    received[:, NAV1] = signal & has_signal[:, NAV1] & (flight.log['rel_gls'] == 0)
+    received[:, GPS : _GPS2 + 1] = has_signal[:, GPS : _GPS2 + 1] & (x < 0)[:, None]
     dots[:, NAV1] = (ANGLE - angle) / F.glide_full
     dots[:, GPS : _GPS2 + 1] = ((F.gps_height - x * SLOPE - height) / F.gps_glide)[:, None]
     return DOTS * np.clip(dots + error, -1, 1) * received, received
@@ -221,13 +225,13 @@ def _ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple
     dx, dy = b.dme_x - log['x'][:, None], b.dme_y - log['y'][:, None]
     dz = np.where(b.kind == 'GPS', 0, b.height - log['height'][:, None])
     slant = np.sqrt(dx**2 + dy**2 + dz**2)
-    found = s.heard & np.isfinite(slant)
-    closing = np.where(found, dx * vx[:, None] + dy * vy[:, None] + dz * log['climb'][:, None], 0)
-    closing /= np.maximum(np.where(found, slant, 1), 1)  # m/s
-    speed = found * abs(np.where(b.kind == 'GPS', closing, lag(closing, F.dme_smooth)))
-    slant = np.where(found, np.maximum(slant + error, 0), 0)
-    timed = found & (speed >= F.dme_slow * KNOT)
-    return slant / NM, speed / KNOT, np.where(timed, slant / np.where(timed, speed, 1) / 60, 0), found
+    in_range = s.has_signal & np.isfinite(slant)
+    closing = np.where(in_range, dx * vx[:, None] + dy * vy[:, None] + dz * log['climb'][:, None], 0)
+    closing /= np.maximum(np.where(in_range, slant, 1), 1)  # m/s
+    speed = in_range * abs(np.where(b.kind == 'GPS', closing, lag(closing, F.dme_smooth)))
+    slant = np.where(in_range, np.maximum(slant + error, 0), 0)
+    timed = in_range & (speed >= F.dme_slow * KNOT)
+    return slant / NM, speed / KNOT, np.where(timed, slant / np.where(timed, speed, 1) / 60, 0), in_range
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #dfa0d10e
 _MICROAMPS = 150.0  # of full scale of an ILS needle (ICAO Annex 10, volume I)
@@ -266,8 +270,9 @@ _NOISE_TIME = 1.0  # s
 LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
 
 
-def waves(rng: np.random.Generator, size: float, length: float, n: int = 24):
+def waves(rng: np.random.Generator, size: float, length: float):
     """Draw a rough curve over a way in m, of a standard deviation and a correlation length: a function of x."""
+    n = 24  # cosines
     rough = np.tan(np.pi / 2 * rng.uniform(0, 0.97, n)) / length  # 1/m, so that what was is forgotten exponentially
     phase = rng.uniform(0, 2 * np.pi, n)
     return lambda x: size * np.sqrt(2 / n) * np.cos(np.multiply.outer(x, rough) + phase).sum(-1)
@@ -290,7 +295,7 @@ def _hiss(rng: np.random.Generator, T: int, size) -> np.ndarray:
     return lfilter([1], [1, -keep], white, axis=0)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #ecd847ae
-def _of(kinds: Iterable[str], what: str) -> np.ndarray:
+def _spreads(kinds: Iterable[str], what: str) -> np.ndarray:
     "A column of `_SPREADS` for sets of these kinds"
     return np.array([getattr(_SPREADS[k], what) for k in kinds])
 
@@ -325,12 +330,14 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
     """
     c, log = flight.conditions, flight.log
     T, rng = len(log['t']), generator('receivers', c.seed)
-    own = lambda kinds: _of(kinds, 'receiver') * rng.normal(size=len(kinds)) + _hiss(rng, T, _of(kinds, 'noise'))
+    receiver_error = lambda kinds: (
+        _spreads(kinds, 'receiver') * rng.normal(size=len(kinds)) + _hiss(rng, T, _spreads(kinds, 'noise'))
+    )
     beam, late, slope = _beacon_errors(c, s, b, log['x'])
-    off, range_ = beam + own(b.kind), late + own(np.where(b.kind == 'GPS', 'GPS', 'DME'))
+    off, range_ = beam + receiver_error(b.kind), late + receiver_error(np.where(b.kind == 'GPS', 'GPS', 'DME'))
     up = np.zeros((T, 12))
-    up[:, NAV1] = (slope + own(['slope'])[:, 0]) / _MICROAMPS
-    up[:, GPS : _GPS2 + 1] = own(['GPS_up'] * 2) / F.gps_glide
+    up[:, NAV1] = (slope + receiver_error(['slope'])[:, 0]) / _MICROAMPS
+    up[:, GPS : _GPS2 + 1] = receiver_error(['GPS_up'] * 2) / F.gps_glide
     beside = np.degrees(np.arctan2(off, np.maximum(s.distance, 1)))
     width = localizer_width(c.runway.length) / _MICROAMPS  # deg/uA
     angle = np.where(b.kind == 'ILS', off * width, np.where(b.kind == 'GPS', beside, off))
@@ -354,7 +361,7 @@ def _reception(flight) -> SimpleNamespace:
     Returns
     -------
     reception : a namespace of (T, 12) arrays
-        `heard`, `slope`, `has_dme`, `power`: bool, is there a signal, a glide slope, a distance, electricity
+        `has_signal`, `slope`, `has_dme`, `power`: bool, is there a signal, a glide slope, a distance, electricity
         `kind`: type of what is heard;  `bearing`, `radial`: deg magnetic;  `relative`: deg from the nose
         `vdef`: dots;  `miles`: nm;  `knots`: kt;  `minutes`
         `knob`, `course` (deg magnetic), `hdef` (dots), `to` (0 off, 1 to, 2 from): pairs, left and right pilot
@@ -364,16 +371,16 @@ def _reception(flight) -> SimpleNamespace:
     b, T = _place(tuned), len(flight.log['t'])
     s = sight(flight, b)
     off = errors(flight, s, b)
-    s.along, s.bearing, s.relative = (v + off.angle * s.heard for v in (s.along, s.bearing, s.relative))
+    s.along, s.bearing, s.relative = (v + off.angle * s.has_signal for v in (s.along, s.bearing, s.relative))
     s.relative = turn(s.relative)
     knob, course = _courses(c, tuned)
     shown = [needles(c, s, b, k) for k in course]
-    vdef, slope = glide(flight, s.heard, off.slope)
+    vdef, slope = glide(flight, s.has_signal, off.slope)
     miles, knots, minutes, has_dme = _ranging(flight, s, b, off.range)
     rows = lambda a: np.broadcast_to(a, (T, 12))
     return SimpleNamespace(
         b=b,
-        heard=s.heard,
+        has_signal=s.has_signal,
         power=powered(flight),
         relative=s.relative,
         bearing=(s.bearing - c.runway.variation) % 360,
@@ -388,7 +395,7 @@ def _reception(flight) -> SimpleNamespace:
         knots=knots,
         minutes=minutes,
         has_dme=has_dme,
-        kind=s.heard * [_TYPES[k] for k in b.kind],
+        kind=s.has_signal * [_TYPES[k] for k in b.kind],
         scale=_gps_scale(s.distance[:, GPS]),
         gyros=gyros(flight),
     )
@@ -420,7 +427,7 @@ def channels(b: SimpleNamespace) -> dict[str, np.ndarray]:
 
 def _tuning(flight, r: SimpleNamespace) -> dict:
     """Give what the pilots have set: power, channels and courses."""
-    T, out = len(r.heard), _family(_KNOBS, 'power', r.power)
+    T, out = len(r.has_signal), _family(_KNOBS, 'power', r.power)
     for unit, value in channels(r.b).items():
         out |= _family(_KNOBS, f'frequency_{unit}', np.broadcast_to(value, (T, 12))) | {
             f'{_KNOBS}nav_standby_frequency_{unit}': np.broadcast_to(value[[NAV2, 7]], (T, 2))
@@ -482,7 +489,7 @@ def _situation(flight, r: SimpleNamespace) -> dict:
             dme_speed_kts=r.knots,
             dme_time_min=r.minutes,
             flag_glideslope=~r.slope,
-            display_horizontal=r.heard,
+            display_horizontal=r.has_signal,
             display_vertical=r.slope,
         )
         show |= {f'relative_heading_{gyro}_deg': turn(r.knob[k] - cards[k][:, None]) for gyro, cards in r.gyros.items()}
@@ -490,7 +497,7 @@ def _situation(flight, r: SimpleNamespace) -> dict:
     return out
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #ee29c6c0
-def older(r: SimpleNamespace, conditions) -> dict:
+def _legacy_columns(r: SimpleNamespace, conditions) -> dict:
     """Give the radios under their older names."""
     run, hz, out = conditions.runway, channels(r.b)['hz'], {}
     for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS, standalone=DME).items():
@@ -542,8 +549,8 @@ def older(r: SimpleNamespace, conditions) -> dict:
 def markers(flight) -> dict[str, np.ndarray]:
     """Give whether we are over each marker (`over_outer_marker`, ...) and its lamp is lit (`outer_marker_lit`, ...)."""
     out, (t, x, y, height) = {}, (flight.log[k] for k in ('t', 'x', 'y', 'height'))
-    for (name, before), (rate, on) in zip(_MARKERS.items(), ((2, 0.75), (1.58, 0.6), (6, 0.5))):
-        over = (abs(x + before) < 60 + 0.8 * height) & (abs(y) < 200 + height)
+    for (name, distance), (rate, on) in zip(_MARKERS.items(), ((2, 0.75), (1.58, 0.6), (6, 0.5))):
+        over = (abs(x + distance) < 60 + 0.8 * height) & (abs(y) < 200 + height)
         out |= {f'over_{name}_marker': over, f'{name}_marker_lit': over & (t * rate % 1 < on)}
     return out
 
@@ -566,7 +573,7 @@ def _radio_columns(flight) -> dict:
     r, plan = _reception(flight), _planned(flight)
     lamps = {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
     return (
-        older(r, flight.conditions)
+        _legacy_columns(r, flight.conditions)
         | _tuning(flight, r)
         | _pointing(r)
         | _situation(flight, r)

@@ -228,7 +228,7 @@ VTBS VVNB WMKK WSSS WIII RPLL VHHH RCTP ZBAA RKSI RJTT RJCC UAAA UGTB ZMCK YSSY 
 
 
 @functools.cache
-def _known() -> dict:
+def _airport_data() -> dict:
     "What the package airportsdata knows of the world's airports, by ICAO code."
     try:
         import airportsdata
@@ -239,7 +239,7 @@ def _known() -> dict:
     return airportsdata.load('ICAO')
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #36db6260
-def draws(code: str) -> np.ndarray:
+def hashed_numbers(code: str) -> np.ndarray:
     """Give eight numbers in [0, 1) that belong to a code, the same everywhere and for ever."""
     return np.frombuffer(hashlib.sha256(code.encode()).digest(), '>u4') / 2**32
 
@@ -249,17 +249,19 @@ _CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of lo
 
 def _radio(airport: str, code: str, k: int) -> dict:
     "Localizer and ident of end `k` of an airport: no channel is used twice at one, up to 40."
-    return dict(ils_khz=_CHANNELS[(int(draws(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}')
+    return dict(
+        ils_khz=_CHANNELS[(int(hashed_numbers(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}'
+    )
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3bc60929
-def _lay_out(icao: str) -> list[Runway]:
+def _build_runways(icao: str) -> list[Runway]:
     "The invented runways of a real airport."
-    if icao not in _known():
+    if icao not in _airport_data():
         raise ValueError(
             f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; "
             "install another version of airportsdata, or use Runways.from_ourairports"
         )
-    a, u = _known()[icao], draws(icao)
+    a, u = _airport_data()[icao], hashed_numbers(icao)
     elevation, heading = round(0.3048 * a['elevation'], 1), round(180 * u[0], 2)
     length = round(min(4500.0, (2200 + 1100 * u[1]) * (1 + 0.07 * max(elevation, 0) / 300)), 1)
     aside, width = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0, 60.0 if u[2] < 1 / 3 else 45.0
@@ -305,7 +307,7 @@ def runways() -> Runways:
     ------
     ImportError : without the package airportsdata;  ValueError : if it no longer has one of our airports
     """
-    return Runways([r for icao in AIRPORTS for r in _lay_out(icao)])
+    return Runways([r for icao in AIRPORTS for r in _build_runways(icao)])
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #ebfbb676
 COLUMNS = (
@@ -380,7 +382,7 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
         return 'without position, length or name'
     if not 0.9 < _way(*at)[1] / length < 1.1:
         return 'with ends that do not fit their length'
-    known = _known().get(row['airport_ident'], {})
+    known = _airport_data().get(row['airport_ident'], {})
     up = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
     up = (
         next((x for x in (up[0], up[1]) if not math.isnan(x)), known.get('elevation', math.nan))

@@ -303,8 +303,8 @@ def power(flight: Flight) -> SimpleNamespace:
     sources = np.maximum(left + 0 + right + helps, 1)
     generator = np.stack(
         [
-            own * (amps[:, i] + amps[:, 1 - i] * ~(other | helps) + shared / sources)
-            for i, own, other in ((0, left, right), (1, right, left))
+            online_side * (amps[:, i] + amps[:, 1 - i] * ~(online_other | helps) + shared / sources)
+            for i, online_side, online_other in ((0, left, right), (1, right, left))
         ],
         1,
     )
@@ -385,7 +385,7 @@ def engine(flight: Flight) -> dict:
     shake = _shaken(flight)
     n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(0.3) * shake, 0)
     eight = lambda x: np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)  # (T, 8)
-    beta, asked = (
+    beta, requested = (
         np.where(reverse > 0.5, -lever, lever),
         (22 + 78 * lever) * 5175 / 100 * 2 * np.pi / 60,
     )  # the fan speed that a lever asks for, rad/s
@@ -407,8 +407,8 @@ def engine(flight: Flight) -> dict:
         'actuators/throttle_beta_rev_ratio': eight(beta),
         'actuators/throttle_ratio_all': lever.mean(1),
         'actuators/throttle_beta_rev_ratio_all': beta.mean(1),
-        'actuators/prop_rotation_speed_rad_sec': eight(asked),
-        'actuators/prop_rotation_speed_rad_sec_all': asked.mean(1),
+        'actuators/prop_rotation_speed_rad_sec': eight(requested),
+        'actuators/prop_rotation_speed_rad_sec_all': requested.mean(1),
         'actuators/igniter_on': on,
         'actuators/auto_ignite_on': np.ones(2),
         'actuators/ignition_on': 3 * on,
@@ -909,7 +909,7 @@ def _assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
 
 
 @functools.cache
-def _kept() -> dict[str, list]:
+def _kept_receivers() -> dict[str, list]:
     "Of which of the twelve receivers the table keeps what they show, where it is not all"
     t = _table()[_table()['dataref'].str.contains('/radios/') & _table()['index'].notna()]
     return {name: list(map(int, i)) for name, i in t.groupby('dataref')['index'] if len(i) < len(radios.SETS)}
@@ -918,7 +918,7 @@ def _kept() -> dict[str, list]:
 def _all_columns(flight: Flight) -> dict[str, np.ndarray]:
     """Work out every dataref of the table for a flight: the groups of this page and those of the radios."""
     received = radios.columns(flight)
-    for name, i in _kept().items():
+    for name, i in _kept_receivers().items():
         if np.ndim(received.get(name)) == 2 and received[name].shape[1] == len(radios.SETS):
             received[name] = received[name][:, i]
     return columns(flight) | received
@@ -956,9 +956,9 @@ def duplicates(flights: Sequence[np.ndarray]) -> np.ndarray:
     if len({np.shape(X)[1:] for X in flights}) != 1:
         widths = sorted({np.shape(X)[1:] for X in flights})
         raise ValueError(f"flights are arrays (T, k) of one width; got {len(flights)} of widths {widths}")
-    first, found = {}, []
+    first, firsts = {}, []
     for j, columns in enumerate(zip(*(np.ascontiguousarray(np.asarray(X).T) for X in flights))):
         varies = any((x != columns[0][0]).any() for x in columns)
         key = b'|'.join(x.tobytes() for x in columns) if varies else j
-        found.append(first.setdefault(key, j))
-    return np.where(np.array(found) == np.arange(len(found)), -1, found)
+        firsts.append(first.setdefault(key, j))
+    return np.where(np.array(firsts) == np.arange(len(firsts)), -1, firsts)

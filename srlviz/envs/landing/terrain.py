@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import meaning
+from ..kernels import code_fingerprint
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #6e243167
 _KERNELS = set()
@@ -51,8 +51,8 @@ def _compiled(function, records: str = ''):
         if isinstance(called := scope.get(name), types.FunctionType) and called in _KERNELS:
             scope[name] = _compiled(called)
     copy = types.FunctionType(function.__code__, scope, function.__name__)
-    said = meaning(function, {}, set()) + records
-    copy.__qualname__ = f'{function.__name__}.{zlib.crc32(said.encode()):08x}'
+    fingerprint = code_fingerprint(function, {}, set()) + records
+    copy.__qualname__ = f'{function.__name__}.{zlib.crc32(fingerprint.encode()):08x}'
     options = dict(
         fastmath=True,
         error_model='numpy',

@@ -30,7 +30,7 @@ def _bandit_step(e, a):
     e.truncated = e.t == e.length
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #c32ef293
-def _draw_answer(panel, word: str, icon: str, color: str, any: bool = True):
+def _draw_result(panel, word: str, icon: str, color: str, any: bool = True):
     "Write the answer to the last action over the panel, with a sign if there is `any`."
     if any:
         panel.icon(60, 36, icon, 40, color)
@@ -143,7 +143,7 @@ class MultiarmedBandit(POMDP):
 
     def draw_seen(self, panel, e):
         won = e['obs'][0]
-        _draw_answer(panel, self.text_seen(e), 'coin' if won else 'no', 'orange' if won else 'muted', e['t'] > 0)
+        _draw_result(panel, self.text_seen(e), 'coin' if won else 'no', 'orange' if won else 'muted', e['t'] > 0)
         _draw_arms(panel, e)
 
     def draw_truth(self, panel, e):
@@ -151,7 +151,7 @@ class MultiarmedBandit(POMDP):
         panel.caption(f"pull {e['t']} of {e['length']}")
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #51a51ec9
-def _lay(e, length):
+def _place_ship(e, length):
     "Lay a ship; False if no place was found."
     n = e.ships.shape[0]
     for _ in range(1000):
@@ -167,11 +167,11 @@ def _lay(e, length):
 
 
 def _battleship_reset(e):
-    laid = 0
-    while laid < e.lengths.size:
-        if laid == 0:
+    placed = 0
+    while placed < e.lengths.size:
+        if placed == 0:
             e.ships[:] = 0
-        laid = laid + 1 if _lay(e, e.lengths[laid]) else 0
+        placed = placed + 1 if _place_ship(e, e.lengths[placed]) else 0
     e.shots[:] = 0
     e.left, e.obs[0] = e.tiles, 0
 
@@ -306,7 +306,7 @@ class Battleship(POMDP):
 
     def draw_seen(self, panel, e):
         hit = e['obs'][0]
-        _draw_answer(panel, self.text_seen(e), 'no' if hit else 'dot', 'hit' if hit else 'miss', e['t'] > 0)
+        _draw_result(panel, self.text_seen(e), 'no' if hit else 'dot', 'hit' if hit else 'miss', e['t'] > 0)
         _draw_choice(panel, e, len(e['ships']), 'shoot')
 
     def draw_truth(self, panel, e):
@@ -318,13 +318,13 @@ class Battleship(POMDP):
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #ff458630
 def _minesweeper_reset(e):
     n = e.size
-    e.hidden[:], e.around[:], laid = 0, 0, 0
-    while laid < e.mines:
+    e.hidden[:], e.around[:], placed = 0, 0, 0
+    while placed < e.mines:
         tile = random_int(e, n * n)
         if e.hidden[tile // n, tile % n]:
             continue
         e.hidden[tile // n, tile % n] = 1
-        laid += 1
+        placed += 1
         for row in range(max(tile // n - 1, 0), min(tile // n + 2, n)):
             for column in range(max(tile % n - 1, 0), min(tile % n + 2, n)):
                 e.around[row, column] += 1
@@ -352,13 +352,16 @@ def _near_tiles(size: int) -> np.ndarray:
     return np.abs(place[:, :, None] - place[:, None]).max(0) <= 1
 
 
-def _mine_chances(shut: np.ndarray, sums: list, sweeps: int = 12) -> np.ndarray:
+_SWEEPS = 12  # over all sums: the chances settle
+
+
+def _mine_chances(shut: np.ndarray, sums: list) -> np.ndarray:
     """The chance of a mine on each tile (n,), 0 where it is not shut.
 
     `sums` are pairs of tiles (n,) bool and the number of mines on them.
     """
     p, sums = shut / 2, [(np.flatnonzero(tiles & shut), count) for tiles, count in sums]
-    for _ in range(sweeps):
+    for _ in range(_SWEEPS):
         for row, count in sums:
             q = p[row]
             unsure, left = (q > 0) & (q < 1), count - (q == 1).sum()
@@ -481,7 +484,7 @@ class MineSweeper(POMDP):
 
     def draw_seen(self, panel, e):
         if e['t'] == 0:
-            _draw_answer(panel, self.text_seen(e), '', '', False)
+            _draw_result(panel, self.text_seen(e), '', '', False)
         else:
             panel.text(panel.width / 2, 26, e['obs'][0], size=28, anchor='mm', bold=True)
             panel.text(panel.width / 2, 53, 'mines on and around the last tile', size=13, color='muted', anchor='mm')
