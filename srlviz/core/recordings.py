@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
+from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
 from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
@@ -773,7 +773,7 @@ class FolderEpisodes(Sequence):
         return LazyColumns(made | {k: lambda v=v: v[start:end] for k, v in self.caches.items()})
 
 
-def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
+def load_recording(path: str | Path, most: int = MAX_BYTES) -> Recording:
     """Open a recording saved by `Recording.save` or made by a recorder; folders are read lazily.
 
     Parameters
@@ -795,7 +795,7 @@ def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
         return Recording(episodes, info['name'], info['hz'], factors, folder.split, info['meta'])
 
 
-def verify_recording(path: str | Path, most: int = MOST_BYTES) -> None:
+def verify_recording(path: str | Path, most: int = MAX_BYTES) -> None:
     """Read a recording whole and compare it with its checksums: every column, film and cache.
 
     Raises

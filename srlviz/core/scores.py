@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import atomic_path, make_folder, real_number, sample_path, table_rows, table_text, whole_number
+from .files import atomic_path, make_folder, parse_real, sample_path, table_rows, table_text, parse_whole
 from .names import unknown
 
 # %% ../../nbs/00_core/05_scores.ipynb #8e31f008
@@ -27,8 +27,8 @@ SOURCES = ('paper', 'srlviz')
 _KEY = ['study', 'source', 'task', 'data', 'method', 'inputs', 'n_codes', 'norm', 'protocol', 'budget', 'seed']
 _KEY += ['target', 'group', 'metric']
 SCORE_COLUMNS = (*_KEY, 'value')
-_LOWEST = {'n_codes': 0, 'budget': 0, 'seed': -1}  # the columns of whole numbers
-_TEXT = [c for c in _KEY if c not in _LOWEST]
+_MINIMUM = {'n_codes': 0, 'budget': 0, 'seed': -1}  # the columns of whole numbers
+_TEXT = [c for c in _KEY if c not in _MINIMUM]
 
 # %% ../../nbs/00_core/05_scores.ipynb #2d1a9462
 _SHARE, _AMOUNT = (0.0, 1.0), (0.0, math.inf)
@@ -187,7 +187,7 @@ def _wrong_text(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]
 
 def _wrong_number(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
     "Faults of a column of whole numbers."
-    low = _LOWEST[c]
+    low = _MINIMUM[c]
     whole = lambda v: isinstance(v, Real) and low <= v < 2**63 and v == int(v)
     bad = df[c] < low if df[c].dtype == np.int64 else _wrong(df[c], whole)
     yield bad, c, f"{c} must be a whole number >= {low}"
@@ -214,7 +214,7 @@ def _faults(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
         yield from _wrong_text(df, c)
     bad = ~df.source.isin(SOURCES)
     yield bad, 'source', str(unknown('source', df.source[bad].iloc[0], SOURCES)) if bad.any() else ''
-    for c in _LOWEST:
+    for c in _MINIMUM:
         yield from _wrong_number(df, c)
     yield (df.source == 'paper') & (df.seed != -1), 'seed', "paper rows have seed -1"
     yield from _wrong_value(df)
@@ -232,7 +232,7 @@ def _first(df: pd.DataFrame, wrong: pd.Series) -> str:
 
 
 def _tidy(df: pd.DataFrame) -> pd.DataFrame:
-    return df.astype(dict.fromkeys(_LOWEST, 'int64') | {'value': 'float64'})
+    return df.astype(dict.fromkeys(_MINIMUM, 'int64') | {'value': 'float64'})
 
 # %% ../../nbs/00_core/05_scores.ipynb #4e17041b
 def check_scores(df: pd.DataFrame) -> pd.DataFrame:
@@ -341,7 +341,7 @@ def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:
     return check_scores(pd.concat([check_scores(t) for t in tables]))
 
 # %% ../../nbs/00_core/05_scores.ipynb #9d03c248
-_MOST_SCORES = 2**29  # bytes; three million scores have 2**28
+_MAX_SCORES = 2**29  # bytes; three million scores have 2**28
 _QUOTED = ','.join(f'"{c}"' for c in SCORE_COLUMNS)
 _LAST = re.compile(f'"{_SIMPLE.pattern}","')  # how the last line begins, if the first is quoted
 
@@ -406,7 +406,7 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     ------
     ValueError : if the file is empty, cut off, or no score table; it names file, line and column
     """
-    text = table_text(path, 'a table of scores', _MOST_SCORES)
+    text = table_text(path, 'a table of scores', _MAX_SCORES)
     if not _has_end(text):
         raise ValueError(
             f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again, "
@@ -434,14 +434,14 @@ def _cells(text: str, path) -> tuple[list[str], Sequence[int], dict[str, Sequenc
 _BLOCK = 2**14  # lines that are taken apart at once
 
 # %% ../../nbs/00_core/05_scores.ipynb #118eeff8
-_MOST_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
+_MAX_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
 
 
 def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequence[str]]] | None:
     "As `_cells`, if commas and line breaks alone tell cells apart but for quotes in the first and the last line."
     first, _, body = text.removesuffix('\n').partition('\n')
     body, _, last = body.rpartition('\n')
-    if not body or '"' in body or '\r' in text or max(map(len, lines := [first, *body.split('\n'), last])) > _MOST_LINE:
+    if not body or '"' in body or '\r' in text or max(map(len, lines := [first, *body.split('\n'), last])) > _MAX_LINE:
         return None
     ends = list(csv.reader([first, last]))
     if len(ends) != 2:
@@ -464,7 +464,7 @@ def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequenc
 
 def _values(path, lines: Sequence[int], column: str, texts: Sequence[str]) -> Sequence:
     "The values of a column; its texts, if it is one of text."
-    read = whole_number if column in _LOWEST else real_number if column == 'value' else None
+    read = parse_whole if column in _MINIMUM else parse_real if column == 'value' else None
     if read is None:
         return list(texts)
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..files import is_whole
 from .rules import content_hash, nearly, own_randomness, require
 from ..recordings import Episode, Recording
 
@@ -138,7 +139,7 @@ def _check_fit(encoder, recording):
     )
     level, n = getattr(encoder, 'level', None), getattr(encoder, 'n_codes', None)
     require(
-        level in ('step', 'episode') and isinstance(n, (int, np.integer)) and n > 0,
+        level in ('step', 'episode') and is_whole(n, 1),
         encoder,
         rules['level'],
         f"level={level!r}, n_codes={n!r}",

@@ -13,6 +13,7 @@ from copy import deepcopy
 import numpy as np
 
 from .rules import content_hash, own_randomness, require
+from ..files import is_whole
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #e39d1926
 POMDP_RULES = dict(
@@ -138,7 +139,7 @@ def _check_single(make, seed: int, episodes: int) -> str:
     env = make()
     limits, longest = (_attribute(env, a) for a in LIMITS)
     ok = isinstance(limits, tuple) and len(limits) == 2 and np.isfinite(limits).all() and limits[0] <= limits[1]
-    ok = ok and isinstance(longest, int) and longest > 0
+    ok = ok and is_whole(longest, 1)
     require(ok, env, POMDP_RULES['limits'], f"return_range={limits!r}, max_steps={longest!r}")
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # of advice, such as unbounded boxes

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..files import file_size, open_file
+from ..files import check_whole, file_size, open_file
 
 # %% ../../../nbs/00_core/jobs/02_curves.ipynb #7c08c377
 _PAUSE = 0.25  # seconds for which lines wait
@@ -132,16 +132,6 @@ def _number(value, name: str) -> float:
     raise ValueError(f"{name} must be a number; got {value!r:.80}: leave out what is not known yet")
 
 
-def _whole(value, name: str, least: int) -> int:
-    if type(value) is not int:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ValueError(f"{name} must be a whole number; got {value!r:.80}")
-        value = int(value)
-    if not least <= value < 2**53:
-        raise ValueError(f"{name} must be at least {least}; got {value}")
-    return value
-
-
 def log_curve(step: int, total: int | None = None, /, **values: float) -> None:
     """Say numbers of a run that is running; where nobody keeps its curve, nothing happens.
 
@@ -158,8 +148,8 @@ def log_curve(step: int, total: int | None = None, /, **values: float) -> None:
     ------
     ValueError : if a value is no number, `step` is beyond `total`, or a name has characters that a table has not
     """
-    step = _whole(step, 'step', 0)
-    if total is not None and _whole(total, 'total', 1) < step:
+    step = check_whole(step, 'step', 0, 2**53 - 1)
+    if total is not None and check_whole(total, 'total', 1, 2**53 - 1) < step:
         raise ValueError(f"step {step} is beyond total {total}")
     if not values:
         raise ValueError("log_curve was given no value; say at least one, such as loss=.3")
@@ -224,11 +214,11 @@ def _parse_slowly(text: bytes) -> pd.DataFrame:
     return pd.DataFrame(found, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 # %% ../../../nbs/00_core/jobs/02_curves.ipynb #7cad7544
-_MOST_ROWS = 2**22  # bytes to read at once
+_MAX_READ = 2**22  # bytes to read at once
 
 
 def curve_rows(
-    path: str | Path, start: int = 0, most: int = _MOST_ROWS, finite: bool = True
+    path: str | Path, start: int = 0, most: int = _MAX_READ, finite: bool = True
 ) -> tuple[pd.DataFrame, int]:
     """Read lines of a curve from a place in its file on.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .hashing import ContentHash
-from ..files import MOST_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, reading
+from ..files import MAX_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, reading
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #c57c9d5f
 CHUNK_FRAMES = 64
@@ -33,7 +33,7 @@ def check_film_name(name: str) -> str:
 
 def _chunk(shape: tuple) -> list[int]:
     "The shape of a chunk of frames (T, ...); 64 of them are less than 2 GB unless a frame has 8K"
-    return [min(CHUNK_FRAMES, shape[0], max(1, MOST_BYTES // max(1, math.prod(shape[1:])))), *shape[1:]]
+    return [min(CHUNK_FRAMES, shape[0], max(1, MAX_BYTES // max(1, math.prod(shape[1:])))), *shape[1:]]
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #fdb0b63f
 def _zstd_size(f, start: int, end: int) -> int:
@@ -73,7 +73,7 @@ def _end(f, at: int, end: int, most: int) -> int:
     raise ValueError(f"it has more than {most:,} blocks")
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #fcaa569d
-_MOST_HEAD = 2**16  # bytes of zarr.json; ours has 700
+_MAX_HEAD = 2**16  # bytes of zarr.json; ours has 700
 _BYTES = {'name': 'bytes'}, {'name': 'bytes', 'configuration': {'endian': 'little'}}  # zarr 3.1; zarr 3.0
 
 
@@ -125,14 +125,14 @@ def _look(path: Path, state: tuple, shape: tuple) -> None:
     "Compare a film with what `write_frames` writes; `state` is what the system says of it, so that a change is seen"
     if len(shape) < 3 or not all(is_whole(n, 1) for n in shape):
         raise ValueError(f"film is (T, H, W, ...); the shape that is claimed is {shape}")
-    if math.prod(shape[1:]) > MOST_BYTES:
-        raise ValueError(f"a frame of {shape[1:]} has more than {MOST_BYTES:,} bytes")
+    if math.prod(shape[1:]) > MAX_BYTES:
+        raise ValueError(f"a frame of {shape[1:]} has more than {MAX_BYTES:,} bytes")
     with open_file(path) as f, zipfile.ZipFile(f) as z:
         members = check_zip(z, packed=False)
         head = members.pop('zarr.json', None)
         if head is None:
             raise ValueError("it has no zarr.json")
-        if head.file_size > _MOST_HEAD:
+        if head.file_size > _MAX_HEAD:
             raise ValueError(f"its zarr.json has {head.file_size:,} bytes")
         whole = _check_head(json.loads(z.read(head)), shape)
         _check_chunks(f, z, members, shape, whole)

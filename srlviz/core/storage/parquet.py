@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..files import open_file, reading, unpacked_at_most
+from ..files import open_file, reading, max_unpacked
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #e9c83f3e
 def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
@@ -81,7 +81,7 @@ def _thrift(b: bytes, i: int = 0) -> tuple[dict, int]:
 _DICTIONARY, _VALUES = 2, {0: 5, 2: 7, 3: 8}  # kind of a page -> field with its number of values
 _PLAIN, _POINTERS = {0, 6}, {2, 8}  # encodings: the words lie in the page, or in the dictionary
 _WIDTHS = dict(BOOLEAN=1, INT32=4, INT64=8, INT96=12, FLOAT=4, DOUBLE=8)
-_MOST_PAGES, _SHORT_HEAD, _MOST_HEAD = 100_000, 1 << 8, 1 << 15  # Arrow leaves out minima of more than 4 kB
+_MAX_PAGES, _SHORT_HEAD, _MAX_HEAD = 100_000, 1 << 8, 1 << 15  # Arrow leaves out minima of more than 4 kB
 
 
 def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
@@ -99,8 +99,8 @@ def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
             raise ValueError("a page declares a negative size")
         yield head[1], head[2], inner.get(1, 0), encoding
         at, n = at + size + head[3], n + 1
-        if n > _MOST_PAGES:
-            raise ValueError(f"a column has more than {_MOST_PAGES} pages")
+        if n > _MAX_PAGES:
+            raise ValueError(f"a column has more than {_MAX_PAGES} pages")
 
 
 def _header(start: bytes, f: BinaryIO) -> tuple[dict, int]:
@@ -108,7 +108,7 @@ def _header(start: bytes, f: BinaryIO) -> tuple[dict, int]:
     try:
         return _thrift(start)
     except IndexError:
-        return _thrift(start + f.read(_MOST_HEAD - len(start)))
+        return _thrift(start + f.read(_MAX_HEAD - len(start)))
 
 
 def _need(f: BinaryIO, chunk, words: bool, width: int = 0) -> int:
@@ -250,7 +250,7 @@ def read_table(
     ----------
     path : of the file;  columns : names, by default all
     nested : columns that may hold structures and lists of them; eight bytes of these become hundreds in pandas
-    most : bytes that it may need; None for those of `unpacked_at_most`
+    most : bytes that it may need; None for those of `max_unpacked`
 
     Raises
     ------
@@ -264,7 +264,7 @@ def read_table(
         t = schema.field(name).type
         if not _is_plain(t) or pa.types.is_nested(t) and name not in nested:
             raise ValueError(f"the column {name!r} is {t!s:.80}; expected numbers or words")
-    most = unpacked_at_most(path) if most is None else most
+    most = max_unpacked(path) if most is None else most
     table = read_groups(path, footer, range(footer.num_row_groups), names, most)
     return table.replace_schema_metadata(None)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from .frame_cache import check_cache
 from .hashing import episode_content, is_content
-from ..files import COUNT, FILES, RATE, TABLE, TEXT, Field, check_fields
+from ..files import COUNT, FILES, NUMBER, POSITIVE, RATE, TABLE, TEXT, Field, check_fields
 from ..files import all_inside, atomic_path, checksum, inside, read_bytes, read_json, reading
 from ..files import remove_temporary, write_json
 from .film import FrameFile
@@ -28,7 +28,7 @@ from .features import films, row_bytes, singles, step_features, told_factor
 from .manifest import LazyColumns, check_files, file_fault, is_finished, links, read_info, unfinished
 from .statistics import described, merge_moments, moments
 from .parquet import open_footer, read_groups
-from .episode_files import MANY, check_key, partial_episodes, read_part, store_episode
+from .episode_files import check_key, partial_episodes, read_part, store_episode
 from .row_groups import GROUP_BYTES, GROUP_ROWS, Kept, StepFile, check_columns, from_arrow, is_text
 from .row_groups import pack, room_of, runs, write_groups
 
@@ -206,8 +206,8 @@ _INFO: dict[str, Field] = dict(
     features=TABLE,
     meta=TABLE,
     files=FILES,
-    n_episodes=MANY,
-    n_steps=MANY,
+    n_episodes=POSITIVE,
+    n_steps=POSITIVE,
 )
 
 
@@ -328,12 +328,11 @@ def _read_splits(path: Path, keys: list[str]) -> np.ndarray:
 
 def _check_stats(path: Path, features: Mapping[str, dict]) -> None:
     "meta/stats.json: column -> min, max, mean, std and n"
-    number: Field = (lambda x: type(x) in (int, float), 'a number')
     with reading(path, 'the statistics of a recording', _RESTORE):
         for name, values in check_fields(read_json(path), {}, path).items():
             if name not in features:
                 raise ValueError(f"no step has the column {name!r:.80}")
-            fields = dict(min=number, max=number, mean=number, std=number, n=COUNT)
+            fields = dict.fromkeys(('min', 'max', 'mean', 'std'), NUMBER) | {'n': COUNT}
             check_fields(values, fields, f"{path}: {name!r:.80}")
 
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #8866ae79

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..files import MOST_BYTES, atomic_path, checksum, reading
+from ..files import MAX_BYTES, atomic_path, checksum, reading
 from .features import row_bytes
 from .parquet import open_footer, read_groups, schema_of
 
@@ -169,7 +169,7 @@ def runs(index: np.ndarray, file: np.ndarray, start: np.ndarray, length: np.ndar
 
 # %% ../../../nbs/00_core/storage/03_row_groups.ipynb #b54ab1c0
 _STEPS = 'a table of steps', 'make the recording again or restore the file'
-_MOST_TEXT = 2**28
+_MAX_TEXT = 2**28
 
 
 def check_columns(schema: pa.Schema, names: Iterable[str]) -> None:
@@ -195,9 +195,9 @@ def room_of(features: Iterable[Mapping], rows: int, size: int) -> int:
     """
     features = [*features]
     need, values = rows * sum(map(row_bytes, features)), rows * sum(math.prod(f['shape']) for f in features)
-    if need > (most := max(MOST_BYTES, 64 * size)):
+    if need > (most := max(MAX_BYTES, 64 * size)):
         raise ValueError(f"{rows:,} rows need {need:,} bytes, more than {most:,}")
-    return 2**20 + need + 40 * values + (max(_MOST_TEXT, 8 * size) if any(map(is_text, features)) else 0)
+    return 2**20 + need + 40 * values + (max(_MAX_TEXT, 8 * size) if any(map(is_text, features)) else 0)
 
 # %% ../../../nbs/00_core/storage/03_row_groups.ipynb #c0577565
 def _suits(type: pa.DataType, feature: dict) -> bool:
@@ -284,5 +284,5 @@ class StepFile:
 
     def _check_longest(self, name, n, longest):
         "An array is as wide as its longest text"
-        if 4 * n * longest > MOST_BYTES // 2:
+        if 4 * n * longest > MAX_BYTES // 2:
             raise ValueError(f"the column {name!r:.80} has texts of {longest:,} characters, too long for {n:,} rows")

@@ -6,11 +6,12 @@
 __all__ = ['distinct_columns', 'FewerColumns', 'take_columns']
 
 # %% ../../../nbs/00_core/views/01_columns.ipynb #56ef0fec
-import hashlib
+import hashlib, math
 from collections.abc import Sequence
 
 import numpy as np
 
+from ..files import is_whole
 from ..names import unknown
 from ..recordings import Episode, Recording, recording_contents
 from ..storage import LazyColumns
@@ -122,7 +123,7 @@ def _places(columns: list, names: list, n: int) -> np.ndarray:
     for k in columns:
         if isinstance(k, str) and k not in at:
             raise unknown('column', k, at)
-    if odd := [k for k in columns if isinstance(k, (bool, np.bool_)) or not isinstance(k, (str, int, np.integer))]:
+    if odd := [k for k in columns if not isinstance(k, str) and not is_whole(k, -math.inf)]:
         raise ValueError(f"columns are named, or counted from 0; got {odd[0]!r} (np.flatnonzero(mask) counts a mask)")
     places = [at[k] if isinstance(k, str) else int(k) for k in columns]
     if wrong := [i for i in places if not 0 <= i < n]:

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ...core.jobs.curves import curve_to, diverged_curves, latest_rows
 from srlviz.core.files import (
+    REAL,
     TABLE,
     TEXTS,
     Field,
@@ -31,7 +32,7 @@ from srlviz.core.files import (
     reading,
     write_json,
 )
-from ...core.jobs.runs import FRESH, LAYOUT, REAL, RunFolder, check_grid, check_sweep, process_lives, this_host
+from ...core.jobs.runs import FRESH, LAYOUT, RunFolder, check_grid, check_sweep, process_lives, this_host
 from ...core.scores import SCORE_COLUMNS, check_scores, save_apart
 from ..trials import Study
 
