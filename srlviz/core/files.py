@@ -260,7 +260,7 @@ MAX_JSON = 2**28  # bytes; the manifest of 80,000 flights has 2**25
 
 
 def read_bytes(path: str | Path, max_bytes: int = MAX_JSON) -> bytes:
-    """Read a regular file; a ValueError says that it has more than `max_bytes` bytes."""
+    """Read a regular file; a ValueError says that it has more than `max_bytes`."""
     with open_file(path) as f:
         size = os.fstat(f.fileno()).st_size  # reading up to `max_bytes` would ask for that much memory
         if size > max_bytes:
@@ -349,7 +349,7 @@ def table_text(path: str | Path, what: str = 'a table', max_bytes: int = _MAX_TA
 
     Raises
     ------
-    ValueError : naming the file, if it is no regular one, has more than `max_bytes` bytes, or is not text in UTF-8
+    ValueError : naming the file, if it is no regular one, has more than `max_bytes`, or is not text in UTF-8
     """
     with reading(path, what):
         text = read_bytes(path, max_bytes).decode('utf-8-sig')
@@ -450,7 +450,7 @@ class Npz:
 
     Raises
     ------
-    ValueError : inside of `reading(path)`, that names the file: objects, sizes that disagree, or more than `max_bytes`
+    ValueError : inside of `reading(path)`, that names the file: objects, sizes that disagree, too many bytes
     """
 
     def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES):
@@ -519,7 +519,7 @@ class Npz:
 def read_npz(path: str | Path, what: str = 'an npz file', max_bytes: int | None = None) -> dict[str, np.ndarray]:
     """Read all arrays of an .npz file.
 
-    A ValueError names it if it is damaged, declares wrong sizes, or needs more than `max_bytes` bytes; None for those of
+    A ValueError names it if it is damaged, declares wrong sizes, or needs more than `max_bytes`; None for those of
     `max_unpacked`.
     """
     with reading(path, what), Npz(path, max_unpacked(path) if max_bytes is None else max_bytes) as z:
