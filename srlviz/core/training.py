@@ -401,7 +401,8 @@ TENSOR: Field = (lambda x: isinstance(x, torch.Tensor), 'a tensor')
 
 
 def _check_like(saved, expected, name: str) -> None:
-    """Refuse a nest that differs from what is expected in more than the values of numbers and text; the ValueError names the part.
+    """Refuse a nest that differs from the expected one in more than values of numbers and text; the ValueError names
+    the part.
 
     Fields may be missing or new, for they differ between versions of torch.
     """
@@ -416,28 +417,28 @@ def _check_like(saved, expected, name: str) -> None:
         raise ValueError(f"the field {name!r:.80} is {saved!r:.80}; expected something like {expected!r:.80}")
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, saved: dict, name: str = 'optimizer') -> None:
+def load_optimizer(optimizer: torch.optim.Optimizer, saved: dict) -> None:
     """Give an optimizer the state that one like it had; a ValueError says what does not fit."""
-    check_fields(saved, {'state': TABLE, 'param_groups': LIST}, name)
+    check_fields(saved, {'state': TABLE, 'param_groups': LIST}, 'optimizer')
     groups, expected = saved['param_groups'], optimizer.state_dict()['param_groups']
-    _check_like(groups, expected, f'{name}.param_groups')
+    _check_like(groups, expected, 'optimizer.param_groups')
     if [g['params'] for g in groups] != [g['params'] for g in expected]:
-        raise ValueError(f"{name}.param_groups are of other weights")
+        raise ValueError("optimizer.param_groups are of other weights")
     weights = [w for group in optimizer.param_groups for w in group['params']]
     for i, moments in saved['state'].items():
         if not is_whole(i, 0, len(weights) - 1):
-            raise ValueError(f"{name}.state is of the weight {i!r:.80}; there are {len(weights)}")
-        check_fields(moments, dict.fromkeys(('step', 'exp_avg', 'exp_avg_sq'), TENSOR), f'{name}.state.{i}')
+            raise ValueError(f"optimizer.state is of the weight {i!r:.80}; there are {len(weights)}")
+        check_fields(moments, dict.fromkeys(('step', 'exp_avg', 'exp_avg_sq'), TENSOR), f'optimizer.state.{i}')
         for k, x in moments.items():
             if x.shape != (want := torch.Size() if k == 'step' else weights[i].shape):
-                raise ValueError(f"{name}.state.{i}.{k} has the shape {tuple(x.shape)}; expected {tuple(want)}")
+                raise ValueError(f"optimizer.state.{i}.{k} has the shape {tuple(x.shape)}; expected {tuple(want)}")
     optimizer.load_state_dict(saved)
 
 
-def check_history(rows: list, columns: Iterable[str], name: str = 'history') -> None:
+def check_history(rows: list, columns: Iterable[str]) -> None:
     """Refuse a history whose rows are not numbers under these names."""
     for i, row in enumerate(rows):
-        check_fields(row, dict.fromkeys(columns, NUMBER), f'{name}[{i}]')
+        check_fields(row, dict.fromkeys(columns, NUMBER), f'history[{i}]')
 
 # %% ../../nbs/00_core/06_training.ipynb #bd26a62d
 _CHECKPOINT = {

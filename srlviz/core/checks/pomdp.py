@@ -12,7 +12,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from .rules import content_hash, own_randomness, require
+from .rules import content_hash, check_local_randomness, require
 from ..files import is_whole
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #e39d1926
@@ -62,7 +62,7 @@ def _actions(env, n: int, seed: int) -> list:
     return [space.sample() for _ in range(n)]
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #17496b6a
-def _read_factors(env, before: Mapping | None = None) -> Mapping:
+def _read_factors(env, previous: Mapping | None = None) -> Mapping:
     "Factors of this moment, of the same names and shapes as before."
     read = _attribute(env, 'factors')
     factors = read() if callable(read) else None
@@ -70,10 +70,10 @@ def _read_factors(env, before: Mapping | None = None) -> Mapping:
     require(ok, env, POMDP_RULES['factors'], lambda: factors)
     shapes = lambda f: {k: np.shape(v) for k, v in f.items()}
     require(
-        before is None or shapes(factors) == shapes(before),
+        previous is None or shapes(factors) == shapes(previous),
         env,
         POMDP_RULES['factors'],
-        lambda: f"{before} became {factors}",
+        lambda: f"{previous} became {factors}",
     )
     return factors
 
@@ -117,7 +117,7 @@ def _check_seeds(make, seed: int) -> str:
     "Check what seeds decide, and that nothing else does; give a fingerprint of an episode."
     env, rules = make(), POMDP_RULES
     actions = _actions(env, _attribute(env, 'max_steps'), seed)
-    with own_randomness(env, rules['randomness']):
+    with check_local_randomness(env, rules['randomness']):
         rows = _play(make, actions, seed)
     require(_equal(_play(make, actions, seed), rows), env, rules['seed'])
     require(

@@ -218,16 +218,13 @@ def _parse_slowly(text: bytes) -> pd.DataFrame:
 _MAX_READ = 2**22  # bytes to read at once
 
 
-def curve_rows(
-    path: str | Path, start: int = 0, max_bytes: int = _MAX_READ, finite: bool = True
-) -> tuple[pd.DataFrame, int]:
+def curve_rows(path: str | Path, start: int = 0, finite: bool = True) -> tuple[pd.DataFrame, int]:
     """Read lines of a curve from a place in its file on.
 
     Parameters
     ----------
     path : of the file
     start : bytes to leave out, as the last call said; 0 for all
-    max_bytes : bytes to read
     finite : whether to leave out NaN and infinity
 
     Returns
@@ -250,9 +247,9 @@ def curve_rows(
         if start == 0:
             return _parse(b'', finite), 0
         f.seek(start)
-        text = f.read(min(max_bytes, size - start))
+        text = f.read(min(_MAX_READ, size - start))
     end = text.rfind(b'\n') + 1
-    if not end and len(text) == max_bytes:
+    if not end and len(text) == _MAX_READ:
         end = len(text)  # no line is that long
     return _parse(text[:end], finite), start + end
 

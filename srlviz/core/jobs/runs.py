@@ -51,7 +51,7 @@ _RESULT = dict(status=_STATUS, error=TEXT, started=REAL, ended=REAL, seconds=REA
 _SWEEP = "the folder of a sweep (srlviz sweep STUDY --out DIR)"
 _MAX_BYTES = 2**26  # bytes of a result, or of a grid
 MAX_TRIALS, MAX_CELLS = 100_000, 2**21  # of a sweep: trials, and trials times parameters
-MAX_NAMES, _MAX_CURVES = 1000, 10_000  # of a run, and of a look at many runs
+MAX_NAMES, _MAX_CURVES, _MAX_POINTS = 1000, 10_000, 2000  # of a run, of a look at many runs, of a curve
 _KEY = re.compile('[0-9a-f]{10}-[0-9a-f]{10}')
 
 
@@ -512,9 +512,7 @@ class RunFolder:
         """Estimate the seconds until all trials have ended: see `_estimate_left`."""
         return _estimate_left(self.runs, self.running)
 
-    def curves(
-        self, keys: Iterable[str], names: Collection[str] = (), *, seconds: float = np.inf, max_points: int = 2000
-    ) -> pd.DataFrame:
+    def curves(self, keys: Iterable[str], names: Collection[str] = (), *, seconds: float = np.inf) -> pd.DataFrame:
         """Read the curves of trials, from where the last call stopped.
 
         Parameters
@@ -522,14 +520,14 @@ class RunFolder:
         keys : of trials; those that have no curve are left out
         names : of curves; none for all
         seconds : to read at most; the next call goes on
-        max_points : points of each curve; of more, the lowest and the highest of each stretch are kept
 
         Returns
         -------
-        key, step, total, name, value, time: as in `read_curve`; the first `MAX_NAMES` curves of a run, and of the runs
+        key, step, total, name, value, time: as in `read_curve`; of more than 2,000 points of a curve the lowest and the
+        highest of each stretch; the first `MAX_NAMES` curves of a run, and of the runs
         that come first if all have `_MAX_CURVES` and more
         """
-        return self._curves.read(keys, names, time.monotonic() + seconds, max_points)
+        return self._curves.read(keys, names, time.monotonic() + seconds, _MAX_POINTS)
 
     def traceback(self, key: str) -> str:
         """Read where a trial failed; '' if it did not."""

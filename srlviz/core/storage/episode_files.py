@@ -38,10 +38,10 @@ def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
     film = {f'frames/{k}/{check_key(key)}.zip': v for k, v in episode.obs.items() if is_film(v)}
     features = _features(episode, columns)
     check_features(features, f"episode {key}")
-    paths, known = all_inside(folder, film), {}
+    paths, film_hashes = all_inside(folder, film), {}
     for name, frames in film.items():
         paths[name].parent.mkdir(parents=True, exist_ok=True)
-        known[f'obs.{name.split("/")[1]}'] = write_frames(paths[name], frames)
+        film_hashes[f'obs.{name.split("/")[1]}'] = write_frames(paths[name], frames)
     single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
     record = dict(
         key=key,
@@ -51,8 +51,8 @@ def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
         files={name: [paths[name].stat().st_size, checksum(paths[name])] for name in film},
         features=features,
         factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
-        films=known,
-        content=episode_content(columns | single, episode.ended, known),
+        films=film_hashes,
+        content=episode_content(columns | single, episode.ended, film_hashes),
     )
     return record, to_arrow(columns)
 
@@ -122,8 +122,8 @@ def _read_partial(path: Path) -> dict:
             raise ValueError(f"its files are {', '.join(e['files'])!r:.300}, which are not those of its films")
         if {f'factor.{k}' for k in e['factors']} != {*singles(e['features'])}:
             raise ValueError("its factors are not those of its features")
-        if not is_content(told := e.get('content', '0' * 32)):
-            raise ValueError(f"the field 'content' is {told!r:.80}; expected a hash")
+        if not is_content(digest := e.get('content', '0' * 32)):
+            raise ValueError(f"the field 'content' is {digest!r:.80}; expected a hash")
         for k, v in e['factors'].items():
             _check_value(v, e['features'][f'factor.{k}']['dtype'], k)
     return e
@@ -150,15 +150,15 @@ def read_part(folder: str | Path, record: Mapping) -> pa.Table:
     arrays = {}
     if columns:
         file = StepFile(path, columns)
-        if (there := file.rows.n_rows) != record['length']:
-            raise ValueError(f"{path} has {there:,} rows for an episode of {record['length']:,}; {_ANEW}")
-        arrays = file.arrays([*columns], 0, there)
+        if (n_rows := file.rows.n_rows) != record['length']:
+            raise ValueError(f"{path} has {n_rows:,} rows for an episode of {record['length']:,}; {_REDO}")
+        arrays = file.arrays([*columns], 0, n_rows)
     if not _is_whole(record, arrays):
-        raise ValueError(f"{path} or its record holds something else than was written; {_ANEW}")
+        raise ValueError(f"{path} or its record holds something else than was written; {_REDO}")
     return to_arrow(arrays)
 
 
-_ANEW = "remove it and its record, and the episode is made again"
+_REDO = "remove it and its record, and the episode is made again"
 
 
 def _is_whole(record: Mapping, arrays: Mapping[str, np.ndarray]) -> bool:

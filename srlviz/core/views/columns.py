@@ -18,23 +18,24 @@ from ..storage import LazyColumns
 from .windows import cut_episode
 
 # %% ../../../nbs/00_core/views/01_columns.ipynb #20c31be6
-def distinct_columns(
-    rows: np.ndarray | Recording, modality: str = 'sensors', most: int = 200, every: int = 10
-) -> np.ndarray:
+_MAX_EPISODES = 200  # to look at
+
+
+def distinct_columns(rows: np.ndarray | Recording, modality: str = 'sensors', every: int = 10) -> np.ndarray:
     """Find the columns that vary and are not equal to an earlier one.
 
     Parameters
     ----------
     rows : (N, n_columns); or a recording
-    modality, most, every : of a recording, every tenth row of the first `most` episodes of the split 'fit' is looked at
-        (of all splits, if it has none)
+    modality, every : of a recording, every tenth row of the first 200 episodes of the split 'fit' is looked at (of all
+        splits, if it has none)
 
     Returns
     -------
     (n,) int, their places, in order
     """
     if isinstance(rows, Recording):
-        some = (rows['fit'] if 'fit' in rows.split else rows)[:most]
+        some = (rows['fit'] if 'fit' in rows.split else rows)[:_MAX_EPISODES]
         rows = np.concatenate([np.asarray(_columns_of(e, modality)[::every]) for e in some])
     seen, kept = set(), []
     for i, column in enumerate(np.asarray(rows).T):

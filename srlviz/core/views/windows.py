@@ -128,8 +128,8 @@ def windows(recording: Recording, length: int, stride: int = 1) -> Recording:
         longest = int(recording.lengths.max(initial=0))
         raise ValueError(f"no episode has {length} rows; the longest of {len(recording)} has {longest}")
     if short:
-        told = f"{short} of {len(recording)} episodes have fewer than {length} rows and give no window"
-        warnings.warn(told, stacklevel=2)
+        message = f"{short} of {len(recording)} episodes have fewer than {length} rows and give no window"
+        warnings.warn(message, stacklevel=2)
     episode, start = window_places(recording.lengths, length, stride)
     meta = recording.meta | {'windows': dict(length=length, stride=stride, too_short=short)}
     cut = _Windows(recording, episode, start, length)

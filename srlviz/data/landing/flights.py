@@ -21,7 +21,7 @@ from ...core.recordings import Episode, Factor, FolderEpisodes, Recording
 from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
 from ...core.storage.manifest import check_files, unfinished
 from ...core.storage.parquet import open_footer
-from ...core.storage.row_groups import Kept, RowFile, runs
+from ...core.storage.row_groups import LRUCache, RowFile, runs
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FORMAT,
@@ -46,7 +46,7 @@ from ...envs.landing import FACTORS
 _SHARD = 'a shard of a set of flights', RESTORE
 
 
-def open_rows(path: Path, footer: pq.FileMetaData, n_columns: int, kept: Kept | None = None) -> RowFile:
+def open_rows(path: Path, footer: pq.FileMetaData, n_columns: int, kept: LRUCache | None = None) -> RowFile:
     """Give the rows of a shard, whose pages may be no larger than its rows; `n_columns` is the number of sensors."""
     return RowFile(path, footer, lambda rows, names: room_of(rows, n_columns, len(names)), kept)
 
@@ -157,7 +157,7 @@ class FlightFolder:
         if not is_finished(self.path):
             raise unfinished(self.path, 'a set of flights', 'it was asked for' * (self.path / REQUEST).exists())
         self.info = info = read_info(self.path)
-        check_files(self.path, info['files'], RESTORE, later=lambda name: name.startswith('videos/'))
+        check_files(self.path, info['files'], RESTORE, deferred=lambda name: name.startswith('videos/'))
         self.columns = read_columns(self.path)
         for wrong in column_faults(self.columns, info['n_columns']):
             raise ValueError(f"{self.path / SENSOR_TABLE} {wrong}; {RESTORE}")
