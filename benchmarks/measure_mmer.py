@@ -18,7 +18,7 @@ from srlviz.agents.player import left_agents
 from srlviz.agents.recurrent import TRAINER
 from srlviz.core.files import read_json, sample_path, write_json
 from srlviz.core.names import catalog
-from srlviz.core.scores import check_scores, load_scores, our_name, save_scores
+from srlviz.core.scores import check_scores, load_scores, srlviz_name, save_scores
 from srlviz.studies.benchmarks.returns import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
@@ -66,7 +66,7 @@ def missing(part: list[tuple]) -> list[dict]:
     "The grids of those of a part that the table lacks"
     table = shipped()
     returns = table[table['metric'].isin(['mmer', 'return'])]
-    have = {(our_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
+    have = {(srlviz_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
     grids = {}
     for task, *key in part:
         if (task, *key) not in have:
@@ -91,7 +91,7 @@ def collect(folder: Path):
                 raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MOST:,}')
     learned = table[table['metric'] == 'mmer']
     print(f"{len(table):,} rows; {len(learned)} returns of {learned['method'].nunique()} memories", end=' ')
-    print(f"on {learned['task'].map(our_name).nunique()} tasks; {len(list(shelf.iterdir()))} agents", flush=True)
+    print(f"on {learned['task'].map(srlviz_name).nunique()} tasks; {len(list(shelf.iterdir()))} agents", flush=True)
 
 
 if __name__ == '__main__':

@@ -19,7 +19,7 @@ from test_foreign_recordings import npy, packed_zeros  # noqa: E402
 from srlviz.agents.player import MemoryAgent, load_policy  # noqa: E402
 from srlviz.core import saving  # noqa: E402
 from srlviz.core.names import catalog  # noqa: E402
-from srlviz.core.jobs.runs import MOST_CELLS, MOST_NAMES, MOST_TRIALS, RunFolder, check_grid  # noqa: E402
+from srlviz.core.jobs.runs import MAX_CELLS, MAX_NAMES, MAX_TRIALS, RunFolder, check_grid  # noqa: E402
 from srlviz.core.saving import load_encoder  # noqa: E402
 from srlviz.core.training import load_weights  # noqa: E402
 from srlviz.data.landing import read_flights  # noqa: E402
@@ -421,7 +421,7 @@ def test_a_curve_of_20000_names_is_read_in_part(tmp_path):
     def read():
         runs = RunFolder(root)
         runs.refresh()
-        assert runs.curves([KEY])['name'].nunique() == MOST_NAMES
+        assert runs.curves([KEY])['name'].nunique() == MAX_NAMES
 
     assert bounded(read) == ''
 
@@ -435,7 +435,7 @@ GRIDS = {
 @pytest.mark.parametrize('name', GRIDS)
 def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
     if name == 'many trials':
-        monkeypatch.setattr('srlviz.core.jobs.runs.MOST_TRIALS', 1000)
+        monkeypatch.setattr('srlviz.core.jobs.runs.MAX_TRIALS', 1000)
     root = run_folder(tmp_path / 'out', GRIDS[name])
 
     def read():
@@ -451,7 +451,7 @@ def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
 
 def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypatch):
     "Two grids of 600 trials each are 1,200"
-    monkeypatch.setattr('srlviz.core.jobs.runs.MOST_TRIALS', 1000)
+    monkeypatch.setattr('srlviz.core.jobs.runs.MAX_TRIALS', 1000)
     open_store(tmp_path, study := Study(square))
     for start in 0, 600:
         trials = {f'{i:010x}-0123456789': dict(x=i) for i in range(start, start + 600)}
@@ -465,10 +465,10 @@ def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypa
 
 
 def test_a_grid_may_be_large():
-    check_grid([{}] * MOST_TRIALS, 'grids')
-    check_grid([{f'x{i}': 0 for i in range(MOST_CELLS // 1000)}] * 1000, 'grids')
+    check_grid([{}] * MAX_TRIALS, 'grids')
+    check_grid([{f'x{i}': 0 for i in range(MAX_CELLS // 1000)}] * 1000, 'grids')
     with pytest.raises(ValueError):
-        check_grid([{f'x{i}': 0 for i in range(MOST_CELLS // 1000 + 1)}] * 1000, 'grids')
+        check_grid([{f'x{i}': 0 for i in range(MAX_CELLS // 1000 + 1)}] * 1000, 'grids')
 
 
 def trial(x: int = 0, y: int = 0, z: int = 0):

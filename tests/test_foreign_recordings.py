@@ -1079,7 +1079,7 @@ def bomb_shard(folder, rows, width=1, dtype=np.float32):
 
 @both_layouts
 def test_a_column_that_unpacks_to_more_than_it_may_is_refused(folder, monkeypatch):
-    monkeypatch.setattr('srlviz.core.storage.row_groups.MOST_BYTES', 2**24)  # as 2 GB is to a file of 100 kB
+    monkeypatch.setattr('srlviz.core.storage.row_groups.MAX_BYTES', 2**24)  # as 2 GB is to a file of 100 kB
     bomb_shard(folder, 5_000_000)
     assert (folder / 'steps' / '000.parquet').stat().st_size < 20_000 and load_recording(folder).n_steps == 5_000_000
     refused(

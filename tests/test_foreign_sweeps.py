@@ -260,13 +260,13 @@ def test_a_pipe_as_claim_is_not_waited_for(swept):
 def test_a_damaged_claim_grows_old(text, swept):
     claim = open_trial(swept) / 'claim.json'
     claim.write_bytes(text.encode('latin-1'))
-    os.utime(claim, (time.time() - 2 * store.FRESH,) * 2)
+    os.utime(claim, (time.time() - 2 * store.CLAIM_TIMEOUT,) * 2)
     assert len(runs_on(swept).scores) == 3 and not claim.exists()
 
 
 def test_a_claim_of_the_future_grows_old(swept, monkeypatch):
     "As all claims of before are where the clock was set back"
-    monkeypatch.setattr(store, 'FRESH', 1.0)
+    monkeypatch.setattr(store, 'CLAIM_TIMEOUT', 1.0)
     claim = open_trial(swept) / 'claim.json'
     claim.write_text(json.dumps(dict(host='another', pid=1, sweep='theirs', started=1.0)))
     os.utime(claim, (time.time() + 10**6,) * 2)

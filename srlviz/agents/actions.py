@@ -14,7 +14,7 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from ..core.policies import drawn
+from ..core.policies import draw_action
 
 # %% ../../nbs/05_agents/01_actions.ipynb #a3614c3d
 class Categorical:
@@ -133,7 +133,9 @@ class Acting:
             return self.played(self.kind.best(params).numpy())
         if isinstance(self.kind, Categorical):
             parts = [part.double().numpy() for part in params.split(self.kind.sizes, -1)]
-            return self.played(np.array([[drawn(part[i], False, rng) for part in parts] for i, rng in enumerate(rngs)]))
+            return self.played(
+                np.array([[draw_action(part[i], False, rng) for part in parts] for i, rng in enumerate(rngs)])
+            )
         mean, log_std = (x.double().numpy() for x in params.chunk(2, -1))
         noise = np.stack([rng.standard_normal(self.kind.n_columns) for rng in rngs])
         return self.played(mean + np.exp(log_std.clip(-20, 2)) * noise)

@@ -23,7 +23,7 @@ from .actions import Acting
 from .actor_critic import MemoryActorCritic, as_memory
 from ..core.files import COUNT, TABLE, check_fields, inside, is_whole, read_json, sample_path
 from ..core.names import catalog, named_class
-from ..core.policies import chance, nth, weights_hash
+from ..core.policies import policy_rng, nth, weights_hash
 from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder, saved_arguments
 from ..core.states import flat_state, stepped_states
@@ -265,7 +265,7 @@ class MemoryAgent:
 
     def reset(self, seed: int | None = None):
         """Begin an episode."""
-        self.rng, self.state, self.action = chance(seed), None, None
+        self.rng, self.state, self.action = policy_rng(seed), None, None
 
     def __call__(self, obs):
         """Choose an action (as the space has it) for an observation, plain or flat."""
@@ -351,14 +351,14 @@ class AgentRows:
     """
 
     def __init__(self, agent: MemoryAgent, num_envs: int):
-        self.agent, self.rngs = agent, [chance(0, i) for i in range(num_envs)]
+        self.agent, self.rngs = agent, [policy_rng(0, i) for i in range(num_envs)]
         self.state, self.actions, self.starts = agent.network_.initial_state(num_envs), None, np.ones(num_envs, bool)
 
     def reset(self, seeds: Sequence[int | None], starts: np.ndarray | None = None):
         """Begin episodes in the rows that `starts` (N,) marks, in all by default."""
         for i, seed in enumerate(seeds):
             if starts is None or starts[i]:
-                self.rngs[i], self.starts[i] = chance(seed), True
+                self.rngs[i], self.starts[i] = policy_rng(seed), True
 
     def __call__(self, obs, greedy: bool = False) -> np.ndarray:
         before = [None] * len(self.rngs) if self.actions is None else self.actions

@@ -25,7 +25,7 @@ from .vectorised import Games
 from .objective import PPOConfig, gae, normalised, ppo_loss
 from ..core.jobs.curves import log_curve
 from ..core.files import LIST
-from ..core.policies import chance, drawn, weights_hash
+from ..core.policies import policy_rng, draw_action, weights_hash
 from ..core.recordings import Recording
 from ..core.training import pick_device, threads
 
@@ -72,7 +72,7 @@ class NetworkPolicy:
     def __init__(self, network: nn.Module, n_actions: int, greedy: bool = False, name: str = 'agent', **about):
         self.network, self.n_actions, self.greedy = deepcopy(network).cpu().eval(), n_actions, greedy
         self.identity = f"{name} {weights_hash(self.network.state_dict())}{' greedy' if greedy else ''}"
-        self.rng, self.n_codes = chance(0), getattr(network, 'n_features', None)
+        self.rng, self.n_codes = policy_rng(0), getattr(network, 'n_features', None)
         vars(self).update(about)
 
     def __deepcopy__(self, memo):
@@ -82,10 +82,10 @@ class NetworkPolicy:
 
     def reset(self, seed: int | None = None):
         """Begin an episode."""
-        self.rng = chance(seed)
+        self.rng = policy_rng(seed)
 
     def __call__(self, obs: np.ndarray) -> int:
-        return drawn(self.scores(np.asarray(obs)[None])[0], self.greedy, self.rng)
+        return draw_action(self.scores(np.asarray(obs)[None])[0], self.greedy, self.rng)
 
     def scores(self, obs: np.ndarray) -> np.ndarray:
         """Give the scores of the actions, (B, n_actions) float64, for observations (B, ...)."""
@@ -139,17 +139,17 @@ class NetworkRows:
     """
 
     def __init__(self, policy: NetworkPolicy, num_envs: int):
-        self.policy, self.rngs = policy, [chance(0, i) for i in range(num_envs)]
+        self.policy, self.rngs = policy, [policy_rng(0, i) for i in range(num_envs)]
 
     def reset(self, seeds: Sequence[int | None], starts: np.ndarray | None = None):
         """Begin episodes in the rows that `starts` (N,) marks, in all by default."""
         for i, seed in enumerate(seeds):
             if starts is None or starts[i]:
-                self.rngs[i] = chance(seed)
+                self.rngs[i] = policy_rng(seed)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         scores = self.policy.scores(obs)
-        return np.array([drawn(row, self.policy.greedy, rng) for row, rng in zip(scores, self.rngs)])
+        return np.array([draw_action(row, self.policy.greedy, rng) for row, rng in zip(scores, self.rngs)])
 
 # %% ../../nbs/05_agents/04_ppo.ipynb #0142adfd
 _NOTED = ('actions', 'log_probs', 'values', 'rewards', 'terminated', 'ended', 'real', 'last')

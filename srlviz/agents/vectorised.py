@@ -13,8 +13,8 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from .objective import PPOConfig
-from ..core.files import check_fields
-from ..core.training import NUMBER, TENSOR
+from ..core.files import NUMBER, check_fields
+from ..core.training import TENSOR
 
 # %% ../../nbs/05_agents/02_vectorised.ipynb #7cc8a849
 class Finished(NamedTuple):

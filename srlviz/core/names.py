@@ -38,28 +38,28 @@ def unknown(kind: str, name, choices: Iterable) -> ValueError:
 ROOMS = ('core', 'envs', 'data', 'encoders', 'memories', 'agents', 'evaluate', 'figures', 'widgets', 'studies')
 
 
-class _Looks(NamedTuple):
+class _Requirements(NamedTuple):
     "What a class has to have: methods, a class that it inherits from; and classes that it must not inherit from"
 
     methods: tuple[str, ...] = ()
-    heir: str = ''
-    never: tuple[str, ...] = ()
+    base: str = ''
+    excluded: tuple[str, ...] = ()
 
     def match(self, methods: Collection[str], inherits: Collection[str]) -> bool:
-        if self.heir and self.heir not in inherits:
+        if self.base and self.base not in inherits:
             return False
-        return {*self.methods} <= {*methods} and not {*self.never} & {*inherits}
+        return {*self.methods} <= {*methods} and not {*self.excluded} & {*inherits}
 
 
-_LOOKS = dict(
-    encoders=_Looks(('fit', 'encode')),
-    memories=_Looks(('forward', 'initial_state')),
-    envs=_Looks(('reset', 'step', 'factors'), never=('Wrapper', 'VectorEnv')),
-    widgets=_Looks(heir='Explorer'),
+_REQUIREMENTS = dict(
+    encoders=_Requirements(('fit', 'encode')),
+    memories=_Requirements(('forward', 'initial_state')),
+    envs=_Requirements(('reset', 'step', 'factors'), excluded=('Wrapper', 'VectorEnv')),
+    widgets=_Requirements(base='Explorer'),
 )
 
 # %% ../../nbs/00_core/01_names.ipynb #25488098
-def _classes(package, looks: _Looks) -> dict[str, type]:
+def _classes(package, required: _Requirements) -> dict[str, type]:
     "Public concrete classes that are defined in the modules of a package and look right."
     found = {}
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):
@@ -67,8 +67,8 @@ def _classes(package, looks: _Looks) -> dict[str, type]:
         for name, c in inspect.getmembers(module, inspect.isclass):
             if c.__module__ != info.name or name.startswith('_') or inspect.isabstract(c):
                 continue
-            methods = [m for m in looks.methods if callable(getattr(c, m, None))]
-            if not looks.match(methods, [b.__name__ for b in c.__mro__[1:]]):
+            methods = [m for m in required.methods if callable(getattr(c, m, None))]
+            if not required.match(methods, [b.__name__ for b in c.__mro__[1:]]):
                 continue
             if name in found:
                 raise ValueError(
@@ -97,10 +97,10 @@ def catalog(room: str) -> dict[str, type]:
         raise unknown('room', room, ROOMS)
     if importlib.util.find_spec(f'srlviz.{room}') is None:
         return {}
-    return _classes(importlib.import_module(f'srlviz.{room}'), _LOOKS.get(room, _Looks()))
+    return _classes(importlib.import_module(f'srlviz.{room}'), _REQUIREMENTS.get(room, _Requirements()))
 
 # %% ../../nbs/00_core/01_names.ipynb #baf6f333
-_ONE = dict(encoders='encoder', memories='memory', envs='environment')
+_SINGULAR = dict(encoders='encoder', memories='memory', envs='environment')
 
 
 def named_class(room: str, name) -> type:
@@ -117,7 +117,7 @@ def named_class(room: str, name) -> type:
     """
     known = catalog(room)
     if not isinstance(name, str) or name not in known:
-        raise unknown(_ONE[room], str(name)[:80], known)
+        raise unknown(_SINGULAR[room], str(name)[:80], known)
     return known[name]
 
 
@@ -154,35 +154,35 @@ class _Source:
         trees = [ast.parse(p.read_bytes()) for p in sorted(folder.rglob('*.py'))]
         self.classes = {c.name: c for tree in trees for c in tree.body if isinstance(c, ast.ClassDef)}
 
-    def line(self, name: str) -> list[str]:
+    def ancestors(self, name: str) -> list[str]:
         "A class and all that it inherits from, the nearest first"
         found = [name]
         for owner in found:
             bases = self.classes[owner].bases if owner in self.classes else []
-            found += [n for n in _last_names(bases) if n not in found]
+            found += [n for n in _base_names(bases) if n not in found]
         return found
 
     def methods(self, name: str) -> dict[str, bool]:
         "Its methods, inherited ones too -> whether it is abstract"
         found = {}
-        for owner in self.line(name):
+        for owner in self.ancestors(name):
             for f in self.classes[owner].body if owner in self.classes else []:
                 if isinstance(f, ast.FunctionDef):
-                    found.setdefault(f.name, 'abstractmethod' in _last_names(f.decorator_list))
+                    found.setdefault(f.name, 'abstractmethod' in _base_names(f.decorator_list))
         return found
 
 
-def _last_names(nodes: Iterable[ast.expr]) -> list[str]:
+def _base_names(nodes: Iterable[ast.expr]) -> list[str]:
     "nn.Module -> Module"
     return [ast.unparse(n).rpartition('.')[2] for n in nodes]
 
 
-def _named(source: _Source, looks: _Looks) -> list[str]:
+def _class_names(source: _Source, required: _Requirements) -> list[str]:
     names = []
     for name in source.classes:
         methods = source.methods(name)
         abstract = any(methods.values())
-        if not abstract and not name.startswith('_') and looks.match(methods, source.line(name)[1:]):
+        if not abstract and not name.startswith('_') and required.match(methods, source.ancestors(name)[1:]):
             names.append(name)
     return sorted(names)
 
@@ -194,9 +194,9 @@ def catalog_names(room: str) -> list[str]:
     ------
     ValueError : for any other room
     """
-    if room not in _LOOKS:
-        raise unknown('room', room, _LOOKS)
-    return _named(_Source(Path(resources.files('srlviz')) / room), _LOOKS[room])
+    if room not in _REQUIREMENTS:
+        raise unknown('room', room, _REQUIREMENTS)
+    return _class_names(_Source(Path(resources.files('srlviz')) / room), _REQUIREMENTS[room])
 
 # %% ../../nbs/00_core/01_names.ipynb #5058a94a
 def installed(room: str) -> dict[str, EntryPoint]:

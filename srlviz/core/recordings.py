@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import MOST_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
+from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
 from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
 from .names import unknown
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
-from .storage import factor_label, films, told_factor
+from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
@@ -97,7 +97,7 @@ class Episode:
     ):
         self.obs, self.factors, self.about = _arrays(obs), _arrays(factors or {}), tuple(about)
         self._steps = _step_arrays(actions, rewards)
-        self.ended, self.name = _check_told(ended, name, (*self.obs, *self.factors)), name
+        self.ended, self.name = _check_texts(ended, name, (*self.obs, *self.factors)), name
         self._length = _same_rows(self.obs, self._steps, self.factors)
 
     @classmethod
@@ -137,7 +137,7 @@ class Episode:
         same = [k for k, v in dict(action=actions, reward=rewards).items() if v is ...]
         kept = {k: self._steps[k] for k in same if k in self._steps}
         ended, name = self.ended if ended is ... else ended, self.name if name is ... else name
-        _check_told(ended, name, (*new_obs, *new_factors))
+        _check_texts(ended, name, (*new_obs, *new_factors))
         _same_rows(new_obs, new_steps, new_factors, len(self))
         obs, factors = self.obs if obs is ... else new_obs, self.factors if factors is ... else new_factors
         new = Episode.stored(len(self), obs, kept | new_steps, factors, ended, name)
@@ -157,7 +157,7 @@ def _step_arrays(actions, rewards) -> dict:
     return _arrays({k: v for k, v in (('action', actions), ('reward', rewards)) if v is not None})
 
 
-def _check_told(ended: str, name: str, keys: Sequence) -> str:
+def _check_texts(ended: str, name: str, keys: Sequence) -> str:
     "How an episode ended, if it and all names are what they may be"
     if ended not in ENDINGS:
         raise ValueError(f"an episode ended {' or '.join(map(repr, ENDINGS))}; got {ended!r}")
@@ -173,8 +173,8 @@ def _same_rows(obs: Mapping, steps: Mapping, factors: Mapping, length: int | Non
     rows |= {f'{k}s': v.shape[0] if v.shape else None for k, v in steps.items()}
     rows |= {f'factors[{k!r}]': v.shape[0] for k, v in factors.items() if v.shape}
     if len(set(rows.values())) != 1 or None in rows.values():
-        told = ', '.join(f'{k}: {n}' for k, n in rows.items()) or 'no arrays'
-        raise ValueError(f"every array of an episode needs the same number of rows; got {told}")
+        counts = ', '.join(f'{k}: {n}' for k, n in rows.items()) or 'no arrays'
+        raise ValueError(f"every array of an episode needs the same number of rows; got {counts}")
     if (n := next(iter(rows.values()))) < 1:
         raise ValueError("an episode has at least one row; got 0")
     return n
@@ -227,9 +227,9 @@ class Recording(Sequence):
         episodes : others; `split` is kept if there are as many
         name, hz, factors, split, meta : as in the constructor
         """
-        told = dict(episodes=episodes, name=name, hz=hz, factors=factors, split=split, meta=meta)
-        now = dict(episodes=self._episodes, **{k: getattr(self, k) for k in told if k != 'episodes'})
-        return Recording(**now | {k: v for k, v in told.items() if v is not ...})
+        new = dict(episodes=episodes, name=name, hz=hz, factors=factors, split=split, meta=meta)
+        old = dict(episodes=self._episodes, **{k: getattr(self, k) for k in new if k != 'episodes'})
+        return Recording(**old | {k: v for k, v in new.items() if v is not ...})
 
     def __len__(self):
         return len(self._episodes)
@@ -261,7 +261,19 @@ class Recording(Sequence):
     )
 
     def __repr__(self):
-        return '\n'.join(_told(self))
+        rate = f' at {self.hz:g} Hz' if self.hz else ''
+        lines = [f"Recording {self.name!r}: {len(self)} episodes, {self.n_steps:,} steps{rate}"]
+        if len(self):
+            shapes = [f'{k} {v.dtype} {tuple(v.shape[1:])}' for k, v in self[0].obs.items()]
+            lines.append(f"  obs      {', '.join(shapes)}")
+        for group in dict.fromkeys(f.group for f in self.factors):
+            names = ', '.join(f.name for f in self.factors if f.group == group)
+            names = names if len(names) < 100 else names[:97] + '...'
+            lines.append(f"  factors  {group + ': ' if group else ''}{names}")
+        counts = {s: int((self.split == s).sum()) for s in SPLITS if (self.split == s).any()}
+        if counts:
+            lines.append(f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}")
+        return '\n'.join(lines)
 
     def with_split(self, seed: int = 0, **fractions: float) -> 'Recording':
         """Split by whole episodes, shuffled by `seed`: `recording.with_split(probe=.7, valid=.1, test=.2)`.
@@ -295,12 +307,27 @@ class Recording(Sequence):
         ------
         ValueError : if there is no such factor; it names the nearest
         """
-        names, n = _asked(self, columns), self.lengths
+        names, n = _factor_names(self, columns), self.lengths
         if not len(self):
             return pd.DataFrame(columns=['episode', 't', *names])
         t = np.arange(self.n_steps) - np.repeat(np.cumsum(n) - n, n)
-        made = _factor_columns(self, names)
+        made = self._factor_columns(names)
         return pd.DataFrame({'episode': np.repeat(np.arange(len(self)), n), 't': t} | made, copy=False)
+
+    def _factor_columns(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        "Name -> (n_steps,); beside it there is never more than one part in memory"
+        made, a = {}, 0
+        for n, part in _factor_parts(self, names):
+            for k, v in part.items():
+                text = v.dtype.kind == 'U'  # as words that stand there once, not as wide as the longest
+                dtype = np.dtype(object) if text else v.dtype
+                if k not in made:
+                    made[k] = np.empty(self.n_steps, dtype)
+                elif (wide := np.promote_types(made[k].dtype, dtype)) != made[k].dtype:
+                    made[k] = made[k].astype(wide)
+                made[k][a : a + n] = v.tolist() if text else v
+            a += n
+        return made
 
     def save(self, path: str | Path) -> Path:
         """Save to a single file if `path` ends in .npz, else to a folder.
@@ -311,7 +338,7 @@ class Recording(Sequence):
         if not len(self):
             raise ValueError("a recording of no episodes cannot be saved")
         if path.suffix == '.npz':
-            _save_npz(self, path)
+            self._save_npz(path)
             return path
         keys = [f'{i:06}' for i in range(len(self))]
         with atomic_folder(path) as temporary:
@@ -325,6 +352,33 @@ class Recording(Sequence):
                 meta=self.meta,
             )
         return path
+
+    def _save_npz(self, path: Path) -> None:
+        make_folder(path.parent)
+        e0 = self[0]
+        for k, v in e0.obs.items():
+            if is_film(v):
+                check_film_name(k)
+        head = dict(
+            format='srlviz recording',
+            version=1,
+            name=self.name,
+            hz=self.hz,
+            meta=self.meta,
+            factors=[stored_factor(asdict(f)) for f in self.factors],
+            split=self.split.tolist(),
+            lengths=self.lengths.tolist(),
+            per_episode=[k for k, v in e0.factors.items() if not v.shape],
+            ended=[e.ended for e in self],
+            names=[e.name for e in self],
+        )
+        arrays = {f'obs.{k}': np.concatenate([np.asarray(e.obs[k]) for e in self]) for k in e0.obs}
+        arrays |= {k: np.concatenate([np.asarray(e._steps[k]) for e in self]) for k in e0._steps}
+        arrays |= {
+            f'factor.{k}': np.concatenate([np.atleast_1d(np.asarray(e.factors[k])) for e in self]) for k in e0.factors
+        }
+        with atomic_path(path) as p:
+            np.savez_compressed(p, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
 
     def cached(self, where: str | Path | None = None) -> 'Recording':
         """Give the same recording with its film memory-mapped, for random access.
@@ -353,8 +407,8 @@ class Recording(Sequence):
         meta = {k: v for k, v in self.meta.items() if k != 'packages'}
         meta = json.loads(json.dumps(meta, default=_as_stored))  # keys become text, as they do in a file
         hz = None if self.hz is None else float(self.hz)
-        said = dict(hz=hz, split=self.split.tolist(), factors=factors, meta=meta, contents=recording_contents(self))
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        identity = dict(hz=hz, split=self.split.tolist(), factors=factors, meta=meta, contents=recording_contents(self))
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     @staticmethod
     def from_arrays(
@@ -395,14 +449,17 @@ class Recording(Sequence):
         ValueError : naming the argument, for unequal numbers of rows, an episode whose rows are not next to each other,
             missing values, and what is no number, truth or text
         """
-        seen, steps = _modalities(obs), {k: v for k, v in (('actions', actions), ('rewards', rewards)) if v is not None}
+        arrays, steps = (
+            _modalities(obs),
+            {k: v for k, v in (('actions', actions), ('rewards', rewards)) if v is not None},
+        )
         steps = {k: _finite(_plain_values(v, k)[0], k) for k, v in steps.items()}
-        rows = {f'obs[{k!r}]': v.shape[0] for k, v in seen.items()} | {
+        rows = {f'obs[{k!r}]': v.shape[0] for k, v in arrays.items()} | {
             k: v.shape[0] for k, v in steps.items() if v.shape
         }
         if len({*rows.values()}) != 1 or not all(v.shape for v in steps.values()):
-            told = ', '.join(f'{k}: {n:,}' for k, n in rows.items())
-            raise ValueError(f"every array needs the same number of rows; got {told}")
+            counts = ', '.join(f'{k}: {n:,}' for k, n in rows.items())
+            raise ValueError(f"every array needs the same number of rows; got {counts}")
         if not (n := next(iter(rows.values()))):
             raise ValueError("there are no rows")
         if 'rewards' in steps:
@@ -417,7 +474,7 @@ class Recording(Sequence):
             of_rows = {k: v[a:b] if len(v) == n else v[i] for k, v in values.items()}
             parts = {k: v[a:b] for k, v in steps.items()}
             return Episode(
-                {k: v[a:b] for k, v in seen.items()},
+                {k: v[a:b] for k, v in arrays.items()},
                 factors=of_rows,
                 ended=endings[i],
                 name=names[i],
@@ -481,10 +538,10 @@ class Recording(Sequence):
             column(k)
         if obs is None:
             obs = [k for k in table if k not in roles and table[k].dtype.kind in 'iuf']
-        seen = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
-        if not all(seen.values()):
+        observed = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
+        if not all(observed.values()):
             raise ValueError("no column of numbers is left for obs; name some, as in obs=['speed', 'height']")
-        arrays = {k: np.column_stack([_numbers(column(c), c) for c in columns]) for k, columns in seen.items()}
+        arrays = {k: np.column_stack([_numbers(column(c), c) for c in columns]) for k, columns in observed.items()}
         moves = [_plain_values(column(k), f"the column {k!r}")[0] for k in acts]
         starts, _ = _stretches(None if episode is None else column(episode), len(table))
         if split is not None:
@@ -500,7 +557,7 @@ class Recording(Sequence):
             name=name,
             hz=hz if time is None else _rate(_numbers(column(time), time), starts, time),
             split=split,
-            meta=dict(meta or {}) | ({'columns': list(map(str, seen['sensors']))} if 'sensors' in seen else {}),
+            meta=dict(meta or {}) | ({'columns': list(map(str, observed['sensors']))} if 'sensors' in observed else {}),
         )
 
 # %% ../../nbs/00_core/03_recordings.ipynb #ff2b31cc
@@ -522,20 +579,21 @@ class _Picked(Sequence):
 def _check_alike(episodes):
     "All episodes have the same arrays, of the same rank and row"
 
-    def look(e):
+    def arrays_of(e):
         return (
             {f'obs[{k!r}]': (v.shape[1:], str(v.dtype)) for k, v in e.obs.items()}
             | {f'factors[{k!r}]': 'per step' if v.shape else 'per episode' for k, v in e.factors.items()}
             | {f'{k}s': v.shape[1:] for k, v in e._steps.items()}
         )
 
-    first = look(episodes[0]) if episodes else {}
+    first = arrays_of(episodes[0]) if episodes else {}
     for i, e in enumerate(episodes):
-        if (found := look(e)) != first:
+        if (found := arrays_of(e)) != first:
             k = next(k for k in {**first, **found} if first.get(k) != found.get(k))
             has, had = found.get(k, 'nothing'), first.get(k, 'nothing')
-            told = f"episode {i} has {k}: {has}, episode 0 has {had}"
-            raise ValueError(f"{told}; episodes of a recording have the same arrays")
+            raise ValueError(
+                f"episode {i} has {k}: {has}, episode 0 has {had}; episodes of a recording have the same arrays"
+            )
 
 
 def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
@@ -568,20 +626,6 @@ def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[
         raise ValueError(f"no episode has the factor {lost[0]!r}; they have {', '.join(known) or 'none'}")
     return tuple(factors)
 
-
-def _told(recording: Recording) -> list[str]:
-    "A recording in a few lines: shapes, not values"
-    rate = f' at {recording.hz:g} Hz' if recording.hz else ''
-    lines = [f"Recording {recording.name!r}: {len(recording)} episodes, {recording.n_steps:,} steps{rate}"]
-    if len(recording):
-        shapes = [f'{k} {v.dtype} {tuple(v.shape[1:])}' for k, v in recording[0].obs.items()]
-        lines.append(f"  obs      {', '.join(shapes)}")
-    for group in dict.fromkeys(f.group for f in recording.factors):
-        names = ', '.join(f.name for f in recording.factors if f.group == group)
-        lines.append(f"  factors  {group + ': ' if group else ''}{names if len(names) < 100 else names[:97] + '...'}")
-    counts = {s: int((recording.split == s).sum()) for s in SPLITS if (recording.split == s).any()}
-    return lines + ([f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}"] if counts else [])
-
 # %% ../../nbs/00_core/03_recordings.ipynb #3b4955fc
 def _share(n: int, fractions: list[float]) -> np.ndarray:
     "Whole numbers near n*fraction, at least 1 each, that sum to n (largest remainder)"
@@ -594,7 +638,7 @@ def _share(n: int, fractions: list[float]) -> np.ndarray:
     return counts
 
 # %% ../../nbs/00_core/03_recordings.ipynb #e398ccb4
-def _asked(recording: Recording, columns: str | Sequence[str] | None) -> list[str]:
+def _factor_names(recording: Recording, columns: str | Sequence[str] | None) -> list[str]:
     "The names of the factors that were asked for"
     known = [f.name for f in recording.factors]
     names = known if columns is None else [columns] if isinstance(columns, str) else list(columns)
@@ -612,50 +656,6 @@ def _factor_parts(recording: Recording, names: Sequence[str]) -> Iterator[tuple[
     if hasattr(base, 'factor_rows'):  # of a folder, whose files hold many episodes
         return base.factor_rows(index, names)
     return ((len(e), {k: np.asarray(e.factors[k]) for k in names}) for e in recording)
-
-
-def _factor_columns(recording: Recording, names: Sequence[str]) -> dict[str, np.ndarray]:
-    "Name -> (n_steps,); beside it there is never more than one part in memory"
-    made, a = {}, 0
-    for n, part in _factor_parts(recording, names):
-        for k, v in part.items():
-            text = v.dtype.kind == 'U'  # as words that stand there once, not as wide as the longest
-            dtype = np.dtype(object) if text else v.dtype
-            if k not in made:
-                made[k] = np.empty(recording.n_steps, dtype)
-            elif (wide := np.promote_types(made[k].dtype, dtype)) != made[k].dtype:
-                made[k] = made[k].astype(wide)
-            made[k][a : a + n] = v.tolist() if text else v
-        a += n
-    return made
-
-# %% ../../nbs/00_core/03_recordings.ipynb #379de887
-def _save_npz(recording: Recording, path: Path) -> None:
-    make_folder(path.parent)
-    e0 = recording[0]
-    for k, v in e0.obs.items():
-        if is_film(v):
-            check_film_name(k)
-    head = dict(
-        format='srlviz recording',
-        version=1,
-        name=recording.name,
-        hz=recording.hz,
-        meta=recording.meta,
-        factors=[told_factor(asdict(f)) for f in recording.factors],
-        split=recording.split.tolist(),
-        lengths=recording.lengths.tolist(),
-        per_episode=[k for k, v in e0.factors.items() if not v.shape],
-        ended=[e.ended for e in recording],
-        names=[e.name for e in recording],
-    )
-    arrays = {f'obs.{k}': np.concatenate([np.asarray(e.obs[k]) for e in recording]) for k in e0.obs}
-    arrays |= {k: np.concatenate([np.asarray(e._steps[k]) for e in recording]) for k in e0._steps}
-    arrays |= {
-        f'factor.{k}': np.concatenate([np.atleast_1d(np.asarray(e.factors[k])) for e in recording]) for k in e0.factors
-    }
-    with atomic_path(path) as p:
-        np.savez_compressed(p, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #245d6cb7
 _HEAD: dict[str, Field] = dict(
@@ -676,8 +676,8 @@ _HEAD: dict[str, Field] = dict(
 )
 
 
-def _load_npz(path: Path, most: int) -> Recording:
-    with reading(path, 'an srlviz recording'), Npz(path, most) as z:
+def _load_npz(path: Path, max_bytes: int) -> Recording:
+    with reading(path, 'an srlviz recording'), Npz(path, max_bytes) as z:
         if 'head' not in z.headers:
             raise ValueError("it has no head")
         head = check_fields(z.read_json('head'), _HEAD, f'{path}: head')
@@ -760,8 +760,8 @@ class FolderEpisodes(Sequence):
 
     def contents(self, index: np.ndarray) -> list[str]:
         """Say what episodes hold, in the words of meta/info.json; an older folder is known by its files' checksums."""
-        if (told := self.folder.info.get('content')) is not None:
-            return [told[i] for i in index]
+        if (hashes := self.folder.info.get('content')) is not None:
+            return [hashes[i] for i in index]
         files = {k: digest for k, (_, digest) in self.folder.info['files'].items() if not k.startswith('videos/')}
         whole = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
         return [f'{whole} {i}' for i in index.tolist()]
@@ -773,12 +773,12 @@ class FolderEpisodes(Sequence):
         return LazyColumns(made | {k: lambda v=v: v[start:end] for k, v in self.caches.items()})
 
 
-def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
+def load_recording(path: str | Path, max_bytes: int = MAX_BYTES) -> Recording:
     """Open a recording saved by `Recording.save` or made by a recorder; folders are read lazily.
 
     Parameters
     ----------
-    path : of a folder or a single .npz file;  most : bytes that a single file may unpack to
+    path : of a folder or a single .npz file;  max_bytes : bytes that a single file may unpack to
 
     Raises
     ------
@@ -787,7 +787,7 @@ def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
     """
     path = Path(path)
     if path.is_file():
-        return _load_npz(path, most)
+        return _load_npz(path, max_bytes)
     folder = RecordingFolder(path)
     with reading(path, 'an srlviz recording'):
         factors = None if folder.factors is None else [Factor(**f) for f in folder.factors.to_dict('records')]
@@ -795,14 +795,14 @@ def load_recording(path: str | Path, most: int = MOST_BYTES) -> Recording:
         return Recording(episodes, info['name'], info['hz'], factors, folder.split, info['meta'])
 
 
-def verify_recording(path: str | Path, most: int = MOST_BYTES) -> None:
+def verify_recording(path: str | Path, max_bytes: int = MAX_BYTES) -> None:
     """Read a recording whole and compare it with its checksums: every column, film and cache.
 
     Raises
     ------
     ValueError : naming the first file that is wrong
     """
-    recording = load_recording(path, most)
+    recording = load_recording(path, max_bytes)
     if not Path(path).is_file():
         recording.origin[0].folder.verify()
 
@@ -1027,14 +1027,14 @@ def align(
         raise ValueError(f"reduce is None, 'first' or 'last'; got {reduce!r}")
     if not (recording.split != '').any():
         raise ValueError("the recording has no split; use recording.with_split(probe=.7, valid=.1, test=.2) first")
-    names, X, Y = _asked(recording, columns), {}, {}
+    names, X, Y = _factor_names(recording, columns), {}, {}
     for s in dict.fromkeys(recording.split[recording.split != ''].tolist()):
         which = np.flatnonzero(recording.split == s)
         per_step = [codes[i].ndim == 2 for i in which]
-        told = np.concatenate([np.atleast_2d(codes[i]) for i in which], dtype=np.float32, casting='unsafe')
+        stacked = np.concatenate([np.atleast_2d(codes[i]) for i in which], dtype=np.float32, casting='unsafe')
         if len(set(per_step)) > 1:
             raise ValueError(f"codes of the split {s!r} are some (T, n_codes), some (n_codes,); give one of them")
-        X[s], Y[s] = told, (_step_factors if per_step[0] else _whole_factors)(recording, which, names, reduce)
+        X[s], Y[s] = stacked, (_step_factors if per_step[0] else _whole_factors)(recording, which, names, reduce)
     return X, Y
 
 

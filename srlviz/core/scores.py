@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'RANGES', 'PAPER_NAMES', 'method_label', 'split_label', 'with_labels',
-           'check_scores', 'score_row', 'paper_name', 'our_name', 'not_comparable', 'merge_scores', 'save_scores',
-           'load_scores', 'save_apart', 'paper_scores', 'spell_method', 'pivot_scores', 'interquartile_mean',
+           'check_scores', 'score_row', 'paper_name', 'srlviz_name', 'not_comparable', 'merge_scores', 'save_scores',
+           'load_scores', 'save_scores_by_source', 'paper_scores', 'spell_method', 'pivot_scores', 'interquartile_mean',
            'bootstrap_interval', 'summarize_scores']
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import atomic_path, make_folder, real_number, sample_path, table_rows, table_text, whole_number
+from .files import atomic_path, make_folder, parse_real, sample_path, table_rows, table_text, parse_whole
 from .names import unknown
 
 # %% ../../nbs/00_core/05_scores.ipynb #8e31f008
@@ -27,8 +27,8 @@ SOURCES = ('paper', 'srlviz')
 _KEY = ['study', 'source', 'task', 'data', 'method', 'inputs', 'n_codes', 'norm', 'protocol', 'budget', 'seed']
 _KEY += ['target', 'group', 'metric']
 SCORE_COLUMNS = (*_KEY, 'value')
-_LOWEST = {'n_codes': 0, 'budget': 0, 'seed': -1}  # the columns of whole numbers
-_TEXT = [c for c in _KEY if c not in _LOWEST]
+_MINIMUM = {'n_codes': 0, 'budget': 0, 'seed': -1}  # the columns of whole numbers
+_TEXT = [c for c in _KEY if c not in _MINIMUM]
 
 # %% ../../nbs/00_core/05_scores.ipynb #2d1a9462
 _SHARE, _AMOUNT = (0.0, 1.0), (0.0, math.inf)
@@ -56,30 +56,32 @@ RANGES = {
 
 # %% ../../nbs/00_core/05_scores.ipynb #c781ade1
 _JOIN = ' · '
-_UNSAID = {'norm': ('', 'none'), 'data': ('', 'random')}
-_SAID = {('norm', 'standardize'): 'standardized', ('data', 'ppo'): 'ppo data'}
-_ALWAYS, _VARYING = ('norm',), ('inputs', 'n_codes', 'data', 'protocol', 'budget')
+_UNLABELLED = {'norm': ('', 'none'), 'data': ('', 'random')}
+_LABEL_WORDS = {('norm', 'standardize'): 'standardized', ('data', 'ppo'): 'ppo data'}
+_ALWAYS_SHOWN, _SHOWN_IF_VARYING = ('norm',), ('inputs', 'n_codes', 'data', 'protocol', 'budget')
 _PARTS = ('inputs', 'n_codes', 'norm', 'data', 'protocol', 'budget')  # of a label, in this order
 
 
-def _word(column: str, value) -> str:
+def _label_word(column: str, value) -> str:
     "What a label says of a column; nothing where it goes without saying."
-    if not value or value in _UNSAID.get(column, ()):
+    if not value or value in _UNLABELLED.get(column, ()):
         return ''
     if column in ('n_codes', 'budget'):
         return f'd{value}' if column == 'n_codes' else f'{value:,} steps'
-    return _SAID.get((column, value), value)
+    return _LABEL_WORDS.get((column, value), value)
 
 
-def method_label(row: Mapping, also: Iterable[str] = _PARTS) -> str:
+def method_label(row: Mapping, shown: Iterable[str] = _PARTS) -> str:
     """Say in a few words what was measured: `random_cnn · standardized`.
 
     Parameters
     ----------
     row : of a score table, as a mapping or a Series; columns that it lacks are not said
-    also : which of inputs, n_codes, norm, data, protocol and budget to say
+    shown : which of inputs, n_codes, norm, data, protocol and budget to say
     """
-    return _JOIN.join(filter(None, [row['method'], *(_word(c, row[c]) for c in _PARTS if c in also and c in row)]))
+    return _JOIN.join(
+        filter(None, [row['method'], *(_label_word(c, row[c]) for c in _PARTS if c in shown and c in row)])
+    )
 
 # %% ../../nbs/00_core/05_scores.ipynb #e8c567b3
 def split_label(label: str) -> dict:
@@ -91,8 +93,8 @@ def split_label(label: str) -> dict:
     parts = dict(method=method, inputs='', n_codes=0, norm='', data='', protocol='')
     rest = []
     for word in words:
-        if word in _MEANS:
-            column, value = _MEANS[word]
+        if word in _WORD_COLUMNS:
+            column, value = _WORD_COLUMNS[word]
             parts[column] = value
         elif re.fullmatch('d[1-9][0-9]{0,8}', word):
             parts['n_codes'] = int(word[1:])
@@ -101,7 +103,7 @@ def split_label(label: str) -> dict:
     return parts | dict(protocol=', '.join(rest))
 
 
-_MEANS = {word: pair for pair, word in _SAID.items()} | {
+_WORD_COLUMNS = {word: pair for pair, word in _LABEL_WORDS.items()} | {
     'frames': ('inputs', 'frames'),
     'images': ('inputs', 'frames'),
     'sensors': ('inputs', 'sensors'),
@@ -127,21 +129,23 @@ def with_labels(df: pd.DataFrame) -> pd.DataFrame:
     if 'label' in df:
         return df
     if 'norm' not in df:
-        df = _apart(df)
-    told = [c for c in ('source', 'method', *_PARTS) if c in df]
-    kinds = df[told].drop_duplicates()
-    like = kinds.groupby([c for c in ('source', 'method') if c in told], sort=False, observed=True)
-    several = pd.DataFrame({c: like[c].transform('nunique') > 1 for c in _VARYING if c in told}, kinds.index)
+        df = _split_labels(df)
+    columns = [c for c in ('source', 'method', *_PARTS) if c in df]
+    kinds = df[columns].drop_duplicates()
+    like = kinds.groupby([c for c in ('source', 'method') if c in columns], sort=False, observed=True)
+    several = pd.DataFrame(
+        {c: like[c].transform('nunique') > 1 for c in _SHOWN_IF_VARYING if c in columns}, kinds.index
+    )
     labels = []
     for row, vary in zip(kinds.to_dict('records'), several.to_dict('records')):
         # who says `ppo` once says it always: it is another question
-        also = [c for c in _PARTS if c in _ALWAYS or vary.get(c) or row.get(c) == 'ppo']
-        labels.append(method_label(row, also))
+        shown = [c for c in _PARTS if c in _ALWAYS_SHOWN or vary.get(c) or row.get(c) == 'ppo']
+        labels.append(method_label(row, shown))
     kinds = kinds.assign(label=labels)
-    return df.merge(kinds, how='left', on=told).set_axis(df.index)
+    return df.merge(kinds, how='left', on=columns).set_axis(df.index)
 
 
-def _apart(df: pd.DataFrame) -> pd.DataFrame:
+def _split_labels(df: pd.DataFrame) -> pd.DataFrame:
     "A table with labels for methods, with what they say in columns that it does not have."
     known = {m: split_label(m) for m in {m for m in df['method'].tolist() if isinstance(m, str)}}
     nothing = split_label('')
@@ -155,16 +159,16 @@ _SIMPLE = re.compile('[A-Za-z][A-Za-z0-9_-]{0,59}')
 _SLACK = 1e-9  # of a mean's last digits
 
 
-def _columns_of(names: Sequence) -> str:
+def _column_fault(names: Sequence) -> str:
     "What is wrong with the names of the columns; nothing if they are those of a score table, in any order."
-    missing, foreign = [c for c in SCORE_COLUMNS if c not in names], [c for c in names if c not in SCORE_COLUMNS]
-    foreign += [c for c in SCORE_COLUMNS if list(names).count(c) > 1]
-    if not missing and not foreign:
+    missing, unexpected = [c for c in SCORE_COLUMNS if c not in names], [c for c in names if c not in SCORE_COLUMNS]
+    unexpected += [c for c in SCORE_COLUMNS if list(names).count(c) > 1]
+    if not missing and not unexpected:
         return ''
-    return f"a score table has the columns {', '.join(SCORE_COLUMNS)}; missing: {missing}, not expected: {foreign}"
+    return f"a score table has the columns {', '.join(SCORE_COLUMNS)}; missing: {missing}, not expected: {unexpected}"
 
 
-def _wrong(column: pd.Series, ok: Callable) -> pd.Series:
+def _wrong_cells(column: pd.Series, ok: Callable) -> pd.Series:
     "Which cells are not as they should be."
     return ~column.map(ok).astype(bool)
 
@@ -172,8 +176,8 @@ def _wrong(column: pd.Series, ok: Callable) -> pd.Series:
 def _wrong_text(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
     "Faults of a column of text; each different text is looked at once."
     words = list(map(type, df[c].tolist()))
-    strange = pd.Series([not issubclass(t, str) for t in words] if set(words) - {str} else False, df.index)
-    yield strange, c, f"{c} must be text"
+    not_text = pd.Series([not issubclass(t, str) for t in words] if set(words) - {str} else False, df.index)
+    yield not_text, c, f"{c} must be text"
     texts = df[c].unique()
     rules = [(_CONTROL.search, f"{c} must be text without control characters")]
     if c == 'study':
@@ -187,16 +191,16 @@ def _wrong_text(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]
 
 def _wrong_number(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
     "Faults of a column of whole numbers."
-    low = _LOWEST[c]
+    low = _MINIMUM[c]
     whole = lambda v: isinstance(v, Real) and low <= v < 2**63 and v == int(v)
-    bad = df[c] < low if df[c].dtype == np.int64 else _wrong(df[c], whole)
+    bad = df[c] < low if df[c].dtype == np.int64 else _wrong_cells(df[c], whole)
     yield bad, c, f"{c} must be a whole number >= {low}"
 
 
 def _wrong_value(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
     "Faults of the values."
     real = lambda v: isinstance(v, Real) and np.isfinite(v)
-    bad = ~np.isfinite(df.value) if df.value.dtype == np.float64 else _wrong(df.value, real)
+    bad = ~np.isfinite(df.value) if df.value.dtype == np.float64 else _wrong_cells(df.value, real)
     yield bad, 'value', "value must be a finite number"
     there = set(df.metric.unique())
     for metric, (low, high) in RANGES.items():
@@ -214,7 +218,7 @@ def _faults(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
         yield from _wrong_text(df, c)
     bad = ~df.source.isin(SOURCES)
     yield bad, 'source', str(unknown('source', df.source[bad].iloc[0], SOURCES)) if bad.any() else ''
-    for c in _LOWEST:
+    for c in _MINIMUM:
         yield from _wrong_number(df, c)
     yield (df.source == 'paper') & (df.seed != -1), 'seed', "paper rows have seed -1"
     yield from _wrong_value(df)
@@ -226,13 +230,13 @@ def _fault(df: pd.DataFrame) -> tuple[pd.Series, str, str] | None:
     return next((fault for fault in _faults(df) if fault[0].any()), None)
 
 
-def _first(df: pd.DataFrame, wrong: pd.Series) -> str:
+def _first_rows(df: pd.DataFrame, wrong: pd.Series) -> str:
     "The first wrong rows, as text."
     return f"{wrong.sum()} of {len(df)} rows, first:\n{df[wrong.to_numpy()].head(3).to_string()}"
 
 
 def _tidy(df: pd.DataFrame) -> pd.DataFrame:
-    return df.astype(dict.fromkeys(_LOWEST, 'int64') | {'value': 'float64'})
+    return df.astype(dict.fromkeys(_MINIMUM, 'int64') | {'value': 'float64'})
 
 # %% ../../nbs/00_core/05_scores.ipynb #4e17041b
 def check_scores(df: pd.DataFrame) -> pd.DataFrame:
@@ -256,15 +260,15 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
     """
     if not isinstance(df, pd.DataFrame):
         raise ValueError(f"scores must be a table (DataFrame) with columns {', '.join(SCORE_COLUMNS)}; got {df!r:.80}")
-    if wrong := _columns_of(list(df.columns)):
+    if wrong := _column_fault(list(df.columns)):
         raise ValueError(wrong)
     df = df.loc[:, list(SCORE_COLUMNS)].reset_index(drop=True)
-    unsaid = [c for c in _TEXT if c in _PARTS and df[c].isna().any()]
-    df = df.assign(**{c: ['' if pd.isna(v) else v for v in df[c].tolist()] for c in unsaid})
+    missing = [c for c in _TEXT if c in _PARTS and df[c].isna().any()]
+    df = df.assign(**{c: ['' if pd.isna(v) else v for v in df[c].tolist()] for c in missing})
     if fault := _fault(df):
         bad, column, words = fault
         order = df.sort_values(_KEY).index if column == 'key' else df.index
-        raise ValueError(f"{words}: {_first(df.loc[order], bad[order])}")
+        raise ValueError(f"{words}: {_first_rows(df.loc[order], bad[order])}")
     return _tidy(df)
 
 # %% ../../nbs/00_core/05_scores.ipynb #8d7f457f
@@ -287,8 +291,8 @@ def score_row(
     group: str = 'all',
 ) -> dict:
     """Make one row of a score table, in the order of its columns; nothing is checked before `check_scores`."""
-    said = locals()
-    return {c: said[c] for c in SCORE_COLUMNS}
+    values = locals()
+    return {c: values[c] for c in SCORE_COLUMNS}
 
 # %% ../../nbs/00_core/05_scores.ipynb #2bdf22db
 PAPER_NAMES = {  # ours: the paper's
@@ -304,7 +308,7 @@ PAPER_NAMES = {  # ours: the paper's
     'autoregression': 'auto',
     'failure': 'fail',
 }
-_OUR_NAMES = {theirs: ours for ours, theirs in PAPER_NAMES.items()}
+_SRLVIZ_NAMES = {paper: name for name, paper in PAPER_NAMES.items()}
 
 
 def _renamed(name: str, names: Mapping[str, str]) -> str:
@@ -317,9 +321,9 @@ def paper_name(name: str) -> str:
     return _renamed(name, PAPER_NAMES)
 
 
-def our_name(name: str) -> str:
+def srlviz_name(name: str) -> str:
     """Say a task, method or target of a paper as we do; a name that both use stays."""
-    return _renamed(name, _OUR_NAMES)
+    return _renamed(name, _SRLVIZ_NAMES)
 
 
 _CHANGED = {  # in popgym after the paper, by task or method
@@ -331,7 +335,7 @@ _CHANGED = {  # in popgym after the paper, by task or method
 
 def not_comparable(task: str, method: str) -> str:
     """Say why a return of the POPGym paper cannot be compared with ours, or ''."""
-    return _CHANGED.get(our_name(task).rpartition('-')[0]) or _CHANGED.get(our_name(method), '')
+    return _CHANGED.get(srlviz_name(task).rpartition('-')[0]) or _CHANGED.get(srlviz_name(method), '')
 
 # %% ../../nbs/00_core/05_scores.ipynb #75c58616
 def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:
@@ -341,7 +345,7 @@ def merge_scores(*tables: pd.DataFrame) -> pd.DataFrame:
     return check_scores(pd.concat([check_scores(t) for t in tables]))
 
 # %% ../../nbs/00_core/05_scores.ipynb #9d03c248
-_MOST_SCORES = 2**29  # bytes; three million scores have 2**28
+_MAX_SCORES = 2**29  # bytes; three million scores have 2**28
 _QUOTED = ','.join(f'"{c}"' for c in SCORE_COLUMNS)
 _LAST = re.compile(f'"{_SIMPLE.pattern}","')  # how the last line begins, if the first is quoted
 
@@ -406,14 +410,14 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     ------
     ValueError : if the file is empty, cut off, or no score table; it names file, line and column
     """
-    text = table_text(path, 'a table of scores', _MOST_SCORES)
+    text = table_text(path, 'a table of scores', _MAX_SCORES)
     if not _has_end(text):
         raise ValueError(
             f"{path} is empty or cut off: its last line is not there, or not whole; read it from its source again, "
             "or, if you edited it, end it with a line break and take the quotes from its first line"
         )
     header, lines, cells = _cells(text, path)
-    if wrong := _columns_of(header):
+    if wrong := _column_fault(header):
         raise ValueError(f"{path}, line 1: {wrong}")
     columns = [c for c in SCORE_COLUMNS if c in header]
     df = pd.DataFrame({c: _values(path, lines, c, cells[c]) for c in columns})
@@ -434,14 +438,14 @@ def _cells(text: str, path) -> tuple[list[str], Sequence[int], dict[str, Sequenc
 _BLOCK = 2**14  # lines that are taken apart at once
 
 # %% ../../nbs/00_core/05_scores.ipynb #118eeff8
-_MOST_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
+_MAX_LINE = 2**16  # characters; of longer ones the reader of the standard library says what is wrong
 
 
 def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequence[str]]] | None:
     "As `_cells`, if commas and line breaks alone tell cells apart but for quotes in the first and the last line."
     first, _, body = text.removesuffix('\n').partition('\n')
     body, _, last = body.rpartition('\n')
-    if not body or '"' in body or '\r' in text or max(map(len, lines := [first, *body.split('\n'), last])) > _MOST_LINE:
+    if not body or '"' in body or '\r' in text or max(map(len, lines := [first, *body.split('\n'), last])) > _MAX_LINE:
         return None
     ends = list(csv.reader([first, last]))
     if len(ends) != 2:
@@ -464,7 +468,7 @@ def _plain_cells(text: str) -> tuple[list[str], Sequence[int], dict[str, Sequenc
 
 def _values(path, lines: Sequence[int], column: str, texts: Sequence[str]) -> Sequence:
     "The values of a column; its texts, if it is one of text."
-    read = whole_number if column in _LOWEST else real_number if column == 'value' else None
+    read = parse_whole if column in _MINIMUM else parse_real if column == 'value' else None
     if read is None:
         return list(texts)
     try:
@@ -489,7 +493,7 @@ def _located(df: pd.DataFrame, lines: Sequence[int], bad: pd.Series, column: str
     return f"line {lines[again]}: {words}; line {lines[np.flatnonzero(same)[0]]} has the same key"
 
 # %% ../../nbs/00_core/05_scores.ipynb #1f509572
-def save_apart(df: pd.DataFrame, folder: str | Path) -> None:
+def save_scores_by_source(df: pd.DataFrame, folder: str | Path) -> None:
     """Save a score table in a folder: what was measured as scores.csv, the rows of papers as paper_scores.csv."""
     of_paper = df['source'] == 'paper'
     save_scores(df[~of_paper], Path(folder) / 'scores.csv')
@@ -524,13 +528,13 @@ def paper_scores(study: str | None = None) -> pd.DataFrame:
 
 # %% ../../nbs/00_core/05_scores.ipynb #74ecd622
 @cache
-def _printed() -> dict[str, str]:
+def _paper_methods() -> dict[str, str]:
     return {m.replace('_', ''): m for m in paper_scores('atari')['method'].unique()}
 
 
 def spell_method(name: str) -> str:
     """Spell the name of an encoder's class as score tables do: 'STDIM' is 'st_dim', 'FramePCA' 'frame_pca'."""
-    return _printed().get(name.lower()) or re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name).lower()
+    return _paper_methods().get(name.lower()) or re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name).lower()
 
 # %% ../../nbs/00_core/05_scores.ipynb #28553beb
 def _select(df: pd.DataFrame, **chosen) -> pd.DataFrame:
@@ -544,13 +548,13 @@ def _select(df: pd.DataFrame, **chosen) -> pd.DataFrame:
     return df
 
 # %% ../../nbs/00_core/05_scores.ipynb #b1be5d4e
-def _some(column: pd.Series) -> str:
+def _examples(column: pd.Series) -> str:
     "The first few values of a column, as text."
     values = column.unique()
     return ', '.join(map(str, values[:5])) + (', ...' if len(values) > 5 else '')
 
 # %% ../../nbs/00_core/05_scores.ipynb #54aabc77
-def _listed(names, what: str) -> list[str]:
+def _column_list(names, what: str) -> list[str]:
     "Key columns given as one name or several."
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
@@ -590,7 +594,7 @@ def pivot_scores(
         values, if one cell would hold several of any other key column, or if a name is unknown
     """
     df = _select(check_scores(df), study=study, target=target, group=group, metric=metric)
-    index, columns = _listed(index, 'index'), [c for c in _listed(columns, 'columns') if c != 'source']
+    index, columns = _column_list(index, 'index'), [c for c in _column_list(columns, 'columns') if c != 'source']
     if 'source' in index:
         raise ValueError("source is always on the columns; leave it out of index")
     if both := set(index) & set(columns):
@@ -599,7 +603,7 @@ def pivot_scores(
         raise unknown('statistic', statistic, known)
     if c := _averaged(df, [*index, 'source', *columns]):
         raise ValueError(
-            f"would average rows with several values of {c} ({_some(df[c])}); "
+            f"would average rows with several values of {c} ({_examples(df[c])}); "
             f"select one, or put {c!r} in index or columns"
         )
     df = df.sort_values('source', kind='stable', key=lambda s: s.map(SOURCES.index))
@@ -725,8 +729,8 @@ def summarize_scores(
     ValueError : if rows differ in a column that is neither in `by` nor in `over`, or ready-made means stand among
         their parts
     """
-    df, over = check_scores(df), _listed(over, 'over')
-    by = ['source'] + [c for c in _listed(by, 'by') if c != 'source']
+    df, over = check_scores(df), _column_list(over, 'over')
+    by = ['source'] + [c for c in _column_list(by, 'by') if c != 'source']
     rows, strata = {}, [c for c in over if c not in ('seed', *by)]
     for key, part in df.groupby(by, sort=False, observed=True):
         for c in _KEY:
@@ -734,7 +738,7 @@ def summarize_scores(
                 continue
             if c not in over:
                 raise ValueError(
-                    f"{key} has several values of {c} ({_some(part[c])}); select one, or put {c!r} in by or over"
+                    f"{key} has several values of {c} ({_examples(part[c])}); select one, or put {c!r} in by or over"
                 )
             if mean := {'all', 'mean'} & set(part[c]):
                 raise ValueError(f"{key} has {c}={mean.pop()!r}, a mean, among what it is the mean of; leave it out")

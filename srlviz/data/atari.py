@@ -26,7 +26,7 @@ from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy
 from ..core.recordings import Episode, Factor, Recording, load_recording
 from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
-from ..core.jobs.workers import leave_if_orphan, pool
+from ..core.jobs.workers import exit_if_orphan, pool
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
 from ..core.views.windows import FilmRows
 from srlviz.envs.atari import (
@@ -278,7 +278,7 @@ def _record_stream(
     counts = np.memmap(where / 'progress', np.int64, 'r+', shape=(len(steps),)) if tick is None else None
 
     def alive(n):
-        leave_if_orphan()
+        exit_if_orphan()
         if tick:
             tick(stream, n)
         else:
@@ -298,7 +298,7 @@ def _record_stream(
         for key, a, b, ended in _play_stream(
             raw, policy, request['seed'], stream, left, rows, tick=lambda n: alive(n_played + n), store=store, **how
         ):
-            leave_if_orphan()
+            exit_if_orphan()
             if out is None:
                 played.append((key, first + a, first + b, ended))
             elif key not in done:
@@ -333,7 +333,7 @@ def _task(request, policy, stream, done, where, out):
     with open_lock(out / '.lock') if out else nullcontext() as f:
         if out:
             lock_file(f, shared=True)
-            leave_if_orphan()
+            exit_if_orphan()
         with reused_emulator(request['game'], request['frame_skip']) as raw:
             return _record_stream(raw, request, policy, stream, done, where, out)
 

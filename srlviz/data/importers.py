@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from gymnasium import spaces
 
-from ..core.files import COUNT, LIST, MOST_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
+from ..core.files import COUNT, LIST, MAX_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
 from ..core.files import read_json, reading, table_rows, table_text
 from ..core.names import unknown
 from ..core.play import flat, spread_factors
@@ -543,7 +543,7 @@ class _LeRobotTables:
         "The columns of a file, if they need no more memory than n rows of what meta/info.json says"
         names = [*self.columns, 'index']
         width = sum(math.prod(self.features[k]['shape']) for k in self.columns)
-        max_bytes = min(MOST_BYTES, 2**20 + 20 * n * (width + 1) + 256 * n * len(names))
+        max_bytes = min(MAX_BYTES, 2**20 + 20 * n * (width + 1) + 256 * n * len(names))
         footer, _ = open_footer(path, 'a table of a LeRobot data set', '')
         return read_groups(path, footer, range(footer.num_row_groups), names, max_bytes)
 

@@ -24,7 +24,7 @@ import pandas as pd
 from ..core.views.overlays import cases_of, episode_marks, on_axis
 from ..core.names import unknown
 from ..core.files import sample_path
-from ..core.files import real_number, table_rows, table_text, whole_number
+from ..core.files import parse_real, table_rows, table_text, parse_whole
 from .kernels import cached
 
 gymnasium.register_envs(ale_py)  # so that 'ALE/Pong-v5' is known
@@ -324,9 +324,9 @@ def _cell(path, line: int, column: str, text: str) -> str | int | float:
     "What stands in a cell: a whole number, a number (NaN in an empty cell), or text"
     try:
         if column == 'address':
-            return whole_number(text)
+            return parse_whole(text)
         if column in _NUMBER_COLUMNS:
-            return real_number(text) if text else np.nan
+            return parse_real(text) if text else np.nan
     except ValueError as e:
         raise ValueError(f"{path}, line {line}, column {column}: {e}") from e
     return text

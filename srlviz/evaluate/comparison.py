@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, not_comparable
-from ..core.scores import our_name, paper_scores, with_labels
+from ..core.scores import srlviz_name, paper_scores, with_labels
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #cf1a2236
 _SAME = ('study', 'target', 'group')  # of which a comparison has one each
@@ -475,7 +475,7 @@ def _wide(table, metric: str, source: str, name: str) -> pd.DataFrame:
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(np.atleast_2d(np.asarray(table, float)))
     if not set(SCORE_COLUMNS) & set(table.columns):
-        return table.rename(index=lambda t: our_name(str(t)), columns=lambda m: our_name(str(m)))
+        return table.rename(index=lambda t: srlviz_name(str(t)), columns=lambda m: srlviz_name(str(m)))
     df = _of_metric(table, metric)
     df = df[df['source'] == source] if df['source'].nunique() > 1 else df
     df = df[df['inputs'] == ''] if (df['inputs'] == '').any() else df
@@ -484,7 +484,7 @@ def _wide(table, metric: str, source: str, name: str) -> pd.DataFrame:
         if (several := cells[c].nunique() > 1).any():
             where, values = several.idxmax(), df[c].unique()[:5].tolist()
             raise ValueError(f"{name} has several values of {c} ({values}) in one cell, such as {where}; select one")
-    df = df.assign(task=df['task'].map(our_name), method=df['method'].map(our_name))
+    df = df.assign(task=df['task'].map(srlviz_name), method=df['method'].map(srlviz_name))
     return df.groupby(['task', 'method'], sort=False, observed=True)['value'].mean().unstack()
 
 

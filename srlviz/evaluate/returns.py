@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import is_whole, real_number, table_rows, table_text, whole_number
+from ..core.files import is_whole, parse_real, table_rows, table_text, parse_whole
 from ..core.scores import RANGES, score_row
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f7d8aaef
@@ -84,7 +84,7 @@ _MOST_STEPS = 2**53  # of a run; a float holds no more
 
 
 def _length(text: str) -> int:
-    n = whole_number(text)
+    n = parse_whole(text)
     if not is_whole(n, 1, _MOST_STEPS - 1):
         raise ValueError(f"the length of an episode is a whole number from 1 to 2**53 - 1, got {text}")
     return n
@@ -100,7 +100,7 @@ def _monitor(path: Path) -> tuple[list[float], list[int]]:
         raise ValueError(f"{path}, line 2: expected the columns r, l, t, got {header}")
     found = ([], [])
     for line, cells in rows:
-        for c, read, column in zip('rl', (real_number, _length), found):
+        for c, read, column in zip('rl', (parse_real, _length), found):
             try:
                 column.append(read(cells[header.index(c)]))
             except ValueError as e:

@@ -109,7 +109,7 @@ def read_notebook(path: str | Path):
     Raises
     ------
     ValueError : naming file, cell and field, if it is damaged, of another version, too deep,
-        or above `core.files.MOST_JSON`
+        or above `core.files.MAX_JSON`
     OSError : if there is none, or it may not be read
     """
     from nbformat.v4 import to_notebook

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.files import checksum
 from ..core.names import imported, unknown
-from ..core.jobs.runs import MOST_TRIALS, RUN_COLUMNS
+from ..core.jobs.runs import MAX_TRIALS, RUN_COLUMNS
 from .run import inert_value, parse_value
 
 # %% ../../nbs/09_studies/06_trials.ipynb #8e5c5bd7
@@ -164,8 +164,8 @@ def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) 
     found, n = {}, 0
     for g in _plain_grid(study, grid):
         values = {name: (g | {k: v for k, v in defaults.items() if k not in g})[name] for name in study.parameters()}
-        if (n := n + math.prod(map(len, values.values()))) > MOST_TRIALS:
-            raise ValueError(f"the grid asks for {n:,} trials, and a sweep has at most {MOST_TRIALS:,}: divide it")
+        if (n := n + math.prod(map(len, values.values()))) > MAX_TRIALS:
+            raise ValueError(f"the grid asks for {n:,} trials, and a sweep has at most {MAX_TRIALS:,}: divide it")
         values = {name: [_value(study, name, v) for v in vs] for name, vs in values.items()}
         for chosen in itertools.product(*values.values()):
             parameters = dict(zip(values, chosen))

@@ -74,8 +74,8 @@ def _say_state(folder: RunFolder) -> Markup:
         parts.append(f'about {say_seconds(left)} left' if np.isfinite(left) else 'time left is not known yet')
     parts += [f'{counts["failed"]:,} failed'] * bool(counts['failed'])
     parts += [f'{len(folder.diverged):,} diverged'] * bool(folder.diverged)
-    parts += [f'{len(folder.cut_off):,} cut off'] * bool(folder.cut_off)
-    study, said = str(folder.about.get('study', '')), ', '.join(parts)
+    parts += [f'{len(folder.interrupted):,} cut off'] * bool(folder.interrupted)
+    study, said = str(folder.info.get('study', '')), ', '.join(parts)
     return Markup('<span role="status"><b>{}</b> in {}: {}</span>').format(study, str(folder.path), said)
 
 

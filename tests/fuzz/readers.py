@@ -1234,12 +1234,12 @@ def read_sweep(place):
     runs = folder.runs.drop(columns=['started', 'seconds', 'cpu_seconds', 'memory', 'host'])
     keys = runs['key'].tolist()
     return {
-        'about': folder.about,
+        'about': folder.info,
         'runs': runs,
         'counts': folder.counts,
         'curves': folder.curves(keys),
         'scores': Tables(place).scores(),
-        'state': [folder.diverged, folder.cut_off, folder.by_other_code(), [folder.traceback(k) for k in keys]],
+        'state': [folder.diverged, folder.interrupted, folder.by_other_code(), [folder.traceback(k) for k in keys]],
     }
 
 

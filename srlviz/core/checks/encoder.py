@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .rules import content_hash, nearly, own_randomness, require
+from ..files import is_whole
+from .rules import content_hash, nearly, check_local_randomness, require
 from ..recordings import Episode, Recording
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #18d0fef0
@@ -88,9 +89,9 @@ def _noise(values: np.ndarray, rng) -> np.ndarray:
     return rng.permutation(values.ravel()).reshape(values.shape)
 
 
-def _with_noise(recording: Recording, seed: int = 0) -> Recording:
+def _with_noise(recording: Recording) -> Recording:
     "The same recording, every factor replaced by noise."
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     return recording.replace(
         episodes=[e.replace(factors={k: _noise(v, rng) for k, v in e.factors.items()}) for e in recording]
     )
@@ -138,7 +139,7 @@ def _check_fit(encoder, recording):
     )
     level, n = getattr(encoder, 'level', None), getattr(encoder, 'n_codes', None)
     require(
-        level in ('step', 'episode') and isinstance(n, (int, np.integer)) and n > 0,
+        level in ('step', 'episode') and is_whole(n, 1),
         encoder,
         rules['level'],
         f"level={level!r}, n_codes={n!r}",
@@ -189,7 +190,7 @@ def _check_saved(encoder, codes, recording):
     require(all(map(np.array_equal, found, codes)), encoder, rule, f"codes differ by up to {gap:.2g}")
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #616aef49
-def _content(recording) -> str:
+def _recording_hash(recording) -> str:
     "A hash of everything in a recording."
     parts = [(e.obs, e.factors, dict(actions=e.actions, rewards=e.rewards)) for e in recording]
     return content_hash([{k: np.asarray(v) for k, v in part.items()} for episode in parts for part in episode])
@@ -215,14 +216,14 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     """
     rules, recording = ENCODER_RULES, tiny_recording() if recording is None else recording
     same = lambda a, b, rtol=1e-6: all(nearly(x, y, rtol) for x, y in zip(a, b, strict=True))
-    content, fitted = _content(recording), _clone(encoder)
+    content, fitted = _recording_hash(recording), _clone(encoder)
     arguments = content_hash(_arguments(fitted))
-    with own_randomness(encoder, rules['randomness']):
+    with check_local_randomness(encoder, rules['randomness']):
         _check_fit(fitted, recording)
         codes = fitted.encode(recording)
     _check_format(fitted, codes, recording)
     require(content_hash(_arguments(fitted)) == arguments, encoder, rules['untouched'])
-    require(_content(recording) == content, encoder, rules['recording'])
+    require(_recording_hash(recording) == content, encoder, rules['recording'])
     require(same(fitted.encode(recording), codes), encoder, rules['again'])
     require(same(fitted.encode(_with_noise(recording)), codes), encoder, rules['blind'])
     _check_saved(fitted, codes, recording)

@@ -9,6 +9,7 @@ __all__ = ['MEMORY_RULES', 'check_memory']
 from copy import deepcopy
 
 from .rules import nearly, require
+from ..files import is_whole
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #00166af6
 MEMORY_RULES = dict(
@@ -171,7 +172,7 @@ def check_memory(
         raise ValueError(f"check_memory needs batch >= 2 and steps >= 4, got {batch} and {steps}")
     rules, n_out = MEMORY_RULES, getattr(memory, 'n_out', None)
     require(
-        isinstance(memory, torch.nn.Module) and isinstance(n_out, int) and n_out > 0,
+        isinstance(memory, torch.nn.Module) and is_whole(n_out, 1),
         memory,
         rules['module'],
         f"n_out={n_out!r}",

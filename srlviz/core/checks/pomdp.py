@@ -12,7 +12,8 @@ from copy import deepcopy
 
 import numpy as np
 
-from .rules import content_hash, own_randomness, require
+from .rules import content_hash, check_local_randomness, require
+from ..files import is_whole
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #e39d1926
 POMDP_RULES = dict(
@@ -61,7 +62,7 @@ def _actions(env, n: int, seed: int) -> list:
     return [space.sample() for _ in range(n)]
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #17496b6a
-def _read_factors(env, before: Mapping | None = None) -> Mapping:
+def _read_factors(env, previous: Mapping | None = None) -> Mapping:
     "Factors of this moment, of the same names and shapes as before."
     read = _attribute(env, 'factors')
     factors = read() if callable(read) else None
@@ -69,10 +70,10 @@ def _read_factors(env, before: Mapping | None = None) -> Mapping:
     require(ok, env, POMDP_RULES['factors'], lambda: factors)
     shapes = lambda f: {k: np.shape(v) for k, v in f.items()}
     require(
-        before is None or shapes(factors) == shapes(before),
+        previous is None or shapes(factors) == shapes(previous),
         env,
         POMDP_RULES['factors'],
-        lambda: f"{before} became {factors}",
+        lambda: f"{previous} became {factors}",
     )
     return factors
 
@@ -116,7 +117,7 @@ def _check_seeds(make, seed: int) -> str:
     "Check what seeds decide, and that nothing else does; give a fingerprint of an episode."
     env, rules = make(), POMDP_RULES
     actions = _actions(env, _attribute(env, 'max_steps'), seed)
-    with own_randomness(env, rules['randomness']):
+    with check_local_randomness(env, rules['randomness']):
         rows = _play(make, actions, seed)
     require(_equal(_play(make, actions, seed), rows), env, rules['seed'])
     require(
@@ -138,7 +139,7 @@ def _check_single(make, seed: int, episodes: int) -> str:
     env = make()
     limits, longest = (_attribute(env, a) for a in LIMITS)
     ok = isinstance(limits, tuple) and len(limits) == 2 and np.isfinite(limits).all() and limits[0] <= limits[1]
-    ok = ok and isinstance(longest, int) and longest > 0
+    ok = ok and is_whole(longest, 1)
     require(ok, env, POMDP_RULES['limits'], f"return_range={limits!r}, max_steps={longest!r}")
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # of advice, such as unbounded boxes

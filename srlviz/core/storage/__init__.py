@@ -1,7 +1,7 @@
 """Recordings on disk: what a folder may say, rows in Parquet, whole episodes, and the folder itself."""
 
 from .features import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words  # noqa: F401
-from .features import factor_label, films, told_factor  # noqa: F401
+from .features import factor_label, films, stored_factor  # noqa: F401
 from .manifest import LazyColumns, is_finished  # noqa: F401
 from .statistics import described, merge_moments, moments  # noqa: F401
 from .episode_files import partial_episodes, write_episode  # noqa: F401

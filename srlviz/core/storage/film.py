@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .hashing import ContentHash
-from ..files import MOST_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, reading
+from ..files import MAX_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, reading
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #c57c9d5f
 CHUNK_FRAMES = 64
@@ -33,7 +33,7 @@ def check_film_name(name: str) -> str:
 
 def _chunk(shape: tuple) -> list[int]:
     "The shape of a chunk of frames (T, ...); 64 of them are less than 2 GB unless a frame has 8K"
-    return [min(CHUNK_FRAMES, shape[0], max(1, MOST_BYTES // max(1, math.prod(shape[1:])))), *shape[1:]]
+    return [min(CHUNK_FRAMES, shape[0], max(1, MAX_BYTES // max(1, math.prod(shape[1:])))), *shape[1:]]
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #fdb0b63f
 def _zstd_size(f, start: int, end: int) -> int:
@@ -49,31 +49,31 @@ def _zstd_size(f, start: int, end: int) -> int:
     head = f.read(min(18, end - start))
     if len(head) < 6 or head[:4] != b'\x28\xb5\x2f\xfd':
         raise ValueError("it is not packed by Zstandard")
-    told = head[4]
-    wide, single = told >> 6, told >> 5 & 1
-    if told & 0b1011:
+    flags = head[4]
+    wide, single = flags >> 6, flags >> 5 & 1
+    if flags & 0b1011:
         raise ValueError("it is packed in a way that film is not (a dictionary, or a reserved bit)")
     n, at = (single, 2, 4, 8)[wide], 6 - single
     if not n or len(head) < at + n:
         raise ValueError("it does not say how large it gets")
     size = int.from_bytes(head[at : at + n], 'little') + (256 if wide == 1 else 0)
-    if _end(f, start + at + n, end, most=size // 256 + 64) + 4 * (told >> 2 & 1) != end:
+    if _last_block_end(f, start + at + n, end, max_blocks=size // 256 + 64) + 4 * (flags >> 2 & 1) != end:
         raise ValueError("it ends too early, or more stands behind it")
     return size
 
 
-def _end(f, at: int, end: int, most: int) -> int:
-    "Where the last of at most `most` blocks ends"
-    for _ in range(most):
+def _last_block_end(f, at: int, end: int, max_blocks: int) -> int:
+    "Where the last of at most `max_blocks` blocks ends"
+    for _ in range(max_blocks):
         f.seek(at)
         block = int.from_bytes(f.read(3), 'little')
         at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
         if block & 1 or at >= end:
             return at
-    raise ValueError(f"it has more than {most:,} blocks")
+    raise ValueError(f"it has more than {max_blocks:,} blocks")
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #fcaa569d
-_MOST_HEAD = 2**16  # bytes of zarr.json; ours has 700
+_MAX_HEADER = 2**16  # bytes of zarr.json; ours has 700
 _BYTES = {'name': 'bytes'}, {'name': 'bytes', 'configuration': {'endian': 'little'}}  # zarr 3.1; zarr 3.0
 
 
@@ -91,11 +91,11 @@ def _packed(x) -> bool:
     )
 
 
-def _check_head(head, shape: tuple) -> bool:
+def _check_header(head, shape: tuple) -> bool:
     "Compare zarr.json with what `write_frames` writes for a shape; True if no chunk may be missing"
     keys = {'name': 'default', 'configuration': {'separator': '/'}}
     grid = {'name': 'regular', 'configuration': {'chunk_shape': _chunk(shape)}}
-    ours = dict(
+    expected = dict(
         zarr_format=3,
         node_type='array',
         data_type='uint8',
@@ -109,46 +109,46 @@ def _check_head(head, shape: tuple) -> bool:
     )
     if not isinstance(head, dict):
         raise ValueError(f"zarr.json holds {head!r:.80}; expected an object")
-    same = {k: json.dumps(head.get(k), sort_keys=True) == json.dumps(v, sort_keys=True) for k, v in ours.items()}
+    same = {k: json.dumps(head.get(k), sort_keys=True) == json.dumps(v, sort_keys=True) for k, v in expected.items()}
     whole = same['attributes']
     same |= dict(attributes=whole or head.get('attributes') == {}, codecs=_packed(head.get('codecs')))
-    if wrong := [k for k, ok in same.items() if not ok] + sorted({*head} - {*ours}):
+    if wrong := [k for k, ok in same.items() if not ok] + sorted({*head} - {*expected}):
         raise ValueError(
             f"zarr.json: the field {wrong[0]!r:.80} is {head.get(wrong[0])!r:.300}; "
-            f"expected {ours.get(wrong[0], 'no such field')}"
+            f"expected {expected.get(wrong[0], 'no such field')}"
         )
     return whole
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #f1a0af01
 @lru_cache(2**16)
-def _look(path: Path, state: tuple, shape: tuple) -> None:
+def _check_file(path: Path, state: tuple, shape: tuple) -> None:
     "Compare a film with what `write_frames` writes; `state` is what the system says of it, so that a change is seen"
     if len(shape) < 3 or not all(is_whole(n, 1) for n in shape):
         raise ValueError(f"film is (T, H, W, ...); the shape that is claimed is {shape}")
-    if math.prod(shape[1:]) > MOST_BYTES:
-        raise ValueError(f"a frame of {shape[1:]} has more than {MOST_BYTES:,} bytes")
+    if math.prod(shape[1:]) > MAX_BYTES:
+        raise ValueError(f"a frame of {shape[1:]} has more than {MAX_BYTES:,} bytes")
     with open_file(path) as f, zipfile.ZipFile(f) as z:
         members = check_zip(z, packed=False)
         head = members.pop('zarr.json', None)
         if head is None:
             raise ValueError("it has no zarr.json")
-        if head.file_size > _MOST_HEAD:
+        if head.file_size > _MAX_HEADER:
             raise ValueError(f"its zarr.json has {head.file_size:,} bytes")
-        whole = _check_head(json.loads(z.read(head)), shape)
+        whole = _check_header(json.loads(z.read(head)), shape)
         _check_chunks(f, z, members, shape, whole)
 
 
 def _check_chunks(f, z: zipfile.ZipFile, members: dict, shape: tuple, whole: bool) -> None:
     "Every chunk is there, says that it unpacks to the bytes of a chunk, and nothing else is there"
     size, n = math.prod(_chunk(shape)), -(-shape[0] // _chunk(shape)[0])
-    ours = re.compile(r'c/(0|[1-9]\d{0,15})' + '/0' * (len(shape) - 1))
+    expected = re.compile(r'c/(0|[1-9]\d{0,15})' + '/0' * (len(shape) - 1))
     for name, member in members.items():
-        if not (m := ours.fullmatch(name)) or int(m[1]) >= n:
+        if not (m := expected.fullmatch(name)) or int(m[1]) >= n:
             raise ValueError(f"{name!r:.80} does not belong to a film of {n} chunks")
         with reading(name, 'a chunk of frames'):
-            told = _zstd_size(f, start := _start(f, z, member), start + member.file_size)
-        if told != size:
-            raise ValueError(f"{name} unpacks to {told:,} bytes; a chunk of these frames has {size:,}")
+            unpacked = _zstd_size(f, start := _start(f, z, member), start + member.file_size)
+        if unpacked != size:
+            raise ValueError(f"{name} unpacks to {unpacked:,} bytes; a chunk of these frames has {size:,}")
     if not members or whole and len(members) < n:
         raise ValueError(f"it has {len(members)} of its {n} chunks of frames")
 
@@ -195,8 +195,10 @@ class FrameFile:
     ValueError : when read, naming the file: if it is damaged, or anything but what `write_frames` writes for this shape
     """
 
-    def __init__(self, path: str | Path, shape: tuple, dtype='uint8'):
-        self.path, self.shape, self.dtype = Path(path), tuple(map(int, shape)), np.dtype(dtype)
+    dtype = np.dtype('uint8')
+
+    def __init__(self, path: str | Path, shape: tuple):
+        self.path, self.shape = Path(path), tuple(map(int, shape))
 
     ndim = property(lambda self: len(self.shape))
 
@@ -210,7 +212,7 @@ class FrameFile:
         """Look the file through without unpacking its frames; raise a ValueError that names it."""
         with reading(self.path, *_FILM):
             s = os.stat(self.path)
-            _look(self.path, (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns), self.shape)
+            _check_file(self.path, (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns), self.shape)
 
     def __getitem__(self, index):
         import zarr

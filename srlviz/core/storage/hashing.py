@@ -32,8 +32,8 @@ class ContentHash:
     def add(self, part: np.ndarray) -> None:
         """Add the next rows."""
         if self.dtype.kind == 'U':
-            words = np.asarray(part).ravel().tolist()
-            self.hash.update(''.join(json.dumps(word) + '\n' for word in words).encode())
+            texts = np.asarray(part).ravel().tolist()
+            self.hash.update(''.join(json.dumps(word) + '\n' for word in texts).encode())
         else:
             values = np.ascontiguousarray(part, self.dtype)
             self.hash.update(values.reshape(-1).view(np.uint8))
@@ -69,8 +69,8 @@ def episode_content(arrays: Mapping, ended: str, known: Mapping[str, str] | None
     ended : how it ended
     known : such a name -> `array_content` of what was hashed already, while it was written
     """
-    told = {k: array_content(v) for k, v in arrays.items()} | dict(known or {})
-    return hashlib.sha256(json.dumps([ended, sorted(told.items())]).encode()).hexdigest()[:32]
+    hashes = {k: array_content(v) for k, v in arrays.items()} | dict(known or {})
+    return hashlib.sha256(json.dumps([ended, sorted(hashes.items())]).encode()).hexdigest()[:32]
 
 
 def is_content(x) -> bool:

@@ -18,39 +18,37 @@ def is_finished(folder: str | Path) -> bool:
     return (Path(folder) / 'meta' / 'info.json').exists()
 
 
-def unfinished(path: Path, what: str, begun: str = '') -> Exception:
+def unfinished(path: Path, what: str, found: str = '') -> Exception:
     """Say why a folder cannot be read: there is none, it is not finished, or it is something else.
 
     Parameters
     ----------
-    what : it should be, such as 'a set of flights';  begun : what is there of it, '' if nothing is
+    what : it should be, such as 'a set of flights';  found : what is there of it, '' if nothing is
     """
     if not path.exists():
         return FileNotFoundError(f"there is no {what.partition(' ')[2]} at {str(path)!r}")
-    if begun:
+    if found:
         return ValueError(
-            f"{what} in {str(path)!r} is unfinished or has lost its meta/info.json ({begun}): "
+            f"{what} in {str(path)!r} is unfinished or has lost its meta/info.json ({found}): "
             "make the same call (or command) that began it again, and it goes on from there"
         )
     return ValueError(f"{str(path)!r} is not {what}: it has no meta/info.json")
 
 # %% ../../../nbs/00_core/storage/04_manifest.ipynb #679f9d3f
-def read_info(
-    root: Path, format: str, versions: tuple[int, ...], fields: Mapping[str, Field], what: str, advice: str = ''
-) -> dict:
+def read_info(root: Path, format: str, versions: tuple[int, ...], fields: Mapping[str, Field], what: str) -> dict:
     """Read meta/info.json of a finished folder.
 
     Parameters
     ----------
     format, versions : of the layouts that are read;  fields : that it has
-    what, advice : what the file should be, and what to do if it is none
+    what : the file should be
 
     Raises
     ------
     ValueError : naming the file and the field
     """
     where = inside(root, 'meta/info.json')
-    info = check_fields(read_json(where, what, advice), dict(format=TEXT, version=COUNT), where)
+    info = check_fields(read_json(where, what), dict(format=TEXT, version=COUNT), where)
     if info['format'] != format or info['version'] not in versions:
         read = ' and '.join(map(str, versions))
         raise ValueError(
@@ -71,19 +69,21 @@ def file_fault(path: Path, size: int, digest: str = '') -> str:
     return ''
 
 
-def check_files(root: Path, files: Mapping, advice: str, later: Callable[[str], bool] | None = None) -> dict[str, Path]:
+def check_files(
+    root: Path, files: Mapping, advice: str, deferred: Callable[[str], bool] | None = None
+) -> dict[str, Path]:
     """Give name -> path of the files of a folder, which lie in it and have their sizes.
 
     Parameters
     ----------
     files : name -> [bytes, checksum];  advice : what to do about one that is not there
-    later : True for names that are looked at when they are read; only their folders are asked now
+    deferred : True for names that are looked at when they are read; only their folders are asked now
 
     Raises
     ------
     ValueError : naming the first that is wrong, or that a link leads away from the folder
     """
-    waiting = [name for name in files if later and later(name)]
+    waiting = [name for name in files if deferred and deferred(name)]
     all_inside(root, {name.rpartition('/')[0] for name in waiting if '/' in name})
     paths = all_inside(root, files.keys() - {*waiting} if waiting else files)
     for name, path in paths.items():
@@ -116,7 +116,7 @@ class LazyColumns(Mapping):
     """
 
     def __init__(self, makers: Mapping[str, Callable], parts: Mapping[str, Callable] | None = None):
-        self._makers, self.parts, self._made, self._asked = makers, dict(parts or {}), {}, set()
+        self._makers, self.parts, self._made, self._requested = makers, dict(parts or {}), {}, set()
 
     def __getitem__(self, k):
         if k not in self._made:
@@ -125,9 +125,9 @@ class LazyColumns(Mapping):
 
     def rows(self, k, start: int, stop: int):
         """Give the rows from `start` to `stop` of an array; who asks for a second part is likely to want all of it."""
-        if k in self._made or k not in self.parts or k in self._asked:
+        if k in self._made or k not in self.parts or k in self._requested:
             return self[k][start:stop]
-        self._asked.add(k)
+        self._requested.add(k)
         return self.parts[k](start, stop)
 
     def __contains__(self, k):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..files import open_file, reading, unpacked_at_most
+from ..files import open_file, reading, max_unpacked
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #e9c83f3e
 def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
@@ -81,7 +81,7 @@ def _thrift(b: bytes, i: int = 0) -> tuple[dict, int]:
 _DICTIONARY, _VALUES = 2, {0: 5, 2: 7, 3: 8}  # kind of a page -> field with its number of values
 _PLAIN, _POINTERS = {0, 6}, {2, 8}  # encodings: the words lie in the page, or in the dictionary
 _WIDTHS = dict(BOOLEAN=1, INT32=4, INT64=8, INT96=12, FLOAT=4, DOUBLE=8)
-_MOST_PAGES, _SHORT_HEAD, _MOST_HEAD = 100_000, 1 << 8, 1 << 15  # Arrow leaves out minima of more than 4 kB
+_MAX_PAGES, _SHORT_HEADER, _MAX_HEADER = 100_000, 1 << 8, 1 << 15  # Arrow leaves out minima of more than 4 kB
 
 
 def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
@@ -92,15 +92,15 @@ def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
     end = at + chunk.total_compressed_size
     while at < end:
         f.seek(at)
-        head, size = _header(f.read(_SHORT_HEAD), f)
+        head, size = _header(f.read(_SHORT_HEADER), f)
         inner = head.get(_VALUES.get(head[1]), {})
         encoding = inner.get(4 if head[1] == 3 else 2, 0)
         if min(head[2], head[3], inner.get(1, 0)) < 0:
             raise ValueError("a page declares a negative size")
         yield head[1], head[2], inner.get(1, 0), encoding
         at, n = at + size + head[3], n + 1
-        if n > _MOST_PAGES:
-            raise ValueError(f"a column has more than {_MOST_PAGES} pages")
+        if n > _MAX_PAGES:
+            raise ValueError(f"a column has more than {_MAX_PAGES} pages")
 
 
 def _header(start: bytes, f: BinaryIO) -> tuple[dict, int]:
@@ -108,7 +108,7 @@ def _header(start: bytes, f: BinaryIO) -> tuple[dict, int]:
     try:
         return _thrift(start)
     except IndexError:
-        return _thrift(start + f.read(_MOST_HEAD - len(start)))
+        return _thrift(start + f.read(_MAX_HEADER - len(start)))
 
 
 def _need(f: BinaryIO, chunk, words: bool, width: int = 0) -> int:
@@ -134,39 +134,36 @@ def _need(f: BinaryIO, chunk, words: bool, width: int = 0) -> int:
     return need
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #03e1a765
-def check_group(
-    path: str | Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], most: int, words: bool = True
-) -> int:
+def check_group(path: str | Path, footer: pq.FileMetaData, group: int, columns: Sequence[str], max_bytes: int) -> int:
     """Refuse a row group that would need too much when columns of it are read.
 
     Parameters
     ----------
     path, footer : of the file;  group : number of the row group;  columns : names, those that are not there are none
-    most : bytes
-    words : False if columns of words will be read as dictionaries, so that no word is repeated
+    max_bytes : bytes
 
     Returns
     -------
-    What is left of `most`.
+    What is left of `max_bytes`.
 
     Raises
     ------
     ValueError, IndexError, KeyError : inside of `reading(path)`, that names the file
     """
     with open_file(path) as f:
-        return _check(f, footer, group, _leaves(footer, columns), most, words)
+        return _check(f, footer, group, _leaves(footer, columns), max_bytes, words=True)
 
 
-def _check(f: BinaryIO, footer: pq.FileMetaData, group: int, leaves: Sequence[int], most: int, words: bool) -> int:
+def _check(f: BinaryIO, footer: pq.FileMetaData, group: int, leaves: Sequence[int], max_bytes: int, words: bool) -> int:
     chunks = footer.row_group(group)
     for j in leaves:
-        most -= (need := _need(f, chunk := chunks.column(j), words, schema_of(footer).column(j).length))
+        max_bytes -= (need := _need(f, chunk := chunks.column(j), words, schema_of(footer).column(j).length))
         if chunks.num_rows > chunk.num_values:
             raise ValueError(f"row group {group} declares {chunks.num_rows} rows of {chunk.num_values} values")
-        if most < 0:
+        if max_bytes < 0:
             declared = f"{need:,} bytes in {chunk.path_in_schema!r}"
             raise ValueError(f"row group {group} declares {declared}, which is more than there can be")
-    return most
+    return max_bytes
 
 
 def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
@@ -199,19 +196,19 @@ def open_footer(path: str | Path, what: str, advice: str) -> tuple[pq.FileMetaDa
 
 
 def read_groups(
-    path: str | Path, footer: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str], most: int
+    path: str | Path, footer: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str], max_bytes: int
 ) -> pa.Table:
     """Read columns of row groups.
 
     Parameters
     ----------
-    path, footer : of the file;  groups, columns : which;  most : bytes that they may need together
+    path, footer : of the file;  groups, columns : which;  max_bytes : bytes that they may need together
 
     Raises
     ------
-    ValueError : inside of `reading(path)`, that names the file: more than `most`
+    ValueError : inside of `reading(path)`, that names the file: more than `max_bytes`
     """
-    leaves, left = _leaves(footer, columns), most
+    leaves, left = _leaves(footer, columns), max_bytes
     with open_file(path) as f:
         for group in groups:
             left = _check(f, footer, group, leaves, left, words=False)
@@ -219,13 +216,13 @@ def read_groups(
     words = [part.path for part in parts if part.physical_type == 'BYTE_ARRAY']
     with pq.ParquetFile(path, metadata=footer, read_dictionary=words) as f:
         table = f.read_row_groups([*groups], columns=[*columns], use_threads=False)
-    return _spelled(table, schema_of(footer).to_arrow_schema(), most) if words else table
+    return _decode_words(table, schema_of(footer).to_arrow_schema(), max_bytes) if words else table
 
 
-def _spelled(table: pa.Table, schema: pa.Schema, most: int) -> pa.Table:
-    "The same table with its words written out, if they need no more than `most` bytes"
-    if (need := table.nbytes + sum(_length(c) for name in table.column_names for c in table[name].chunks)) > most:
-        raise ValueError(f"it needs {need:,} bytes, more than {most:,}")
+def _decode_words(table: pa.Table, schema: pa.Schema, max_bytes: int) -> pa.Table:
+    "The same table with its words written out, if they need no more than `max_bytes` bytes"
+    if (need := table.nbytes + sum(_length(c) for name in table.column_names for c in table[name].chunks)) > max_bytes:
+        raise ValueError(f"it needs {need:,} bytes, more than {max_bytes:,}")
     for i, name in enumerate(table.column_names):
         if table.schema.field(i).type != (t := schema.field(name).type):
             table = table.set_column(i, name, table[name].cast(t))
@@ -242,7 +239,7 @@ def _length(x: pa.Array) -> int:
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #7eb30e82
 def read_table(
-    path: str | Path, columns: Sequence[str] | None = None, most: int | None = None, nested: Collection[str] = ()
+    path: str | Path, columns: Sequence[str] | None = None, max_bytes: int | None = None, nested: Collection[str] = ()
 ) -> pa.Table:
     """Read a table of plain columns: numbers and words.
 
@@ -250,11 +247,11 @@ def read_table(
     ----------
     path : of the file;  columns : names, by default all
     nested : columns that may hold structures and lists of them; eight bytes of these become hundreds in pandas
-    most : bytes that it may need; None for those of `unpacked_at_most`
+    max_bytes : bytes that it may need; None for those of `max_unpacked`
 
     Raises
     ------
-    ValueError : inside of `reading(path)`, that names the file: another type, or more than `most`
+    ValueError : inside of `reading(path)`, that names the file: another type, or more than `max_bytes`
     """
     footer, schema = open_footer(path, 'a table', '')
     names = schema.names if columns is None else [*columns]
@@ -264,8 +261,8 @@ def read_table(
         t = schema.field(name).type
         if not _is_plain(t) or pa.types.is_nested(t) and name not in nested:
             raise ValueError(f"the column {name!r} is {t!s:.80}; expected numbers or words")
-    most = unpacked_at_most(path) if most is None else most
-    table = read_groups(path, footer, range(footer.num_row_groups), names, most)
+    max_bytes = max_unpacked(path) if max_bytes is None else max_bytes
+    table = read_groups(path, footer, range(footer.num_row_groups), names, max_bytes)
     return table.replace_schema_metadata(None)
 
 

@@ -6,34 +6,36 @@
 __all__ = ['distinct_columns', 'FewerColumns', 'take_columns']
 
 # %% ../../../nbs/00_core/views/01_columns.ipynb #56ef0fec
-import hashlib
+import hashlib, math
 from collections.abc import Sequence
 
 import numpy as np
 
+from ..files import is_whole
 from ..names import unknown
 from ..recordings import Episode, Recording, recording_contents
 from ..storage import LazyColumns
 from .windows import cut_episode
 
 # %% ../../../nbs/00_core/views/01_columns.ipynb #20c31be6
-def distinct_columns(
-    rows: np.ndarray | Recording, modality: str = 'sensors', most: int = 200, every: int = 10
-) -> np.ndarray:
+_MAX_EPISODES = 200  # to look at
+
+
+def distinct_columns(rows: np.ndarray | Recording, modality: str = 'sensors', every: int = 10) -> np.ndarray:
     """Find the columns that vary and are not equal to an earlier one.
 
     Parameters
     ----------
     rows : (N, n_columns); or a recording
-    modality, most, every : of a recording, every tenth row of the first `most` episodes of the split 'fit' is looked at
-        (of all splits, if it has none)
+    modality, every : of a recording, every tenth row of the first 200 episodes of the split 'fit' is looked at (of all
+        splits, if it has none)
 
     Returns
     -------
     (n,) int, their places, in order
     """
     if isinstance(rows, Recording):
-        some = (rows['fit'] if 'fit' in rows.split else rows)[:most]
+        some = (rows['fit'] if 'fit' in rows.split else rows)[:_MAX_EPISODES]
         rows = np.concatenate([np.asarray(_columns_of(e, modality)[::every]) for e in some])
     seen, kept = set(), []
     for i, column in enumerate(np.asarray(rows).T):
@@ -122,7 +124,7 @@ def _places(columns: list, names: list, n: int) -> np.ndarray:
     for k in columns:
         if isinstance(k, str) and k not in at:
             raise unknown('column', k, at)
-    if odd := [k for k in columns if isinstance(k, (bool, np.bool_)) or not isinstance(k, (str, int, np.integer))]:
+    if odd := [k for k in columns if not isinstance(k, str) and not is_whole(k, -math.inf)]:
         raise ValueError(f"columns are named, or counted from 0; got {odd[0]!r} (np.flatnonzero(mask) counts a mask)")
     places = [at[k] if isinstance(k, str) else int(k) for k in columns]
     if wrong := [i for i in places if not 0 <= i < n]:

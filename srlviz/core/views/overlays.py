@@ -65,9 +65,11 @@ def on_axis(pixel: Mapping, values, ram=None) -> np.ndarray:
         (address, mask, cases), ram = cases_of(pixel['when']), np.asarray(ram)
         if ram.shape != (*values.shape, 128):
             raise ValueError(f"ram must be of shape {(*values.shape, 128)}, as there are values; got {ram.shape}")
-        byte, usual = ram[..., address] & mask, offset
+        byte, default = ram[..., address] & mask, offset
         of = [(byte >= a) & (byte <= b) for a, b, _ in cases]
-        offset = np.select(of, [usual if own is None else np.full_like(usual, own) for *_, own in cases], np.nan)
+        offset = np.select(
+            of, [default if shift is None else np.full_like(default, shift) for *_, shift in cases], np.nan
+        )
     return np.where(inside, scale * values + offset, np.nan)
 
 
@@ -100,11 +102,11 @@ def episode_marks(pixels: Sequence[Mapping], factors: Mapping, obs: Mapping | No
             continue
         if _decides(p.get('when')) and ram is None and 'ram' in (obs or {}):
             ram = np.asarray(obs['ram'])
-        seen, cross = on_axis(p, factors[p['variable']], ram), _number(p['cross'])
+        pixels_on_axis, cross = on_axis(p, factors[p['variable']], ram), _number(p['cross'])
         at = found.setdefault(p['object'], {})
-        at[p['axis']] = seen
+        at[p['axis']] = pixels_on_axis
         if not np.isnan(cross):
-            at.setdefault('y' if p['axis'] == 'x' else 'x', np.where(np.isnan(seen), np.nan, cross))
+            at.setdefault('y' if p['axis'] == 'x' else 'x', np.where(np.isnan(pixels_on_axis), np.nan, cross))
     tables = []
     for name, at in found.items():
         x, y = (at.get(axis, np.full(len(next(iter(at.values()))), np.nan)) for axis in 'xy')

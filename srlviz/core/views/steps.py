@@ -39,7 +39,7 @@ class Steps:
     ts = property(lambda self: (self._keys & 0xFFFFFFFF) - 1)
 
     @classmethod
-    def _of(cls, keys: np.ndarray) -> 'Steps':
+    def _from_keys(cls, keys: np.ndarray) -> 'Steps':
         made = cls()
         made._keys = keys
         return made
@@ -60,25 +60,25 @@ class Steps:
         return hash(self._keys.tobytes())
 
     def __or__(self, other):
-        return Steps._of(np.union1d(self._keys, other._keys))
+        return Steps._from_keys(np.union1d(self._keys, other._keys))
 
     def __and__(self, other):
-        return Steps._of(np.intersect1d(self._keys, other._keys))
+        return Steps._from_keys(np.intersect1d(self._keys, other._keys))
 
     def __sub__(self, other):
-        return Steps._of(np.setdiff1d(self._keys, other._keys))
+        return Steps._from_keys(np.setdiff1d(self._keys, other._keys))
 
     def __repr__(self):
         return f'Steps({len(self):,} of {len(np.unique(self.episodes)):,} episodes)'
 
     def mask(self, episodes: Sequence[int], ts: Sequence[int]) -> np.ndarray:
         """Tell which of (n,) steps are among these: (n,) bool; a whole episode is met by each of its steps."""
-        asked = _keys(episodes, ts)
-        found = np.isin(asked, self._keys)
-        whole, of = self._keys & 0xFFFFFFFF == 0, asked >> 32
+        queried = _keys(episodes, ts)
+        found = np.isin(queried, self._keys)
+        whole, of = self._keys & 0xFFFFFFFF == 0, queried >> 32
         if whole.any():
             found |= np.isin(of, self.episodes[whole])
-        if (entire := asked & 0xFFFFFFFF == 0).any():
+        if (entire := queried & 0xFFFFFFFF == 0).any():
             found |= entire & np.isin(of, self.episodes)
         return found
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ..files import check_whole
 from ..storage.hashing import array_content
 from ..storage.film import as_slice, is_film, take_rows
 from ..recordings import Episode, Recording, recording_contents
@@ -121,19 +122,17 @@ def windows(recording: Recording, length: int, stride: int = 1) -> Recording:
     ------
     ValueError : for a length or stride below 1, or if no episode is long enough
     """
-    for name, n in dict(length=length, stride=stride).items():
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"{name} is a whole number of rows from 1; got {n!r:.80}")
+    length, stride = check_whole(length, 'length', 1), check_whole(stride, 'stride', 1)
     short = int((recording.lengths < length).sum())
     if short == len(recording):
         longest = int(recording.lengths.max(initial=0))
         raise ValueError(f"no episode has {length} rows; the longest of {len(recording)} has {longest}")
     if short:
-        told = f"{short} of {len(recording)} episodes have fewer than {length} rows and give no window"
-        warnings.warn(told, stacklevel=2)
-    episode, start = window_places(recording.lengths, int(length), int(stride))
-    meta = recording.meta | {'windows': dict(length=int(length), stride=int(stride), too_short=short)}
-    cut = _Windows(recording, episode, start, int(length))
+        message = f"{short} of {len(recording)} episodes have fewer than {length} rows and give no window"
+        warnings.warn(message, stacklevel=2)
+    episode, start = window_places(recording.lengths, length, stride)
+    meta = recording.meta | {'windows': dict(length=length, stride=stride, too_short=short)}
+    cut = _Windows(recording, episode, start, length)
     return recording.replace(episodes=cut, split=recording.split[episode], meta=meta)
 
 
@@ -178,13 +177,12 @@ def thin(recording: Recording, every: int) -> Recording:
     -------
     Recording of as many episodes, of ceil(T / every) rows each, at a lower rate; `meta['every']` says it
     """
-    if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-        raise ValueError(f"every is a whole number of rows from 1; got {every!r:.80}")
+    every = check_whole(every, 'every', 1)
     if every == 1:
         return recording
-    meta = recording.meta | {'every': int(every) * recording.meta.get('every', 1)}
+    meta = recording.meta | {'every': every * recording.meta.get('every', 1)}
     hz = recording.hz and recording.hz / every
-    return recording.replace(episodes=_Thinned(recording, int(every)), hz=hz, meta=meta)
+    return recording.replace(episodes=_Thinned(recording, every), hz=hz, meta=meta)
 
 
 class _Thinned(Sequence):

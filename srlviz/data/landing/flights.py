@@ -157,7 +157,7 @@ class FlightFolder:
         if not is_finished(self.path):
             raise unfinished(self.path, 'a set of flights', 'it was asked for' * (self.path / REQUEST).exists())
         self.info = info = read_info(self.path)
-        check_files(self.path, info['files'], RESTORE_ADVICE, later=lambda name: name.startswith('videos/'))
+        check_files(self.path, info['files'], RESTORE_ADVICE, deferred=lambda name: name.startswith('videos/'))
         self.columns = read_columns(self.path)
         for wrong in column_faults(self.columns, info['n_columns']):
             raise ValueError(f"{self.path / SENSOR_TABLE} {wrong}; {RESTORE_ADVICE}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...core.files import atomic_path, checksum, reading, remove_temporary, write_json
-from ...core.storage import described, merge_moments, told_factor
+from ...core.storage import described, merge_moments, stored_factor
 from .card import croissant, data_card
 from srlviz.data.landing.flight_folder import (
     CROISSANT,
@@ -72,7 +72,7 @@ def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence
     for f in world.factors():
         if f.name in dtypes:
             per = 'frame' if f.name in labels else 'flight'
-            factors.append(told_factor(vars(f)) | dict(dtype=dtypes[f.name], per=per))
+            factors.append(stored_factor(vars(f)) | dict(dtype=dtypes[f.name], per=per))
     film = dict(
         codec=film_codec(request['size']),
         size=request['size'],

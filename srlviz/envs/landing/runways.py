@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...core.files import real_number, table_rows, table_text
+from ...core.files import parse_real, table_rows, table_text
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #0d89bbbc
 def radii(lat: float) -> tuple[float, float]:
@@ -353,7 +353,7 @@ def _value(path, line: int, row: dict, column: str, otherwise: float = math.nan)
     "The number in a cell; a gap is `otherwise`."
     text = row[column].strip()
     try:
-        return real_number(text) if text else otherwise
+        return parse_real(text) if text else otherwise
     except ValueError:
         pass
     raise ValueError(f"{path}, line {line}, column {column}: expected a number or nothing, got {text!r:.80}")

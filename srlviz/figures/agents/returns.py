@@ -20,7 +20,7 @@ from plotly.subplots import make_subplots
 
 from ...core.jobs.curves import decimate
 from ...core.names import unknown
-from ...core.scores import not_comparable, our_name, paper_name, with_labels
+from ...core.scores import not_comparable, srlviz_name, paper_name, with_labels
 from ..atari.games import GameMean, game_means
 from ..probe import _edges, _name_rows, _room, _spaced, frame_cell
 from ..inks import GRID, INK, MUTED, SEQUENTIAL, contrast
@@ -35,7 +35,7 @@ _LINES = {'random': ('random play', 'dash'), 'oracle': ('oracle', 'dot')}
 
 def memory_rank(label: str) -> tuple:
     """Give a key that sorts memories as the paper's Figure 3 does, others behind, by name."""
-    name = our_name(split_method(label)[0].removesuffix(' (paper)'))
+    name = srlviz_name(split_method(label)[0].removesuffix(' (paper)'))
     return (_MEMORY_ORDER.index(name) if name in _MEMORY_ORDER else len(_MEMORY_ORDER), label)
 
 
@@ -80,7 +80,7 @@ def pick_returns(
         raise ValueError(f"not a score table, missing columns: {', '.join(sorted(lost))}")
     wanted = [metric] if isinstance(metric, str) else list(metric)
     rows = scores[(scores['target'] == 'return') & scores['metric'].isin(wanted) & ~scores['method'].isin(list(_LINES))]
-    named = {c: {v: f(v) for v in rows[c].unique()} for c, f in (('task', paper_name), ('method', our_name))}
+    named = {c: {v: f(v) for v in rows[c].unique()} for c, f in (('task', paper_name), ('method', srlviz_name))}
     rows = rows.assign(**{c: rows[c].map(of).astype(object) for c, of in named.items()})
     budget = rows['budget'] if 'budget' in rows else 0  # each epoch has its own, and is no other method
     rows = with_labels(rows.assign(budget=0)).assign(budget=budget)
@@ -466,7 +466,7 @@ def _bounds(intervals, task, label):
         return None
     if lost := [c for c in _BOUNDS if c not in intervals]:
         raise ValueError(f"intervals need the columns {', '.join(_BOUNDS)}; missing: {', '.join(lost)}")
-    names = intervals['label' if 'label' in intervals else 'method'].map(our_name)
+    names = intervals['label' if 'label' in intervals else 'method'].map(srlviz_name)
     rows = intervals[(intervals['task'].map(paper_name) == task) & (names == label)]
     if 'source' in rows:
         rows = rows[rows['source'] != 'paper']
@@ -873,7 +873,7 @@ def _ranked(fig, rows, labels, show, intervals):
         fig.add_scatter(marker=mark, name='paper, not comparable' if crossed else 'paper', **at)
         return
     if intervals is not None:
-        bounds = intervals.set_index(intervals['label' if 'label' in intervals else 'method'].map(our_name))
+        bounds = intervals.set_index(intervals['label' if 'label' in intervals else 'method'].map(srlviz_name))
         bounds = bounds[['low', 'high']].reindex(rows['label']).to_numpy(float)
         mean = rows['mean'].to_numpy(float)
         at |= dict(
@@ -1106,7 +1106,7 @@ def plot_return_profiles(
     fig = go.Figure()
     for m in [k for k in known if methods is None or k in methods]:
         rows, name = table[table['method'] == m].sort_values('threshold'), m.removesuffix(' (paper)')
-        colour, printed = method_color(our_name(name)), name != m
+        colour, printed = method_color(srlviz_name(name)), name != m
         pale = highlight is not None and m != highlight
         if {'low', 'high'} <= set(rows) and not pale and len(b := rows.dropna(subset=['low', 'high'])):
             x, y = [*b['threshold'], *b['threshold'][::-1]], [*b['high'], *b['low'][::-1]]

@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ...core.names import unknown
-from ...core.scores import method_label, our_name, paper_name
+from ...core.scores import method_label, srlviz_name, paper_name
 from .flights import short_name
 from ..probe import _edges, cell_shapes
 from ..agents.returns import _ink, number
@@ -90,7 +90,7 @@ def encoder_label(key: str | Sequence) -> str:
     if not (isinstance(key, tuple) and len(key) == 3 and isinstance(key[0], str)):
         raise ValueError(f"an encoder is called by a name, or by (method, n_codes, inputs); got {key!r:.80}")
     method, n_codes, inputs = key
-    return method_label(dict(method=our_name(method), inputs=inputs, n_codes=int(n_codes)))
+    return method_label(dict(method=srlviz_name(method), inputs=inputs, n_codes=int(n_codes)))
 
 
 def label_words(label: str) -> str:
@@ -137,7 +137,7 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     if not len(found):
         there = ', '.join(sorted(rows['metric'].unique())) or 'none'
         raise ValueError(f"no {metric} of {group} in this table; it holds these metrics of {group}: {there}")
-    methods = found['method'].map({m: our_name(m) for m in found['method'].unique()}).astype(object)
+    methods = found['method'].map({m: srlviz_name(m) for m in found['method'].unique()}).astype(object)
     source = np.where(found['source'] == 'paper', 'paper', 'ours')
     return found.assign(method=methods, source=source.astype(object))
 

@@ -57,7 +57,7 @@ def status_text(folder: str | Path) -> str:
     runs.refresh()
     table, left = runs.runs, runs.time_left()
     counts = ', '.join(f'{n} {s}' for s, n in runs.counts.items() if n)
-    lines = [f"{runs.about['study']}: {count_trials(len(table))}: {counts or 'none'}"]
+    lines = [f"{runs.info['study']}: {count_trials(len(table))}: {counts or 'none'}"]
     if other := len(runs.by_other_code()):
         lines += [f'{other} done by other code or data, which run again when the sweep does']
     lines += [f'time left: about {duration(left)}'] if left > 0 else []
@@ -66,8 +66,10 @@ def status_text(folder: str | Path) -> str:
         lines.append(f'running {r.key}  for {duration(r.seconds)}{how_far}')
     named = table.set_index(table['key'].str[:10], drop=False)
     say = lambda key: say_trial(table, named.loc[key[:10]])
-    lines += [f'cut off {say(k)}: begun, and nobody runs it now; the sweep runs it again' for k in runs.cut_off[:10]]
-    lines += [f'... and {len(runs.cut_off) - 10} more were cut off'] if len(runs.cut_off) > 10 else []
+    lines += [
+        f'cut off {say(k)}: begun, and nobody runs it now; the sweep runs it again' for k in runs.interrupted[:10]
+    ]
+    lines += [f'... and {len(runs.interrupted) - 10} more were cut off'] if len(runs.interrupted) > 10 else []
     for key, wild in [*runs.diverged.items()][:10]:
         what = ', '.join(f'{name} is no finite number at step {step:,}' for name, step in wild.items())
         lines.append(f'diverged {say(key)}: {what}')

@@ -211,9 +211,9 @@ def report(
     """
     about, runs = check_sweep(folder), RunFolder(folder)
     runs.refresh()
-    path = study_path(notebook) if notebook else _study_of(folder, about['study'], runs.asked.values())
+    path = study_path(notebook) if notebook else _study_of(folder, about['study'], runs.requested.values())
     declared, given = study_parameters(path), dict(parameters or {})
-    trials = [{n: v for n, v in t.items() if n not in given} for t in runs.asked.values()]
+    trials = [{n: v for n, v in t.items() if n not in given} for t in runs.requested.values()]
     said = {n: v for n, v in _report_parameters(trials, declared).items() if n not in given}
     _check_said(folder, said)
     return run_study(path, said | given, folder, progress=progress)

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ...core.jobs.curves import curve_to, diverged_curves, latest_rows
 from srlviz.core.files import (
+    REAL,
     TABLE,
     TEXTS,
     Field,
@@ -31,8 +32,8 @@ from srlviz.core.files import (
     reading,
     write_json,
 )
-from ...core.jobs.runs import FRESH, LAYOUT, REAL, RunFolder, check_grid, check_sweep, process_lives, this_host
-from ...core.scores import SCORE_COLUMNS, check_scores, save_apart
+from ...core.jobs.runs import CLAIM_TIMEOUT, LAYOUT, RunFolder, check_grid, check_sweep, process_lives, this_host
+from ...core.scores import SCORE_COLUMNS, check_scores, save_scores_by_source
 from ..trials import Study
 
 # %% ../../../nbs/09_studies/sweeps/00_store.ipynb #11e4e099
@@ -89,7 +90,7 @@ def ask(folder: str | Path, trials: Mapping[str, Mapping]) -> None:
     params = [k[:10] for k in trials]
     runs = RunFolder(folder)
     runs.refresh()
-    check_grid((runs.asked | dict(zip(params, trials.values()))).values(), str(folder))
+    check_grid((runs.requested | dict(zip(params, trials.values()))).values(), str(folder))
     name = hashlib.sha256(json.dumps(params).encode()).hexdigest()[:10]
     make_folder(inside(folder, 'grids'))
     path, now = inside(folder, f'grids/{name}.json'), time.time()
@@ -135,9 +136,9 @@ def is_void(claim: Path, sweep: str = '') -> bool:
             return True
         if about.get('host') == this_host() and not process_lives(about.get('pid')):
             return True
-        if (age := _age(claim)) < -FRESH:
+        if (age := _age(claim)) < -CLAIM_TIMEOUT:
             os.utime(claim)  # the clock was set back: it grows old from now on, unless somebody touches it
-        return age > FRESH
+        return age > CLAIM_TIMEOUT
     except FileNotFoundError:
         return True
 
@@ -384,7 +385,7 @@ class Tables:
         Where two trials of the folder would give different scores of the same key, `protocol` says their parameters:
         see `_tell_apart`.
         """
-        runs, asked = self.refresh(), self.runs_of.asked
+        runs, asked = self.refresh(), self.runs_of.requested
         parts = {key: self._scores_of(key) for key in runs.loc[runs['status'] == 'done', 'key']}
         columns = {c: [*itertools.chain.from_iterable(p[c] for p in parts.values())] for c in SCORE_COLUMNS}
         columns['trial'] = [key for key, p in parts.items() for _ in p['value']]
@@ -422,7 +423,7 @@ class Tables:
             self._written = self._state()
             with warnings.catch_warnings(action='ignore'):  # who asks for the scores is told
                 scores = self.scores()
-            save_apart(scores, self.folder)
+            save_scores_by_source(scores, self.folder)
             with atomic_path(self.folder / 'runs.csv') as path:
                 self.runs_of.runs.to_csv(path, index=False)
 

@@ -407,7 +407,7 @@ class Games:
     def begin(self, seed: int, looked: bool):
         """Begin another game."""
         self._keep()
-        self.recorder.begin(seed)
+        self.recorder.reset(seed)
         self.looked, self.helped = looked, []
 
     def act(self, action):

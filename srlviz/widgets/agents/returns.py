@@ -26,7 +26,7 @@ from ...core.names import catalog
 from ...core.play import DrawnFrames, Recorder, episode_seed, factor_list, gather_episodes, play_episode
 from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor
-from ...core.scores import check_scores, load_scores, merge_scores, our_name, paper_name, paper_scores
+from ...core.scores import check_scores, load_scores, merge_scores, srlviz_name, paper_name, paper_scores
 from ...evaluate.probe import linear_probe
 from ...figures.probe import cell_shapes
 from srlviz.figures.agents.returns import (
@@ -152,7 +152,7 @@ class Agents:
         for key in agents or ():
             if not (isinstance(key, tuple) and len(key) == 2):
                 raise ValueError(f"agents are a mapping (task, memory) -> policy; a key is {key!r}")
-        self.found = {(paper_name(t), our_name(m)): a for (t, m), a in (agents or {}).items()}
+        self.found = {(paper_name(t), srlviz_name(m)): a for (t, m), a in (agents or {}).items()}
 
     def key(self, task: str, label: str) -> tuple[str, str] | None:
         """Find the agent of a task and a memory as labelled; None if there is none."""
@@ -785,8 +785,8 @@ class MMERDashboard(Explorer):
     def _check(self, name: str, value):
         """Give a choice back, in the words of the table, if it is there; a TraitError names the nearest."""
         if name == 'methods':
-            return tuple(check_choice('memory', our_name(m), self.table.methods) for m in value)
-        value = paper_name(value) if name == 'task' else our_name(value) if name == 'method' else value
+            return tuple(check_choice('memory', srlviz_name(m), self.table.methods) for m in value)
+        value = paper_name(value) if name == 'task' else srlviz_name(value) if name == 'method' else value
         known = dict(view=VIEWS, difficulty=self.table.levels, factor=[v for _, v in self.agent.factor.options])
         return check_choice(name, value, known.get(name) or getattr(self.table, name + 's'))
 
