@@ -185,7 +185,16 @@ def parameters_hash(parameters: Mapping) -> str:
 
 # %% ../../nbs/09_studies/06_trials.ipynb #f3bac352
 _DRAW = ('srlviz.figures', 'srlviz.widgets')
-_RUN = tuple(f'srlviz.studies.{m}' for m in ('trials', 'store', 'sweep', 'run', 'notebooks', 'page', 'cli'))
+_ENGINE = (
+    'trials',
+    'sweeps.store',
+    'sweep',
+    'run',
+    'notebooks',
+    'page',
+    'cli',
+)  # what runs a trial, and does not change it
+_RUN = tuple(f'srlviz.studies.{m}' for m in _ENGINE)
 
 
 def _called(module: str) -> str:
@@ -626,7 +635,7 @@ def studies() -> dict[str, Study]:
     """Find the studies of srlviz that declare a trial, by name."""
     import pkgutil
 
-    package, found = importlib.import_module('srlviz.studies'), {}
+    package, found = importlib.import_module('srlviz.studies.benchmarks'), {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):
         module = importlib.import_module(info.name)
         found |= {s.name: s for s in vars(module).values() if isinstance(s, Study)}
