@@ -25,11 +25,11 @@ from ...data.landing import flight_table, is_flights, read_flights
 from ...data.landing.tiers import quiet_sensors
 from ...encoders.sequences.batches import INPUTS
 from ...evaluate.prediction.heads import HEADS
-from ...evaluate.qedr import NothingToAsk, save_results
+from ...evaluate.qedr import InsufficientData, save_results
 from ...evaluate.targets import Targets, landing_targets, score_targets
 from ..methods import find_method
 from .probing import encode_method
-from .qedr import ask_ways, check_ways, qedr_rows, window_question
+from .qedr import qedr_ways, check_ways, qedr_rows, window_inputs
 from ..trials import Study, parameters_hash
 
 # %% ../../../nbs/09_studies/benchmarks/07_landing.ipynb #4a564a91
@@ -195,11 +195,11 @@ def _failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: s
     Score rows of the group 'failures'. None, and a line that says why, where nothing can be asked: of more codes than
     windows, of a set in which nothing fails. None of a single code, the mean of all flights
     """
-    question, results = window_question(codes, targets), []
+    question, results = window_inputs(codes, targets), []
     for way in ways if said.pop('n_codes', 2) > 1 else ():
         try:
-            results += ask_ways(*question, [way], seed=said['seed'], progress=False)
-        except NothingToAsk as problem:
+            results += qedr_ways(*question, [way], seed=said['seed'], progress=False)
+        except InsufficientData as problem:
             _say(f'QEDR was not asked: {problem}')
     if results:
         save_results(results, Path(out) / 'qedr.npz', rows=False)
