@@ -343,7 +343,7 @@ def laid_out(recording: Recording) -> SimpleNamespace:
     "A map of codes whose words are not ours"
     steps = recording.steps([])
     look = dict(xy=np.random.default_rng(0).standard_normal((len(steps), 2)), drawn=np.ones(len(steps), bool))
-    told = dict(how='pca', axes=(evil('xaxis'), evil('yaxis')), said=evil('said'))
+    told = dict(how='pca', axes=(evil('xaxis'), evil('yaxis')), description=evil('said'))
     return SimpleNamespace(episode=steps['episode'].to_numpy(), t=steps['t'].to_numpy(), **look, **told)
 
 

@@ -331,7 +331,7 @@ class TargetScores:
         )
 
     def save(self, path: str | Path, states: bool = True) -> Path:
-        """Save to an .npz file of plain arrays, atomically; `states=False` leaves out truth and predictions of 'auto'."""
+        """Save to an .npz file of plain arrays, atomically; `states=False` leaves out truth and predicted of 'auto'."""
         metadata = dict(format='srlviz target scores', names=self.names, about=self.about, dropped=self.dropped)
         metadata |= dict(columns={k: list(getattr(self, k)) for k in _TABLES})
         arrays = dict(told=np.array(json.dumps(metadata)))
