@@ -208,8 +208,8 @@ def epoch_returns(
     Returns
     -------
     DataFrame, one row a whole epoch: epoch (from 1), steps (at its end), episodes (finished in it), counted (averaged;
-    0 where the run had not yet finished `min_episodes`), mean_return, std (sample), sem (standard error of the mean) and
-    best (the largest mean_return so far), NaN where there is no value. No rows if no epoch was filled.
+    0 where the run had not yet finished `min_episodes`), mean_return, std (sample), sem (standard error of the mean)
+    and best (the largest mean_return so far), NaN where there is no value. No rows if no epoch was filled.
 
     Raises
     ------
