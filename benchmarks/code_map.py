@@ -118,7 +118,7 @@ def laid_out(n: int, how: str, steps: int = 100_000):
     codes = rng.standard_normal((steps, 64)).astype('f4') + places
     began = time.perf_counter()
     made = code_map([codes], how, n=n, progress=False)
-    print(f'{how} of {steps:,} x 64: {time.perf_counter() - began:.1f} s; {made.said}', flush=True)
+    print(f'{how} of {steps:,} x 64: {time.perf_counter() - began:.1f} s; {made.description}', flush=True)
 
 
 if __name__ == '__main__':

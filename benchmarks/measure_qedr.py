@@ -26,7 +26,7 @@ from srlviz.evaluate.qedr import category_names, save_results
 from srlviz.evaluate.targets import landing_targets
 from srlviz.studies.benchmarks.landing import seen, set_name
 from srlviz.studies.benchmarks.probing import encode_method, fit_method, record_game
-from srlviz.studies.benchmarks.qedr import ask_ways, byte_categories, qedr_rows, window_question
+from srlviz.studies.benchmarks.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
 SAMPLES = sample_path('paper_scores.csv').parent
 GAMES, METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('random_cnn', 'st_dim', 'vae', 'supervised')
@@ -63,7 +63,7 @@ def landing(folder: Path) -> None:
         flights, targets = questions[p['data']]
         encoder = load_encoder(file)
         codes = encode_method(encoder, seen(targets.windows, p['inputs'], p['every']))
-        results = ask_ways(*window_question(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
+        results = qedr_ways(*window_inputs(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
         said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights))
         said['budget'] = int(flights['fit'].n_steps)
         rows = qedr_rows(results, study='landing', task='approach', group='failures', **said)
@@ -78,7 +78,7 @@ def games(out: Path, asked: list[str]) -> None:
                 continue
             encoder = fit_method(method, fit, out=out, encoder=ENCODER, quick=True)
             codes = encode_method(encoder, probe)
-            results = ask_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))
+            results = qedr_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))
             said = dict(method=method, data='random', inputs='frames', budget=BUDGET['encoder_frames'])
             rows = qedr_rows(results, study='qedr', task=game, group='ram', **said)
             keep(results, rows, f'atari_{game}_{method}', 'qedr.csv')
@@ -92,7 +92,7 @@ def memories() -> None:
         codes = agent.encode(played)
         if not codes[0].shape[1]:
             continue  # an MLP remembers nothing
-        results = ask_ways(*align(codes, played), ['lasso', 'forest'], categories=category_names(played))
+        results = qedr_ways(*align(codes, played), ['lasso', 'forest'], categories=category_names(played))
         rows = qedr_rows(results, study='qedr', task=task, group='state', method=memory, data='own play')
         keep(results, rows, f'popgym_{task}_{memory}', 'qedr.csv')
 

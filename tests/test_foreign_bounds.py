@@ -31,7 +31,7 @@ from srlviz.evaluate.probe import ProbeResult  # noqa: E402
 from srlviz.evaluate.qedr import QEDR, load_results  # noqa: E402
 from srlviz.evaluate.prediction.target_scores import TargetScores  # noqa: E402
 from srlviz.evaluate.prediction.target_table import load_targets  # noqa: E402
-from srlviz.studies.sweeps.store import ask, open_store  # noqa: E402
+from srlviz.studies.sweeps.store import request_trials, open_store  # noqa: E402
 from srlviz.studies.trials import Study, grid_trials  # noqa: E402
 from srlviz.widgets.runs import RunMonitor  # noqa: E402
 
@@ -457,9 +457,9 @@ def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypa
         trials = {f'{i:010x}-0123456789': dict(x=i) for i in range(start, start + 600)}
         if start:
             with pytest.raises(ValueError, match='1,200'):
-                ask(tmp_path, trials)
+                request_trials(tmp_path, trials)
         else:
-            ask(tmp_path, trials)
+            request_trials(tmp_path, trials)
     RunFolder(tmp_path).refresh()
     open_store(tmp_path, study)
 

@@ -307,7 +307,7 @@ def read_swept(place):
     from srlviz.core.jobs.runs import RunFolder
     from srlviz.studies.sweeps import report
     from srlviz.studies.sweeps.commands import status_text
-    from srlviz.studies.benchmarks.landing import left_files
+    from srlviz.studies.benchmarks.landing import trial_files
     from srlviz.studies.notebooks import studies_folder
     from srlviz.studies.benchmarks.pomdps import POPGYM_TASKS
     from srlviz.agents.player import left_agents
@@ -326,7 +326,7 @@ def read_swept(place):
 
     grid = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
     looks = [folder, lambda: status_text(place), lambda: report.plan(POPGYM_TASKS, grid, place)]
-    looks += [lambda: left_files(place), lambda: left_agents(place), lambda: report.report(place, progress=False)]
+    looks += [lambda: trial_files(place), lambda: left_agents(place), lambda: report.report(place, progress=False)]
     looks += [lambda: sweep(POPGYM_TASKS, grid, place, compute=again, progress=False) for again in (False, True)]
     for claim in place.glob('trials/*/claim.json'):
         os.utime(claim, (0, 0))  # nobody waits for it

@@ -11,9 +11,9 @@ from srlviz.core import saving
 from srlviz.core.files import sample_path
 from srlviz.core.scores import score_row
 from srlviz.evaluate.qedr import QEDR, qedr
-from srlviz.studies.benchmarks.landing import left_files
+from srlviz.studies.benchmarks.landing import trial_files
 from srlviz.agents.player import left_agents
-from srlviz.studies.sweeps.store import Tables, ask, open_store
+from srlviz.studies.sweeps.store import Tables, request_trials, open_store
 from srlviz.studies.trials import Study, parameters_hash
 
 # ---- agents
@@ -113,7 +113,7 @@ def sweep_of_one(folder):
     open_store(folder, study)
     parameters = dict(x=0)
     key = f'{parameters_hash(parameters)[:10]}-0123456789'
-    ask(folder, {key: parameters})
+    request_trials(folder, {key: parameters})
     path = folder / 'trials' / key / 'result.json'
     path.parent.mkdir()
     rows = trial()
@@ -151,7 +151,7 @@ def test_what_a_sweep_left_names_a_damaged_result(content, tmp_path):
         (place / name).touch()
     (place / 'result.json').write_text(json.dumps(content))
     with pytest.raises(ValueError) as told:
-        left_files(tmp_path)
+        trial_files(tmp_path)
     assert str(place / 'result.json') in str(told.value)
     with pytest.warns(UserWarning, match=str(place / 'result.json')):
         assert left_agents(tmp_path, preset='paper') == {}

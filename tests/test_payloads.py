@@ -328,7 +328,7 @@ def laid_out(recording: Recording) -> SimpleNamespace:
     "A map of codes whose words are not ours"
     steps = recording.steps([])
     look = dict(xy=np.random.default_rng(0).standard_normal((len(steps), 2)), drawn=np.ones(len(steps), bool))
-    told = dict(how='pca', axes=(evil('xaxis'), evil('yaxis')), said=evil('said'))
+    told = dict(how='pca', axes=(evil('xaxis'), evil('yaxis')), description=evil('said'))
     return SimpleNamespace(episode=steps['episode'].to_numpy(), t=steps['t'].to_numpy(), **look, **told)
 
 
@@ -669,8 +669,8 @@ def told_windows() -> dict:
     "What a head said of windows of the flights, in names of a stranger's"
     windows = pd.DataFrame(dict(flight=evil('flight'), episode=[0, 0, 1, 1], start=[0, 20, 0, 20]))
     names, broken = dict(wind=['wind'], fail=[evil('broken')]), np.array([0.0, 1, 0, 1])[:, None]
-    truth, said = dict(wind=broken + 4, fail=broken), dict(wind=broken * 2, fail=broken[::-1] / 2)
-    told = dict(windows=windows, names=names, truth=truth, said=said, units=lambda target, z: z)
+    truth, predicted = dict(wind=broken + 4, fail=broken), dict(wind=broken * 2, fail=broken[::-1] / 2)
+    told = dict(windows=windows, names=names, truth=truth, predicted=predicted, units=lambda target, z: z)
     present = pd.DataFrame({evil('broken'): broken[:, 0] > 0})
     return {(evil('method'), 64, evil('inputs')): SimpleNamespace(**told, present=present)}
 

@@ -24,7 +24,7 @@ truth = dict(wind=np.array([[at(r, 'wind_speed_kt').mean()] for r in rows]))
 truth['fail'] = np.array([[at(r, k).max() for k in FAILURES] for r in rows])
 noise = np.random.default_rng(0).standard_normal
 told = dict(windows=pd.DataFrame(rows), names=dict(wind=['wind'], fail=list(FAILURES)), truth=truth)
-told |= dict(said={k: v + 0.2 * noise(v.shape) for k, v in truth.items()}, units=lambda target, z: z)
+told |= dict(predicted={k: v + 0.2 * noise(v.shape) for k, v in truth.items()}, units=lambda target, z: z)
 results = {(m, 64, 'sensors'): SimpleNamespace(**told) for m in ('lstm_ae_1layer', 'conv1d_ae')}
 same = dict(study='landing', task='approach', inputs='sensors', group='targets', metric='mse', protocol='mlp')
 scores = [score_row(**same, method=m, n_codes=64, target=t, value=v) for (m, *_), v in zip(results, (0.3, 0.4))

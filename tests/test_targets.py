@@ -135,10 +135,10 @@ def test_a_code_a_step_is_averaged(targets):
 def test_the_three_layers_say_the_same_twice_and_are_read_again(targets, tmp_path):
     codes = perfect(targets)
     a, b = (score(codes, targets, epochs=1, device='cpu') for _ in 'ab')
-    assert all(np.array_equal(a.said[k], b.said[k]) for k in targets.names)
+    assert all(np.array_equal(a.predicted[k], b.predicted[k]) for k in targets.names)
     assert a.protocol == 'mlp' and score(codes, targets, 'linear', select='xeval').protocol == 'linear xeval'
     kept = TargetScores.load(a.save(tmp_path / 'scores.npz', states=False))
-    assert kept.rows(method='x').equals(a.rows(method='x')) and 'auto' not in kept.said
+    assert kept.rows(method='x').equals(a.rows(method='x')) and 'auto' not in kept.predicted
     assert (compare_targets(kept, a)[['difference', 'low', 'high']] == 0).all(axis=None)
 
 

@@ -18,7 +18,7 @@ from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, inter
 from ..core.scores import srlviz_name, paper_scores, with_labels
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #cf1a2236
-_SAME = ('study', 'target', 'group')  # of which a comparison has one each
+_SINGLE_VALUED = ('study', 'target', 'group')  # of which a comparison has one each
 
 
 def _of_metric(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def _of_metric(scores: pd.DataFrame, metric: str) -> pd.DataFrame:
     if metric not in set(df['metric']):
         raise unknown('metric', metric, df['metric'].unique())
     df = df[(df['metric'] == metric) & (df['task'] != 'all')]
-    for c in _SAME:
+    for c in _SINGLE_VALUED:
         if df[c].nunique() > 1:
             raise ValueError(f"scores of several values of {c} ({', '.join(df[c].unique()[:5])}); select one")
     return df
@@ -120,7 +120,9 @@ def _check_interval(over: str, level: float, n_resamples: int) -> None:
         raise ValueError(f"n_resamples must be a whole number, 1 or more, got {n_resamples!r}")
 
 
-def _redrawn(tasks: Sequence[Callable], over: str, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+def _mean_draws_over_tasks(
+    tasks: Sequence[Callable], over: str, n_resamples: int, rng: np.random.Generator
+) -> np.ndarray:
     "Means over tasks (n_resamples, ...); each task gives n draws of its part (n, ...)"
     if over == 'seed':
         return sum(draw(n_resamples) for draw in tasks) / len(tasks)
@@ -134,7 +136,7 @@ def _redrawn(tasks: Sequence[Callable], over: str, n_resamples: int, rng: np.ran
     return total / len(tasks)
 
 
-def _enough(tasks: Sequence, over: str) -> bool:
+def _can_draw(tasks: Sequence, over: str) -> bool:
     "Is there something to draw, of tasks (n_runs, ...)?"
     return len(tasks) > 1 if over == 'task' else min(map(len, tasks)) > 1
 
@@ -215,8 +217,8 @@ def return_intervals(
 def _mean(tasks, over, level, n_resamples, seed):
     "The mean of the tasks' means, low, high; tasks is (n_runs,) for each"
     rng = np.random.default_rng(seed)
-    drawn = _redrawn([_mean_draws(runs, rng) for runs in tasks], over, n_resamples, rng)
-    return np.mean([runs.mean() for runs in tasks]), *_bounds(drawn, level, _enough(tasks, over))
+    drawn = _mean_draws_over_tasks([_mean_draws(runs, rng) for runs in tasks], over, n_resamples, rng)
+    return np.mean([runs.mean() for runs in tasks]), *_bounds(drawn, level, _can_draw(tasks, over))
 
 
 def _iqm(tasks, over, level, n_resamples, seed):
@@ -225,7 +227,7 @@ def _iqm(tasks, over, level, n_resamples, seed):
     if over == 'seed':
         return value, *bootstrap_interval(dict(enumerate(tasks)), interquartile_mean, level, n_resamples, seed)
     drawn = _iqm_draws(tasks, n_resamples, np.random.default_rng(seed))
-    return value, *_bounds(drawn, level, _enough(tasks, over))
+    return value, *_bounds(drawn, level, _can_draw(tasks, over))
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #f5641800
 def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -239,7 +241,7 @@ def _win_draws(wins: np.ndarray, rng: np.random.Generator) -> Callable:
     return lambda n: (counts(n_x, n) @ wins * counts(n_y, n)).sum(1) / (n_x * n_y)
 
 
-def _in_common(x: dict, y: dict) -> list[str]:
+def _common_tasks(x: dict, y: dict) -> list[str]:
     "Tasks of both; arrays must have the same number"
     if list(x) == [str(i) for i in range(len(x))] and list(y) == [str(i) for i in range(len(y))] and len(x) != len(y):
         raise ValueError(f"x has {len(x)} tasks and y has {len(y)}; columns are tasks, the same in both")
@@ -281,7 +283,7 @@ def probability_of_improvement(
     """
     _check_interval(over, level, n_resamples)
     x, y, rng = _by_task(x, metric, 'x'), _by_task(y, metric, 'y'), np.random.default_rng(seed)
-    names = _in_common(x, y)
+    names = _common_tasks(x, y)
     wins = [_wins(x[t], y[t]) for t in names]
     draws, several = [_win_draws(w, rng) for w in wins], [min(w.shape) > 1 for w in wins]
     rows = []
@@ -289,7 +291,7 @@ def probability_of_improvement(
         low, high = _bounds(draw(n_resamples if enough else 1), level, enough)
         rows.append((t, w.mean(), float(low), float(high), *w.shape, 'seed'))
     enough = all(several) if over == 'seed' else len(names) > 1
-    low, high = _bounds(_redrawn(draws, over, n_resamples, rng), level, enough)
+    low, high = _bounds(_mean_draws_over_tasks(draws, over, n_resamples, rng), level, enough)
     runs = [sum(w.shape[i] for w in wins) for i in (0, 1)]
     rows.append(('all', np.mean([r[1] for r in rows]), float(low), float(high), *runs, over))
     return pd.DataFrame(rows, columns=['task', 'probability', 'low', 'high', 'n_x', 'n_y', 'over'])
@@ -346,8 +348,8 @@ def performance_profile(
     for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
         rng = np.random.default_rng(seed)
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
-        enough = _enough(above, over)
-        drawn = _redrawn([_above_draws(a, rng) for a in above], over, n_resamples if enough else 1, rng)
+        enough = _can_draw(above, over)
+        drawn = _mean_draws_over_tasks([_above_draws(a, rng) for a in above], over, n_resamples if enough else 1, rng)
         low, high = _bounds(drawn, level, enough)
         share, runs = np.mean([a.mean(0) for a in above], axis=0), sum(map(len, above))
         columns = dict(method=method, threshold=thresholds, share=share, low=low, high=high)
@@ -467,10 +469,10 @@ def _rank_draws(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
         return np.stack([top / np.sqrt(p * q) for top, p, q in (spearman, kendall)], 1)
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #2e59f713
-_DIFFERS = ('data', 'inputs', 'n_codes', 'norm', 'protocol', 'budget')
+_SINGLE_PER_CELL = ('data', 'inputs', 'n_codes', 'norm', 'protocol', 'budget')
 
 
-def _wide(table, metric: str, source: str, name: str) -> pd.DataFrame:
+def _task_by_method(table, metric: str, source: str, name: str) -> pd.DataFrame:
     "Tasks x methods, in our names; of a score table the rows of one source, seeds averaged"
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(np.atleast_2d(np.asarray(table, float)))
@@ -480,7 +482,7 @@ def _wide(table, metric: str, source: str, name: str) -> pd.DataFrame:
     df = df[df['source'] == source] if df['source'].nunique() > 1 else df
     df = df[df['inputs'] == ''] if (df['inputs'] == '').any() else df
     cells = df.groupby(['task', 'method'], observed=True)
-    for c in _DIFFERS:
+    for c in _SINGLE_PER_CELL:
         if (several := cells[c].nunique() > 1).any():
             where, values = several.idxmax(), df[c].unique()[:5].tolist()
             raise ValueError(f"{name} has several values of {c} ({values}) in one cell, such as {where}; select one")
@@ -490,15 +492,17 @@ def _wide(table, metric: str, source: str, name: str) -> pd.DataFrame:
 
 def _cells(ours, paper, metric: str) -> pd.DataFrame:
     "One row a cell that both have: task, method, ours, paper"
-    a, b = _wide(ours, metric, 'srlviz', 'ours'), _wide(paper, metric, 'paper', 'paper')
+    a, b = _task_by_method(ours, metric, 'srlviz', 'ours'), _task_by_method(paper, metric, 'paper', 'paper')
     for name, table in ('ours', a), ('paper', b):
         if not (table.index.is_unique and table.columns.is_unique):
             raise ValueError(f"{name} has a task or a method twice")
     both = pd.concat([t.rename_axis(index='task', columns='method').stack() for t in (a, b)], axis=1, join='inner')
     both = both.set_axis(['ours', 'paper'], axis=1).astype(float).dropna().reset_index()
     if not len(both):
-        say = lambda t: f"{', '.join(map(str, t.index[:2]))} x {', '.join(map(str, t.columns[:2]))}"
-        raise ValueError(f"the two tables have no cell in common: ours has {say(a)}, ...; the paper's {say(b)}, ...")
+        first_names = lambda t: f"{', '.join(map(str, t.index[:2]))} x {', '.join(map(str, t.columns[:2]))}"
+        raise ValueError(
+            f"the two tables have no cell in common: ours has {first_names(a)}, ...; the paper's {first_names(b)}, ..."
+        )
     return both
 
 
@@ -515,7 +519,7 @@ def _comparable(cells: pd.DataFrame, paper) -> tuple[pd.DataFrame, pd.DataFrame]
     return cells[~changed], cells[changed]
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #c1a88a8c
-_NEEDED = 3  # cells of an interval: the order of two is the same or the opposite
+_MIN_CELLS = 3  # cells of an interval: the order of two is the same or the opposite
 
 
 def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -532,15 +536,15 @@ def _counts(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
     return rng.multinomial(n, np.full(n, 1 / n), n_resamples).astype(float)
 
 
-def _order_of(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
+def _rank_correlation(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
     "Correlations (2,), and draws of them (R, 2) with weights from counts(n); no draws of too few"
     x, y = np.asarray(x, float), np.asarray(y, float)
-    drawn = _rank_draws(x, y, counts(len(x))) if len(x) >= _NEEDED else np.zeros((0, 2))
+    drawn = _rank_draws(x, y, counts(len(x))) if len(x) >= _MIN_CELLS else np.zeros((0, 2))
     return _correlations(x, y), drawn
 
 
 def _within_tasks(each: Sequence[tuple], over: str, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
-    "The mean over tasks of what `_order_of` gave of each; tasks without a value do not count"
+    "The mean over tasks of what `_rank_correlation` gave of each; tasks without a value do not count"
     each = [(point, drawn) for point, drawn in each if np.isfinite(point).all()]
     if not each:
         return np.full(2, np.nan), np.zeros((0, 2))
@@ -561,7 +565,7 @@ def _means_of_methods(cells: pd.DataFrame, over: str, counts: Callable):
     used = cells[cells['task'].isin(wide.index)]
     if not len(wide):
         return np.full(2, np.nan), np.zeros((0, 2)), used
-    point, drawn = _order_of(ours.mean(0), paper.mean(0), counts)
+    point, drawn = _rank_correlation(ours.mean(0), paper.mean(0), counts)
     if over == 'task':
         n, one = len(wide), np.ones((1, wide['ours'].shape[1]))
         tasks = counts(n) / n if n > 1 and one.size > 1 else np.zeros((0, n))
@@ -636,11 +640,11 @@ def agreement(
     rng = np.random.default_rng(seed)
     counts = lambda n: _counts(n, n_resamples, rng)
     parts = dict(list(cells.groupby('task', sort=False, observed=True)))
-    each = {task: _order_of(part['ours'], part['paper'], counts) for task, part in parts.items()}
+    each = {task: _rank_correlation(part['ours'], part['paper'], counts) for task, part in parts.items()}
     rows = [_agreement_row(task, 'methods', each[task], part, 'cell', level) for task, part in parts.items()]
     which, n_tasks = cells['task'].map({t: i for i, t in enumerate(parts)}).to_numpy(), len(parts)
     by_task = lambda n: counts(n_tasks)[:, which]
-    pool = _order_of(cells['ours'], cells['paper'], by_task if over == 'task' else counts)
+    pool = _rank_correlation(cells['ours'], cells['paper'], by_task if over == 'task' else counts)
     if over == 'task' and n_tasks < 2:
         pool = pool[0], pool[1][:0]
     rows.append(_agreement_row('all', 'cells', pool, cells, over, level))

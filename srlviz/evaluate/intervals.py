@@ -21,21 +21,21 @@ METRICS = ('f1', 'accuracy', 'f1_macro')
 
 def _episode_counts(result: ProbeResult, variable: str) -> tuple[np.ndarray, ...]:
     "Right, true and said rows of each class (E, K), by test episode"
-    true, said = result.truth[variable].to_numpy(np.int64), result.predictions[variable].to_numpy(np.int64)
+    true, predicted = result.truth[variable].to_numpy(np.int64), result.predictions[variable].to_numpy(np.int64)
     episode = np.unique(result.truth.index.get_level_values('episode'), return_inverse=True)[1]
-    values = np.unique([true, said])
+    values = np.unique([true, predicted])
     tables = tuple(np.zeros((episode.max() + 1, len(values))) for _ in range(3))
-    for table, rows, column in zip(tables, (true == said, slice(None), slice(None)), (true, true, said)):
+    for table, rows, column in zip(tables, (true == predicted, slice(None), slice(None)), (true, true, predicted)):
         np.add.at(table, (episode[rows], np.searchsorted(values, column[rows])), 1)
     return tables
 
 
-def _metric(right, true, said, metric: str) -> np.ndarray:
+def _metric(right, true, predicted, metric: str) -> np.ndarray:
     "The score of each draw (R,) from its class counts (R, K)"
     if metric == 'accuracy':
         return right.sum(1) / true.sum(1)
-    f1 = 2 * right / np.maximum(true + said, 1)
-    return (f1 * true).sum(1) / true.sum(1) if metric == 'f1' else f1.sum(1) / (true + said > 0).sum(1)
+    f1 = 2 * right / np.maximum(true + predicted, 1)
+    return (f1 * true).sum(1) / true.sum(1) if metric == 'f1' else f1.sum(1) / (true + predicted > 0).sum(1)
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #ad8e5d55
 def _check_interval(results, metric, level, n_resamples):
@@ -123,29 +123,29 @@ def probe_interval(
     return targets.assign(value=scores.mean(0) @ weights.T, low=low, high=high, over=over, n=n)
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #eb008e20
-_PLAIN = {'source': 'srlviz', 'norm': 'none', 'data': 'random'}
-_ONE_OF = ('study', 'source', 'data', 'method', 'inputs', 'n_codes', 'norm', 'protocol', 'budget')
+_DEFAULTS = {'source': 'srlviz', 'norm': 'none', 'data': 'random'}
+_SINGLE_VALUED = ('study', 'source', 'data', 'method', 'inputs', 'n_codes', 'norm', 'protocol', 'budget')
 
 
-def _rows_of(scores: pd.DataFrame, who: str | Mapping) -> pd.DataFrame:
+def _method_rows(scores: pd.DataFrame, query: str | Mapping) -> pd.DataFrame:
     "The rows that a label or a mapping names, of one kind of measurement"
-    said = {k: v for k, v in split_label(who).items() if v} if isinstance(who, str) else dict(who)
-    for k in said:
-        if k not in _ONE_OF:
-            raise unknown('column of a method', k, _ONE_OF)
-    if said.get('method', '') not in set(scores['method']):
-        raise unknown('method', said.get('method', ''), scores['method'].unique())
-    for k, v in said.items():
+    columns = {k: v for k, v in split_label(query).items() if v} if isinstance(query, str) else dict(query)
+    for k in columns:
+        if k not in _SINGLE_VALUED:
+            raise unknown('column of a method', k, _SINGLE_VALUED)
+    if columns.get('method', '') not in set(scores['method']):
+        raise unknown('method', columns.get('method', ''), scores['method'].unique())
+    for k, v in columns.items():
         scores = scores[scores[k] == v]
-    for k, v in _PLAIN.items():
-        if k not in said and (plain := scores[k] == v).any():
+    for k, v in _DEFAULTS.items():
+        if k not in columns and (plain := scores[k] == v).any():
             scores = scores[plain]
     if not len(scores):
-        raise ValueError(f"no score of {who!r} in this table; have a look at its columns {', '.join(said)}")
-    for k in _ONE_OF:
+        raise ValueError(f"no score of {query!r} in this table; have a look at its columns {', '.join(columns)}")
+    for k in _SINGLE_VALUED:
         if len(values := scores[k].unique().tolist()) > 1:
             several = ', '.join(map(repr, values[:5]))
-            raise ValueError(f"{who!r} has several values of {k} ({several}); name one: dict(method=..., {k}=...)")
+            raise ValueError(f"{query!r} has several values of {k} ({several}); name one: dict(method=..., {k}=...)")
     return scores
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #92bf7fc4
@@ -192,7 +192,7 @@ def _units(pairs: pd.DataFrame, over: str) -> pd.DataFrame:
     return pairs.groupby(keys, sort=False)[['a', 'b']].mean().reset_index()
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #e7f3b075
-def _of_categories(values: np.ndarray, member: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def _category_mean(values: np.ndarray, member: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     "Mean of category means (...) of values (V,), of categories (V, C), at the drawn places (..., V)"
     some = member[drawn]
     count = some.sum(-2)
@@ -204,7 +204,7 @@ def _difference(units: pd.DataFrame, groups: Sequence[str], interval: Mapping) -
     "What `compare` says of the units of one group, or of all variables of several groups"
     a, b = (units[k].to_numpy(float) for k in 'ab')
     member = np.array([[g in parts for g in groups] for parts in units['group'].str.split('|')], float)
-    mean = lambda x, i: _of_categories(x, member, np.asarray(i, int))
+    mean = lambda x, i: _category_mean(x, member, np.asarray(i, int))
     low, high = bootstrap_interval(np.arange(len(a)), lambda i, axis: mean(a - b, i), **interval)
     of_a, of_b = (float(mean(x, np.arange(len(a)))) for x in (a, b))
     counts = dict(ahead=int((a > b).sum()), n=len(a))
@@ -287,9 +287,9 @@ def compare(
     for kind, name, known in ('metric', metric, scores['metric'].unique()), ('over', over or OVER[0], OVER):
         if name not in known:
             raise unknown(kind, name, known)
-    rows = [_rows_of(scores, who) for who in (a, b)]
+    rows = [_method_rows(scores, query) for query in (a, b)]
     pairs, over = _common(rows, a, b, metric, over)
-    labels = {k: who if isinstance(who, str) else _label(r.iloc[0]) for k, who, r in zip('ab', (a, b), rows)}
+    labels = {k: query if isinstance(query, str) else _label(r.iloc[0]) for k, query, r in zip('ab', (a, b), rows)}
     interval, groups = dict(level=level, n_resamples=n_resamples, seed=seed), _by_group(_units(pairs, over), over)
     found = pd.DataFrame([dict(group=g, **_difference(u, parts, interval)) for g, u, parts in groups])
     return found.assign(**labels, metric=metric, over=over, tasks=pairs['task'].nunique())[_COLUMNS]

@@ -35,7 +35,7 @@ def _lengths(codes):
     return [len(c) for c in codes]
 
 
-def _laid_out(codes, norm, metric) -> np.ndarray:
+def _scaled_points(codes, norm, metric) -> np.ndarray:
     "One float32 array (N, n_codes), scaled as asked, about its mean"
     points = np.concatenate(codes).astype(np.float32, copy=False)
     if norm == 'standardize':
@@ -58,7 +58,7 @@ class _Points:
     "Codes laid out for a search: `scores` chooses candidates quickly, `nearest` measures them"
 
     def __init__(self, codes, norm, metric):
-        self.points, self.metric = _laid_out(codes, norm, metric), metric
+        self.points, self.metric = _scaled_points(codes, norm, metric), metric
         self.square, self.n_codes = np.einsum('ij,ij->i', self.points, self.points), self.points.shape[1]
 
     def __len__(self):
@@ -69,11 +69,13 @@ class _Points:
         scores = self.points[rows] @ self.points.T
         return np.subtract(self.square, 2 * scores, out=scores)
 
-    def nearest(self, query, score, k, many):
-        "The k nearest of the `many` with the least score, by their distance as it stands: rows and distances"
-        last = np.partition(score, many - 1)[many - 1]
+    def nearest(self, query, score, k, n_candidates):
+        "The k nearest of the `n_candidates` with the least score, by their distance as it stands: rows and distances"
+        last = np.partition(score, n_candidates - 1)[n_candidates - 1]
         near = np.flatnonzero(score < last)
-        near = np.concatenate([near, np.flatnonzero(score == last)[: many - len(near)]])  # of equals, the earlier
+        near = np.concatenate(
+            [near, np.flatnonzero(score == last)[: n_candidates - len(near)]]
+        )  # of equals, the earlier
         difference = self.points[near] - self.points[query]
         square = np.einsum('ij,ij->i', difference, difference)
         best = np.lexsort((near, square))[:k]
@@ -216,9 +218,9 @@ def _others(neighbours, queries, k, apart, rng):
 
 
 def _agreement(name, values, queries, near, other):
-    asked = values[queries][:, None]  # (Q, 1)
-    same = lambda rows: float((values[rows] == asked).mean())
-    gap = lambda rows: float(np.abs(values[rows] - asked).mean())
+    query_values = values[queries][:, None]  # (Q, 1)
+    same = lambda rows: float((values[rows] == query_values).mean())
+    gap = lambda rows: float(np.abs(values[rows] - query_values).mean())
     agreement, chance, off, chance_off = same(near), same(other), gap(near), gap(other)
     return dict(
         factor=name,

@@ -78,16 +78,16 @@ class PlainSTDIM(nn.Module):
         local = self.local(frames.permute(0, 3, 1, 2) / 255)
         return self.codes(self.top(local)), local
 
-    def loss(self, before, now):
+    def loss(self, previous, now):
         """Frames at t-1 and t, (B, H, W, 1) uint8 each -> the loss in nats"""
         z, local = self(now)
-        _, earlier = self(before)
-        own, losses = torch.arange(len(z)), []
+        _, earlier = self(previous)
+        targets, losses = torch.arange(len(z)), []
         for y in range(local.shape[2]):
             for x in range(local.shape[3]):
                 answers = earlier[:, :, y, x].T
                 for guess in (self.whole(z), self.place(local[:, :, y, x])):
-                    losses.append(F.cross_entropy(guess @ answers, own))
+                    losses.append(F.cross_entropy(guess @ answers, targets))
         return 2 * sum(losses) / len(losses)  # the mean over places of each of two terms
 
 # %% ../../nbs/06_evaluate/05_reference.ipynb #8e5d9e33
@@ -133,8 +133,8 @@ def train_plainly(
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, eps=1e-5)
     for epoch in range(epochs):
         losses = []
-        for before, now in batches(epoch) if batches else drawn_rows(recording.lengths, batch_size, seed, epoch):
-            loss = model.loss(frames[before], frames[now])
+        for previous, now in batches(epoch) if batches else drawn_rows(recording.lengths, batch_size, seed, epoch):
+            loss = model.loss(frames[previous], frames[now])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -16,10 +16,10 @@ from ..core.files import is_whole, parse_real, table_rows, table_text, parse_who
 from ..core.scores import RANGES, score_row
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f7d8aaef
-_EPOCH_STEPS, _LEAST = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
+_EPOCH_STEPS, _MIN_EPISODES = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
 
 
-def _whole(name: str, value, low: int, why: str = '') -> int:
+def _check_whole(name: str, value, low: int, why: str = '') -> int:
     "A whole number of at least `low`; NumPy's are as good"
     value = value.item() if isinstance(value, np.integer) else value
     if not is_whole(value, low):
@@ -80,12 +80,12 @@ def _monitor_files(source) -> list[Path]:
     return paths
 
 
-_MOST_STEPS = 2**53  # of a run; a float holds no more
+_MAX_STEPS = 2**53  # of a run; a float holds no more
 
 
 def _length(text: str) -> int:
     n = parse_whole(text)
-    if not is_whole(n, 1, _MOST_STEPS - 1):
+    if not is_whole(n, 1, _MAX_STEPS - 1):
         raise ValueError(f"the length of an episode is a whole number from 1 to 2**53 - 1, got {text}")
     return n
 
@@ -143,11 +143,11 @@ def episodes_of(source, environments: int | None = None) -> pd.DataFrame:
         return check_episodes(_from_wrapper(source))
     paths = _monitor_files(source)
     n = len(paths)
-    n = n if environments is None else _whole('environments', environments, n, ' (one a file)')
+    n = n if environments is None else _check_whole('environments', environments, n, ' (one a file)')
     each = []
     for p in paths:
         returns, lengths = _monitor(p)
-        if n * sum(lengths) >= _MOST_STEPS:
+        if n * sum(lengths) >= _MAX_STEPS:
             raise ValueError(f"{p}: {n} environments of {sum(lengths):,} steps are more than a run can have")
         each.append(_table(returns, lengths, n))
     df = pd.concat(each, ignore_index=True).sort_values('step', kind='stable')
@@ -159,33 +159,42 @@ def episodes_of(source, environments: int | None = None) -> pd.DataFrame:
 
 def _from_wrapper(env) -> pd.DataFrame:
     "Episodes of an environment with RecordEpisodeStatistics"
-    if (kept := _recorded(env)) is None:
+    if (recorder := _recorded(env)) is None:
         raise ValueError(f"{env!r:.80} keeps no episodes; put gymnasium.wrappers.RecordEpisodeStatistics around it")
-    if kept.episode_count > len(kept.return_queue):
+    if recorder.episode_count > len(recorder.return_queue):
         raise ValueError(
-            f"{kept.episode_count} episodes ended and the wrapper kept the last {len(kept.return_queue)}; give "
+            f"{recorder.episode_count} episodes ended and the wrapper kept the last {len(recorder.return_queue)}; give "
             "RecordEpisodeStatistics a buffer_length that holds them all"
         )
-    return _table([float(np.squeeze(r)) for r in kept.return_queue], [int(np.squeeze(x)) for x in kept.length_queue])
+    return _table(
+        [float(np.squeeze(r)) for r in recorder.return_queue], [int(np.squeeze(x)) for x in recorder.length_queue]
+    )
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f080f50b
-_MOST_EPOCHS = 10**6
+_MAX_EPOCHS = 10**6
 
 
-def _windows(step: np.ndarray, epoch_steps: int, least: int, budget: int | None):
+def _windows(step: np.ndarray, epoch_steps: int, min_episodes: int, budget: int | None):
     "Of each whole epoch: its last step, the first episode that counts (< 0: too few), the one after the last, finished"
-    epoch_steps, least, last = _whole('epoch_steps', epoch_steps, 1), _whole('least', least, 1), int(step[-1])
-    budget = last if budget is None else _whole('budget', budget, last, ', the step of the last episode,')
-    if budget // epoch_steps > _MOST_EPOCHS:
-        raise ValueError(f"{budget:,} steps in epochs of {epoch_steps} are more than {_MOST_EPOCHS:,} epochs")
+    epoch_steps, min_episodes, last = (
+        _check_whole('epoch_steps', epoch_steps, 1),
+        _check_whole('min_episodes', min_episodes, 1),
+        int(step[-1]),
+    )
+    budget = last if budget is None else _check_whole('budget', budget, last, ', the step of the last episode,')
+    if budget // epoch_steps > _MAX_EPOCHS:
+        raise ValueError(f"{budget:,} steps in epochs of {epoch_steps} are more than {_MAX_EPOCHS:,} epochs")
     ends = epoch_steps * np.arange(1, budget // epoch_steps + 1, dtype=np.int64)
     stop = np.searchsorted(step, ends, side='right')
     finished = np.diff(stop, prepend=0)
-    return ends, stop - np.maximum(finished, least), stop, finished
+    return ends, stop - np.maximum(finished, min_episodes), stop, finished
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #af70753f
 def epoch_returns(
-    episodes: pd.DataFrame, epoch_steps: int = _EPOCH_STEPS, least: int = _LEAST, budget: int | None = None
+    episodes: pd.DataFrame,
+    epoch_steps: int = _EPOCH_STEPS,
+    min_episodes: int = _MIN_EPISODES,
+    budget: int | None = None,
 ) -> pd.DataFrame:
     """Average returns by epoch.
 
@@ -193,14 +202,14 @@ def epoch_returns(
     ----------
     episodes : table of finished episodes, see `check_episodes`
     epoch_steps : environment steps of an epoch, of all environments together
-    least : episodes that a mean needs; an epoch that finished fewer averages the last `least` of the run
+    min_episodes : episodes that a mean needs; an epoch that finished fewer averages the last `min_episodes` of the run
     budget : steps of the whole run; None takes the step of its last episode. An epoch that it does not fill is left out
 
     Returns
     -------
     DataFrame, one row a whole epoch: epoch (from 1), steps (at its end), episodes (finished in it), counted (averaged;
-    0 where the run had not yet finished `least`), mean_return, std (sample), sem (standard error of the mean) and best
-    (the largest mean_return so far), NaN where there is no value. No rows if no epoch was filled.
+    0 where the run had not yet finished `min_episodes`), mean_return, std (sample), sem (standard error of the mean)
+    and best (the largest mean_return so far), NaN where there is no value. No rows if no epoch was filled.
 
     Raises
     ------
@@ -211,7 +220,7 @@ def epoch_returns(
     """
     df = check_episodes(episodes)
     value = df['return'].to_numpy()
-    ends, first, stop, finished = _windows(df['step'].to_numpy(), epoch_steps, least, budget)
+    ends, first, stop, finished = _windows(df['step'].to_numpy(), epoch_steps, min_episodes, budget)
     parts = [value[a:b] if a >= 0 else value[:0] for a, b in zip(first, stop)]
     counted = np.array([len(p) for p in parts], np.int64)
     mean = np.array([p.mean() if len(p) else np.nan for p in parts])
@@ -223,14 +232,17 @@ def epoch_returns(
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #aad53395
 def mmer(
-    episodes: pd.DataFrame, epoch_steps: int = _EPOCH_STEPS, least: int = _LEAST, budget: int | None = None
+    episodes: pd.DataFrame,
+    epoch_steps: int = _EPOCH_STEPS,
+    min_episodes: int = _MIN_EPISODES,
+    budget: int | None = None,
 ) -> float:
     """Give the max-mean episodic return of a run: the largest mean return of an epoch.
 
     Parameters
     ----------
     episodes : table of finished episodes, or what `epoch_returns` made of it (the rest is then not looked at)
-    epoch_steps, least, budget : as in `epoch_returns`
+    epoch_steps, min_episodes, budget : as in `epoch_returns`
 
     Returns
     -------
@@ -242,13 +254,16 @@ def mmer(
 
     Source: Morad et al. (2023), section 5.
     """
-    made = isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes
-    table = episodes if made else epoch_returns(episodes, epoch_steps, least, budget)
+    is_epoch_table = isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes
+    table = episodes if is_epoch_table else epoch_returns(episodes, epoch_steps, min_episodes, budget)
     return float(table['mean_return'].max())
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #04d2786e
 def mmer_split(
-    episodes: pd.DataFrame, epoch_steps: int = _EPOCH_STEPS, least: int = _LEAST, budget: int | None = None
+    episodes: pd.DataFrame,
+    epoch_steps: int = _EPOCH_STEPS,
+    min_episodes: int = _MIN_EPISODES,
+    budget: int | None = None,
 ) -> float:
     """Give the max-mean episodic return without the luck of the maximum.
 
@@ -258,7 +273,7 @@ def mmer_split(
     Parameters
     ----------
     episodes : table of finished episodes
-    epoch_steps, least, budget : as in `epoch_returns`; `least` is 2 or more, one for each half
+    epoch_steps, min_episodes, budget : as in `epoch_returns`; `min_episodes` is 2 or more, one for each half
 
     Returns
     -------
@@ -270,9 +285,9 @@ def mmer_split(
     """
     if isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes and 'return' not in episodes:
         raise ValueError("mmer_split needs the finished episodes (step, return), not their means by epoch")
-    least, df = _whole('least', least, 2, ', one for each half,'), check_episodes(episodes)
+    min_episodes, df = _check_whole('min_episodes', min_episodes, 2, ', one for each half,'), check_episodes(episodes)
     value = df['return'].to_numpy()
-    _, first, stop, _ = _windows(df['step'].to_numpy(), epoch_steps, least, budget)
+    _, first, stop, _ = _windows(df['step'].to_numpy(), epoch_steps, min_episodes, budget)
     means = np.array([[value[a + (a + k) % 2 : b : 2].mean() for k in (0, 1)] for a, b in zip(first, stop) if a >= 0])
     if not len(means):
         return np.nan
@@ -280,7 +295,7 @@ def mmer_split(
     return float((means[chosen[0], 1] + means[chosen[1], 0]) / 2)
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f5635e9c
-def final_return(episodes: pd.DataFrame, last: int = _LEAST) -> float:
+def final_return(episodes: pd.DataFrame, last: int = _MIN_EPISODES) -> float:
     """Give the mean return of a run's last episodes; NaN if it finished fewer.
 
     Parameters
@@ -292,7 +307,7 @@ def final_return(episodes: pd.DataFrame, last: int = _LEAST) -> float:
     ------
     ValueError : what `check_episodes` refuses; a number below 1
     """
-    last, value = _whole('last', last, 1), check_episodes(episodes)['return'].to_numpy()
+    last, value = _check_whole('last', last, 1), check_episodes(episodes)['return'].to_numpy()
     return float(value[-last:].mean()) if len(value) >= last else np.nan
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #c344d6d3
@@ -320,7 +335,7 @@ def return_rows(
     budget: int | None = None,
     seed: int = 0,
     epoch_steps: int = _EPOCH_STEPS,
-    least: int = _LEAST,
+    min_episodes: int = _MIN_EPISODES,
 ) -> list[dict]:
     """Make the score rows of a run.
 
@@ -331,7 +346,7 @@ def return_rows(
     study : 'popgym' means the paper's tasks, whose returns are on its scale (means from -2 to 1); for other
         environments, or other units, a name of your own, such as 'mine'
     budget : steps of the run; None takes the step of its last episode
-    epoch_steps, least : as in `epoch_returns`
+    epoch_steps, min_episodes : as in `epoch_returns`
 
     Returns
     -------
@@ -343,14 +358,14 @@ def return_rows(
     ------
     ValueError : what `epoch_returns` and `mmer_split` refuse; study 'popgym' for returns off the paper's scale
     """
-    df, at = check_episodes(episodes), (epoch_steps, least, budget)
+    df, at = check_episodes(episodes), (epoch_steps, min_episodes, budget)
     table = epoch_returns(df, *at)
     _check_study(study, [df['return'].mean(), *table['mean_return']])
     whole = int(df['step'].iloc[-1] if budget is None else budget)
-    said = dict(study=study, task=task, method=method, data=data, inputs=inputs, n_codes=n_codes, protocol=protocol)
-    said |= dict(seed=seed, target='return', group='all')
-    numbers = dict(mmer=mmer(table), mmer_split=mmer_split(df, *at), final_return=final_return(df, least))
+    columns = dict(study=study, task=task, method=method, data=data, inputs=inputs, n_codes=n_codes, protocol=protocol)
+    columns |= dict(seed=seed, target='return', group='all')
+    numbers = dict(mmer=mmer(table), mmer_split=mmer_split(df, *at), final_return=final_return(df, min_episodes))
     found = [(metric, whole, value) for metric, value in numbers.items()]
     for steps, episodes_, mean in table[['steps', 'episodes', 'mean_return']].itertuples(index=False):
         found += [('epoch_return', int(steps), float(mean)), ('episodes', int(steps), float(episodes_))]
-    return [score_row(**said, metric=m, budget=b, value=v) for m, b, v in found if np.isfinite(v)]
+    return [score_row(**columns, metric=m, budget=b, value=v) for m, b, v in found if np.isfinite(v)]

@@ -68,8 +68,8 @@ def landing_targets(
         wind={'wind': 'wind_speed_kt'}, turb=dict.fromkeys(_TURBULENCE, 'turbulence'), land=_LAND, fail=failures
     )
     clock = [TIME] if TIME in (flights.meta.get('columns') or ()) else []
-    asked = dict(how=dict(fail='max'), events=['fail'], state='sensors', drop=clock, splits=splits)
-    made = make_targets(flights, names, length, **asked, progress=progress)
+    options = dict(how=dict(fail='max'), events=['fail'], state='sensors', drop=clock, splits=splits)
+    made = make_targets(flights, names, length, **options, progress=progress)
     order = ('wind', 'turb', 'land', STATE, 'fail')
     return replace(made, names={k: made.names[k] for k in order})
 
@@ -120,7 +120,7 @@ def _check_splits(targets: Targets, select: str) -> None:
             )
 
 
-def _one_sided(targets: Targets, probe: np.ndarray) -> dict[str, list[str]]:
+def _constant_outputs(targets: Targets, probe: np.ndarray) -> dict[str, list[str]]:
     "Target -> outputs with one value in the windows that heads learn from"
     values = {t: targets.table.loc[probe, of] for t, of in targets.names.items() if t != STATE}
     flat = {t: [k for k in v if v[k].nunique() < 2] for t, v in values.items()}
@@ -173,27 +173,27 @@ def score_targets(
     _check_splits(targets, select)
     splits = {s: np.flatnonzero(targets.table['split'] == s) for s in ('probe', 'valid', 'test')}
     splits = {s: rows for s, rows in splits.items() if len(rows)}
-    flat = _one_sided(targets, splits['probe'])
+    flat = _constant_outputs(targets, splits['probe'])
     if flat:
         warnings.warn(f"one value only in the split 'probe', so nothing is learned of {flat}", stacklevel=2)
     X = {s: x[rows] for s, rows in splits.items()}
     X = standardized(X) if norm == 'standardize' else X
     how = dict(select=select, seed=seed, epochs=epochs, patience=patience, k=k, device=device, progress=progress)
-    said, base, history = {}, {}, []
+    predicted, base, history = {}, {}, []
     for target in targets.names:
         Y = {s: targets.truth(target, rows) for s, rows in splits.items()}
-        said[target], past = fit_head(head, X, Y, label=target, **how)
+        predicted[target], past = fit_head(head, X, Y, label=target, **how)
         base[target] = fit_head('mean', X, Y)[0]['test']
         history += [past.assign(target=target)[['target', *past]]]
     about = dict(head=head, select=select, norm=norm, seed=int(seed), n_codes=int(x.shape[1]))
-    return _scores(targets, splits, said, base, pd.concat(history, ignore_index=True), about, flat)
+    return _scores(targets, splits, predicted, base, pd.concat(history, ignore_index=True), about, flat)
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #1a19812b
-def _scores(targets, splits, said, base, history, about, flat) -> TargetScores:
+def _scores(targets, splits, predicted, base, history, about, flat) -> TargetScores:
     "What was said of the test split, beside the truth"
     test, names = splits['test'], targets.names
     truth = {k: targets.truth(k, test) for k in names}
-    told = {k: v['test'] for k, v in said.items()}
+    predicted_test = {k: v['test'] for k, v in predicted.items()}
     last = {}
     if STATE in names:
         last = {STATE: targets.standardize(STATE, targets.last_state[test])}
@@ -201,24 +201,24 @@ def _scores(targets, splits, said, base, history, about, flat) -> TargetScores:
     dropped = {
         f'outputs of {t} with one value in probe, not ranked ({", ".join(of)})': len(of) for t, of in flat.items()
     }
-    asked = [t for t in targets.events if t in names]
-    events = [(t, i, k) for t in asked for i, k in enumerate(names[t]) if k not in flat.get(t, ())]
+    event_targets = [t for t in targets.events if t in names]
+    events = [(t, i, k) for t in event_targets for i, k in enumerate(names[t]) if k not in flat.get(t, ())]
     present, probability = targets.present[[k for *_, k in events]], {}
     for target, i, k in events:
-        of = [said[target][s][:, i] if s in splits else np.zeros(0) for s in ('valid', 'test')]
+        of = [predicted[target][s][:, i] if s in splits else np.zeros(0) for s in ('valid', 'test')]
         probability[k] = platt(of[0], present[k].to_numpy()[splits.get('valid', [])], of[1])
     rows = range(len(test))
     return TargetScores(
         windows=targets.table.iloc[test][['flight', 'episode', 'start']].reset_index(drop=True),
         names=dict(names),
         truth=truth,
-        said=told,
+        predicted=predicted_test,
         mean=dict(targets.mean),
         std=dict(targets.std),
-        errors=errors(truth, told),
+        errors=errors(truth, predicted_test),
         mean_errors=errors(truth, base),
         last_errors=errors({k: truth[k] for k in last}, last).reindex(rows),
-        outputs=output_scores(names, truth, told),
+        outputs=output_scores(names, truth, predicted_test),
         present=present.iloc[test].reset_index(drop=True),
         probability=pd.DataFrame(probability, index=rows),
         history_=history,

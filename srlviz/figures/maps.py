@@ -316,7 +316,7 @@ def plot_code_map(
     if at is not None and (where := np.flatnonzero(Steps([at[0]], [at[1]]).mask(map.episode, map.t))).size:
         fig.update_layout(shapes=_step_mark(map.xy[where[0]]))
     thin = f'{len(rows):,} of {len(map.xy):,} steps drawn, a fair draw; ' if len(rows) < len(map.xy) else ''
-    lines = textwrap.wrap(thin + map.said, 58 if cards else 100)  # a view is narrower than a page
+    lines = textwrap.wrap(thin + map.description, 58 if cards else 100)  # a view is narrower than a page
     fig = _map_layout(fig, map, lines, title, height, drag)
     fig.layout.annotations += tuple(go.layout.Annotation(n) for n in names)
     return style(fig, dark=dark)
@@ -332,7 +332,9 @@ def _map_layout(fig: go.Figure, map, lines: list[str], title: str, height: int, 
         legend=dict(y=-0.16, yanchor='top', itemsizing='constant'),
         margin=dict(t=top, l=56, r=10, b=44),
         showlegend=any(trace.showlegend for trace in fig.data),
-        **dict(title=title, height=height, dragmode=drag, uirevision=f'{map.said}{len(map.xy)}', selectionrevision=0),
+        **dict(
+            title=title, height=height, dragmode=drag, uirevision=f'{map.description}{len(map.xy)}', selectionrevision=0
+        ),
     )
 
 # %% ../../nbs/07_figures/08_maps.ipynb #1b24ec30

@@ -32,12 +32,12 @@ def _choices() -> list[str]:
 
 def _lines(name: str, rows) -> list[str]:
     "What is known of one study. All of it is the notebook's word, so the terminal gets no more than text."
-    said = lambda x: visible(x, most=300)
-    lines, rows = ['', f"{said(name)}: {said(rows['title'].iloc[0])}"], rows[rows['parameter'] != '']
-    names = [said(p) for p in rows['parameter']]
-    kinds = [said(f'{t} = {d!r}') for t, d in zip(rows['type'], rows['default'])]
+    shown = lambda x: visible(x, max_length=300)
+    lines, rows = ['', f"{shown(name)}: {shown(rows['title'].iloc[0])}"], rows[rows['parameter'] != '']
+    names = [shown(p) for p in rows['parameter']]
+    kinds = [shown(f'{t} = {d!r}') for t, d in zip(rows['type'], rows['default'])]
     wide, mid = max(map(len, names), default=0), min(max(map(len, kinds), default=0), 60)
-    return lines + [f"  {p:{wide}}  {k:{mid}}  {said(h)}".rstrip() for p, k, h in zip(names, kinds, rows['help'])]
+    return lines + [f"  {p:{wide}}  {k:{mid}}  {shown(h)}".rstrip() for p, k, h in zip(names, kinds, rows['help'])]
 
 
 def listing(folder: Path | None = None, study: str | None = None, on_fault: Callable[[str], None] | None = None) -> str:

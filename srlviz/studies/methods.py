@@ -58,29 +58,30 @@ class Method:
     """An encoder by name, as `find_method` finds it.
 
     name : in tables and files;  cls : its class;  arguments : those that make it this variant
-    instance : what was given, if it was made already;  ours : it is one of `methods()`
+    instance : what was given, if it was made already;  builtin : it is one of `methods()`
     """
 
     name: str
     cls: type
     arguments: dict = field(default_factory=dict)
     instance: Any = None
-    ours: bool = True
+    builtin: bool = True
 
     def make(self, *, quick: bool = False, **arguments):
         """Make the encoder, or copy the instance; arguments as for `make_encoder`."""
-        own = [v for k, v in arguments.items() if isinstance(v, Mapping) and _same(k, self.name)]
+        own_arguments = [v for k, v in arguments.items() if isinstance(v, Mapping) and _same(k, self.name)]
         if self.instance is not None:
-            if own and own[0]:
+            if own_arguments and own_arguments[0]:
                 raise ValueError(
-                    f"{self.name} is an instance, made already; arguments are for a class: {', '.join(own[0])}"
+                    f"{self.name} is an instance, made already; arguments are for a class: "
+                    f"{', '.join(own_arguments[0])}"
                 )
             return _copied(self.instance, self.name)
         takes = inspect.signature(self.cls).parameters
         return self.cls(
             **{k: v for k, v in arguments.items() if k in takes}
-            | (getattr(self.cls, 'quick', {}) if quick and self.ours else {})
-            | (own[0] if own else {})
+            | (getattr(self.cls, 'quick', {}) if quick and self.builtin else {})
+            | (own_arguments[0] if own_arguments else {})
             | self.arguments
         )
 
@@ -113,19 +114,19 @@ def find_method(method) -> Method:
     if isinstance(method, Method):
         return method
     if not isinstance(method, str):
-        return _of_strangers(method)
+        return _third_party_method(method)
     known, plain = methods(), lambda m: m.lower().replace('_', '')
     if match := {plain(m): m for m in known}.get(plain(method)):
         return Method(match, *known[match])
     if ':' in method:
-        return _of_strangers(imported(method, 'encoder'))
+        return _third_party_method(imported(method, 'encoder'))
     others = installed('encoders')
     if match := {plain(m): m for m in others}.get(plain(method)):
-        return _of_strangers(_loaded(others[match]), match)
+        return _third_party_method(_loaded(others[match]), match)
     raise unknown('method', method, [*known, *others])
 
 
-def _of_strangers(what, name: str = '') -> Method:
+def _third_party_method(what, name: str = '') -> Method:
     if isinstance(what, nn.Module) and not _encodes(what):
         name, what = name or method_name(what), as_encoder(what)
     if not _encodes(what):
@@ -141,7 +142,7 @@ def _of_strangers(what, name: str = '') -> Method:
     if cls in catalog('encoders').values() and not name:
         return Method(method_name(what), cls, {}, None if is_class else what)
     return Method(
-        _checked_name(found, cls), cls, {}, None if is_class else what, ours=cls in catalog('encoders').values()
+        _checked_name(found, cls), cls, {}, None if is_class else what, builtin=cls in catalog('encoders').values()
     )
 
 
@@ -183,7 +184,7 @@ def find_methods(methods: Iterable | Mapping) -> list[Method]:
 def _called(name, m: Method) -> Method:
     if _same(name, m.name):
         return m
-    return Method(_checked_name(name, None), m.cls, m.arguments, m.instance, m.ours)
+    return Method(_checked_name(name, None), m.cls, m.arguments, m.instance, m.builtin)
 
 
 def encoder_class(method) -> type:
@@ -298,17 +299,17 @@ def _version(x, name) -> str:
         return installed
     if inner:
         raise Unknown(f"{name}: {x.__qualname__} was made inside of a function, so that its code cannot be compared")
-    said = vars(x).get('code_version')
-    if not isinstance(said, str) or not isinstance(x, type):
+    code_version = vars(x).get('code_version')
+    if not isinstance(code_version, str) or not isinstance(x, type):
         how = "a class with code_version = '1', to be changed with its code, is found again"
         raise Unknown(f"{name}: the code of {x.__qualname__} has no version; {how}")
-    return said
+    return code_version
 
 
 def _installed(module: str, qualname: str, x) -> str:
     "The version of what stands so in an installed package, or its source if it is ours; '' if it does not"
-    there, top = sys.modules.get(module), module.partition('.')[0]
-    found = there
+    loaded, top = sys.modules.get(module), module.partition('.')[0]
+    found = loaded
     for part in qualname.split('.'):
         found = getattr(found, part, None)
     if found is not x:
@@ -317,7 +318,7 @@ def _installed(module: str, qualname: str, x) -> str:
         return source_hash(module)
     if top in sys.stdlib_module_names and top != '__main__':
         return sys.version
-    file = getattr(there, '__file__', None)
+    file = getattr(loaded, '__file__', None)
     places = [Path(sysconfig.get_path(p)).resolve() for p in ('purelib', 'platlib')]
     if not file or not any(p in Path(file).resolve().parents for p in places):
         return ''  # also what is installed to be edited
@@ -344,20 +345,20 @@ def source_hash(module: str) -> str:
     return hashlib.sha256('\n'.join(line for line in lines if not line.startswith('# %%')).encode()).hexdigest()
 
 # %% ../../nbs/09_studies/04_methods.ipynb #62dd91bc
-def recipe(encoder, ours: bool = True) -> dict:
+def recipe(encoder, builtin: bool = True) -> dict:
     """Tell all that the codes of an encoder depend on but the data, as JSON holds it.
 
     Parameters
     ----------
     encoder : made, not fitted
-    ours : its class is one of srlviz: arguments and files are enough, and `checkpoint`, `progress`, `device` are left
-        out
+    builtin : its class is one of srlviz: arguments and files are enough, and `checkpoint`, `progress`, `device` are
+        left out
 
     Raises
     ------
     Unknown : (a ValueError) for a stranger's whose code has no version, or whose state cannot be seen
     """
-    if not ours:
+    if not builtin:
         return dict(stranger=content_of(encoder, type(encoder).__name__), code=source_hash(train.__module__))
     aside = 'checkpoint', 'progress', 'device'
     arguments = {k: getattr(encoder, k, None) for k in inspect.signature(type(encoder)).parameters if k not in aside}

@@ -27,23 +27,23 @@ _UNSEEN = re.compile(
 )  # ends of lines, halves of pairs, tags
 
 
-def visible(text: Any, lines: bool = False, most: int | None = None) -> str:
+def visible(text: Any, lines: bool = False, max_length: int | None = None) -> str:
     """Write what a stranger says so that a terminal shows it and obeys none of it.
 
     Parameters
     ----------
     text : anything; `str` is taken of it
     lines : keep line breaks and tabs, which are shown as \\n and \\t otherwise
-    most : characters; what is longer ends in …
+    max_length : characters; what is longer ends in …
     """
     escaped = lambda m: ascii(m[0])[1:-1]
     text = _UNSEEN.sub(escaped, _COLOUR.sub('', str(text).replace('\r\n', '\n')))
     if not lines:
         text = re.sub(r'[\n\t]', escaped, text)
-    return text if most is None or len(text) <= most else text[: most - 1] + '…'
+    return text if max_length is None or len(text) <= max_length else text[: max_length - 1] + '…'
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #e5243ff3
-def _said(record: logging.LogRecord) -> bool:
+def _escape_record(record: logging.LogRecord) -> bool:
     record.msg, record.args = visible(record.getMessage()), ()
     return True
 
@@ -51,7 +51,7 @@ def _said(record: logging.LogRecord) -> bool:
 def quiet_papermill() -> None:
     """Let papermill's log show control characters of notebooks instead of sending them to the terminal."""
     for name in 'papermill', 'papermill.translators':
-        logging.getLogger(name).addFilter(_said)
+        logging.getLogger(name).addFilter(_escape_record)
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #c5c12220
 LINES: Field = (lambda x: isinstance(x, str) or TEXTS[0](x), 'text, or a list of texts')
@@ -91,8 +91,8 @@ def _check_cell(cell: Any, where: str) -> None:
         _check_output(o, f'{where}, output {i}')
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #c3ab5af0
-_FOUR: Field = (lambda x: is_whole(x, 4, 4), '4: open it in JupyterLab and save it')
-_FORMAT = dict(nbformat=_FOUR, nbformat_minor=COUNT, metadata=TABLE, cells=LIST)
+_VERSION_4: Field = (lambda x: is_whole(x, 4, 4), '4: open it in JupyterLab and save it')
+_FORMAT = dict(nbformat=_VERSION_4, nbformat_minor=COUNT, metadata=TABLE, cells=LIST)
 
 
 def read_notebook(path: str | Path):
@@ -169,7 +169,7 @@ def named_study(name: str, folder: Path | None = None) -> Path:
     return found[name]
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #940b7871
-_MOST_TEXT = 8_000  # characters of the cell that is tagged parameters
+_MAX_TEXT = 8_000  # characters of the cell that is tagged parameters
 
 
 def notebook_title(nb, name: str) -> str:
@@ -186,8 +186,8 @@ def notebook_parameters(nb) -> dict[str, dict[str, Any]]:
     cell = next((c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])), None)
     if cell is None:
         return {}
-    if len(cell.source) > _MOST_TEXT:
-        raise ValueError(f"its parameters take {len(cell.source):,} characters, more than {_MOST_TEXT:,}")
+    if len(cell.source) > _MAX_TEXT:
+        raise ValueError(f"its parameters take {len(cell.source):,} characters, more than {_MAX_TEXT:,}")
     return {p.name: _declared(p) for p in PythonTranslator.inspect(cell)}
 
 

@@ -64,10 +64,10 @@ class Probed:
         return ProbeHeatmap(self.scores, self.results, self.recording)
 
     def __repr__(self):
-        told, first = self.recording['test'], next(iter(self.results.values()))
-        rows = 'frames' if len(told) and 'frame' in told[0].obs else 'rows'
+        test, first = self.recording['test'], next(iter(self.results.values()))
+        rows = 'frames' if len(test) and 'frame' in test[0].obs else 'rows'
         lines = [
-            f"F1 on {told.n_steps:,} {rows} of {self.recording.name or 'a recording'}",
+            f"F1 on {test.n_steps:,} {rows} of {self.recording.name or 'a recording'}",
             self.f1.round(2).to_string(),
         ]
         if easy := caveat_words(first.caveats)[2:]:
@@ -78,7 +78,7 @@ class Probed:
         return '\n'.join(lines)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
-_MOST_WORDS = 256
+_MAX_CATEGORIES = 256
 
 
 def _opened(data, episode, factors) -> Recording | None:
@@ -109,7 +109,7 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
         return ('as it is', ()) if factor.kind == 'categorical' else (f'{factor.kind}, {x.dtype}', ())
     if x.dtype.kind in 'OUS' or not plain.is_numeric_dtype(x):
         words = sorted(map(str, pd.unique(values)))
-        return ('words', tuple(words)) if len(words) <= _MOST_WORDS else (f'{len(words):,} different words', ())
+        return ('words', tuple(words)) if len(words) <= _MAX_CATEGORIES else (f'{len(words):,} different words', ())
     if np.isnan(x).any():
         return f'{factor.kind}, some missing', ()
     if ({*np.unique(x)} <= {0, 1}) or factor.kind == 'categorical' and (x == np.rint(x)).all():
@@ -142,11 +142,11 @@ class _Numbered(Sequence):
 
     def contents(self, index: np.ndarray) -> list[str]:
         """Say what episodes hold, by those of the recording and how they are numbered."""
-        told, whole = json.dumps(sorted(self.how.items())), recording_contents(self.recording)
-        return [f'{whole[i]} {hashlib.sha256(told.encode()).hexdigest()[:16]}' for i in index]
+        numbering, whole = json.dumps(sorted(self.how.items())), recording_contents(self.recording)
+        return [f'{whole[i]} {hashlib.sha256(numbering.encode()).hexdigest()[:16]}' for i in index]
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
-def _asked(recording: Recording) -> tuple[Recording, dict[str, str]]:
+def _with_classes(recording: Recording) -> tuple[Recording, dict[str, str]]:
     "A recording with the splits of a probe and the factors that a linear probe can be asked for; why not the others"
     if not len(recording):
         raise ValueError(f"{recording.name or 'the recording'} has no episodes")
@@ -211,8 +211,8 @@ def _can_be_shown(names) -> bool:
 def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
     "A game, split by episodes, asked for what varies, tested on frames that the probe has not seen"
     place = None if out is None else inside(out, f'recordings/{game_name(game)}-{frames}-seed{seed}')
-    here = None if isinstance(policy, str) else 1  # an agent with an emulator of its own cannot be sent to processes
-    how = dict(version=version, out=place, n_jobs=here, progress=progress)
+    jobs = None if isinstance(policy, str) else 1  # an agent with an emulator of its own cannot be sent to processes
+    how = dict(version=version, out=place, n_jobs=jobs, progress=progress)
     recording = record_atari(game, frames, policy, seed, **how)
     return drop_duplicates(prune_factors(split_episodes(recording, seed, probe=0.7, valid=0.1, test=0.2)))
 
@@ -233,7 +233,7 @@ def probe(
     scale: float | None = 255,
     layout: str = 'NCHW',
     norms: Sequence[str] = NORMS,
-    beside: Sequence = ('majority',),
+    baselines: Sequence = ('majority',),
     probing: Mapping | None = None,
     epochs: int = 10,
     seed: int = 0,
@@ -256,7 +256,7 @@ def probe(
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     norms : 'none' (codes as they are), 'standardize', or both
-    beside : methods to compare with;  probing : arguments of `linear_probe`
+    baselines : methods to compare with;  probing : arguments of `linear_probe`
     epochs : at most, for methods given by name or class that are trained (paper: 100); an instance keeps its own
     seed : of recording, split, encoders and probes
     out : folder in which recording and results are kept and found again; by default nothing is kept
@@ -274,31 +274,31 @@ def probe(
     if (recording is None) == (game is None):
         raise ValueError("give either a game, game='pong', or data: a recording, a table, or a path")
     how = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs)
-    given = {**_named(net, how)}
-    given |= {m.name: m for m in find_methods(beside) if m.name not in given}
+    methods = {**_named_methods(net, how)}
+    methods |= {m.name: m for m in find_methods(baselines) if m.name not in methods}
     with ExitStack() as stack_of:
         kept = stack_of.enter_context(tempfile.TemporaryDirectory()) if out is None else out
         if game is not None:
-            asked, left_out = _recorded(game, frames, policy, version, seed, out, progress), {}
+            prepared, left_out = _recorded(game, frames, policy, version, seed, out, progress), {}
         else:
-            asked, left_out = _asked(recording)
-        learn = asked['fit' if 'fit' in asked.split else 'probe'].replace(split=None)
+            prepared, left_out = _with_classes(recording)
+        learn = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
         options = dict(n_classes=256 if game is not None else None, seed=seed) | dict(probing or {})
         arguments = dict(
             norms=norms, out=kept, encoder=dict(seed=seed, epochs=epochs), probing=options, progress=progress
         )
         arguments |= dict(words=() if out is None else ('found again', 'computed anew'))  # the result says the rest
-        results = probe_methods(given, learn, asked, **arguments)
-    task = game_name(game) if game is not None else asked.name or 'own'
-    study, groups = 'atari' if game is not None else 'own', {f.name: f.group for f in asked.factors}
+        results = probe_methods(methods, learn, prepared, **arguments)
+    task = game_name(game) if game is not None else prepared.name or 'own'
+    study, groups = 'atari' if game is not None else 'own', {f.name: f.group for f in prepared.factors}
     table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
-    return Probed(results, table, asked, left_out)
+    return Probed(results, table, prepared, left_out)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
-def _named(net, how) -> dict:
+def _named_methods(net, how) -> dict:
     "name -> Method, networks with how they read frames"
-    bare = lambda x: callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')
-    of = lambda x: as_encoder(x, **how) if bare(x) else x
+    is_function = lambda x: callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')
+    of = lambda x: as_encoder(x, **how) if is_function(x) else x
     if isinstance(net, Mapping):
         return {m.name: m for m in find_methods({name: of(x) for name, x in net.items()})}
-    return {m.name: m for m in find_methods({'net': of(net)} if bare(net) else [net])}
+    return {m.name: m for m in find_methods({'net': of(net)} if is_function(net) else [net])}

@@ -20,7 +20,7 @@ from ..core.files import file_size, make_folder, only_writer, read_json, reading
 from ..core.names import unknown
 from .notebooks import list_studies, notebook_parameters, quiet_papermill, read_notebook  # noqa: F401
 from .notebooks import studies_folder, study_parameters, study_path, study_title, visible  # noqa: F401
-from .page import is_own_page, plot_html, to_html  # noqa: F401
+from .page import is_srlviz_page, plot_html, to_html  # noqa: F401
 
 _all_ = ['list_studies', 'studies_folder', 'study_parameters', 'study_path', 'study_title', 'plot_html', 'to_html']
 
@@ -48,14 +48,14 @@ def _number(value):
     return value
 
 
-def _whole(value):
+def _whole_number(value):
     "Whole numbers may be written 1e5, which pydantic refuses."
     if isinstance(value, str) and re.fullmatch(r'[+-]?\d+(\.\d*)?[eE]\+?\d+', value) and float(value).is_integer():
         return int(float(value))
     return value
 
 
-def _found(path: str) -> str:
+def _resolve(path: str) -> str:
     "A file or folder is meant from where the study is asked for, not from the folder of its results, where it runs."
     return str(Path(path).resolve()) if path and Path(path).exists() else path  # '' is no place
 
@@ -84,9 +84,9 @@ def _annotated_type(annotation: str, item: type | None = None):
 
     spelled = Annotated[Any, BeforeValidator(_literal)]
     plain = dict(
-        int=Annotated[int, BeforeValidator(_whole), BeforeValidator(_number)],
+        int=Annotated[int, BeforeValidator(_whole_number), BeforeValidator(_number)],
         float=Annotated[float, BeforeValidator(_number)],
-        Path=Annotated[str, AfterValidator(_found)],
+        Path=Annotated[str, AfterValidator(_resolve)],
         bool=bool,
         str=Annotated[str, Strict()],
         dict=Annotated[dict, BeforeValidator(_literal)],
@@ -193,18 +193,18 @@ def inert_value(value: Any) -> Any:
 RENAMED = {'models': 'methods', 'memories': 'methods', 'encoders': 'methods'}  # parameters of before: those of today
 
 
-def _checked(values: dict[str, Any], have: dict[str, dict], whose: str) -> dict[str, Any]:
+def _checked(values: dict[str, Any], have: dict[str, dict], owner: str) -> dict[str, Any]:
     "Values, or their texts, as what these parameters take."
     checked = {}
     for p, value in values.items():
         if p not in have and RENAMED.get(p) in have:
-            raise ValueError(f"parameter {p} of {whose} is called {RENAMED[p]} now")
+            raise ValueError(f"parameter {p} of {owner} is called {RENAMED[p]} now")
         if p not in have:
-            raise unknown(f'parameter of {whose}', p, have)
+            raise unknown(f'parameter of {owner}', p, have)
         try:
             checked[p] = parse_value(value, have[p]['type'], have[p]['default'])
         except ValueError as e:
-            raise ValueError(f"parameter {p} of {whose} {e}") from None
+            raise ValueError(f"parameter {p} of {owner} {e}") from None
     return checked
 
 
@@ -291,7 +291,7 @@ class Progress:
         for c in cells:
             found = c.cell_type == 'markdown' and re.search(r'^#+ +(.+)$', c.source, re.M)
             if found:
-                heading = visible(found[1].strip(), most=60)
+                heading = visible(found[1].strip(), max_length=60)
             self.section[c.id] = heading
 
     def start_cell(self, cell, cell_index: int):
@@ -299,7 +299,7 @@ class Progress:
         if heading in (self.heading, None) or cell.cell_type != 'code':
             return
         self.close()
-        self.heading, self.since, self.said = heading, time.time(), time.time()
+        self.heading, self.since, self.shown_at = heading, time.time(), time.time()
         self.write('')
 
     def _show(self, text: str, end: str):
@@ -314,10 +314,10 @@ class Progress:
             return
         if self.live:
             self._show(text, '')
-            self.said = now
-        elif text and now - self.said > 20:
+            self.shown_at = now
+        elif text and now - self.shown_at > 20:
             self._show(text, '\n')
-            self.said = now
+            self.shown_at = now
 
     def flush(self):
         pass
@@ -335,7 +335,7 @@ def columns() -> int:
     return shutil.get_terminal_size((110, 24)).columns
 
 # %% ../../nbs/09_studies/00_run.ipynb #39ffd4e4
-def _own_places(source: Path, parameters: dict) -> list[str]:
+def _import_places(source: Path, parameters: dict) -> list[str]:
     "Where the caller's modules are: beside a notebook of theirs; where a parameter names 'module:Class', also here"
     values = [x for v in parameters.values() for x in (v if isinstance(v, list) else [v])]
     named = any(isinstance(x, str) and re.fullmatch(r'[^\W\d][\w.]*:[^\W\d][\w.]*', x) for x in values)
@@ -417,7 +417,7 @@ def is_result(path: Path, study: str) -> bool:
         return False
     with suppress(ValueError, OSError, AttributeError, KeyError, TypeError):
         if path.suffix == '.html':
-            return is_own_page(path)
+            return is_srlviz_page(path)
         about = read_json(path)['metadata']
         if 'srlviz' in about:
             return about['srlviz'].get('study') == study
@@ -543,7 +543,7 @@ def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, progress:
         _check_free(path, study, source)
     with _growing(out, study) as part:
         try:
-            _execute(nb, part, parameters, progress, _own_places(source, parameters))
+            _execute(nb, part, parameters, progress, _import_places(source, parameters))
         except Exception as e:
             raise _failure(part, failed, study, e) from None
         kept = _keep(part, final, study)
@@ -556,8 +556,8 @@ def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, progress:
         _check_free(page, study)
         to_html(final, page)
     except Exception as e:
-        said = f"its page could not be written: {type(e).__name__}: {visible(e)}"
-        raise StudyError(f"{ran} {said}\n  its notebook: {final}") from e
+        problem = f"its page could not be written: {type(e).__name__}: {visible(e)}"
+        raise StudyError(f"{ran} {problem}\n  its notebook: {final}") from e
 
 
 def run_study(

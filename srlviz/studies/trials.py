@@ -27,7 +27,7 @@ from .run import inert_value, parse_value
 PLACES = ('out', 'shared')
 
 
-def _nothing(parameters: dict) -> tuple:
+def _no_items(parameters: dict) -> tuple:
     return ()
 
 
@@ -55,9 +55,9 @@ class Study:
 
     trial: Callable
     name: str = ''
-    check: Callable[[dict], object] = _nothing
-    uses: Callable[[dict], Iterable] = _nothing
-    data: Callable[[dict], Iterable[str]] = _nothing
+    check: Callable[[dict], object] = _no_items
+    uses: Callable[[dict], Iterable] = _no_items
+    data: Callable[[dict], Iterable[str]] = _no_items
     derive: Callable = _unchanged
 
     def __post_init__(self):
@@ -114,7 +114,7 @@ def _plain_grid(study: Study, grid) -> list[dict[str, list]]:
     return checked
 
 # %% ../../nbs/09_studies/06_trials.ipynb #8ad906d6
-class _Bare(ast.NodeTransformer):
+class _UnqualifiedNames(ast.NodeTransformer):
     "Names without their modules: pathlib.Path is Path"
 
     def visit_Attribute(self, node):
@@ -125,7 +125,7 @@ def _kind(annotation) -> str:
     "An annotation in the words of `parse_value`"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     try:
-        return ast.unparse(_Bare().visit(ast.parse(text.strip(), mode='eval')))
+        return ast.unparse(_UnqualifiedNames().visit(ast.parse(text.strip(), mode='eval')))
     except SyntaxError:
         return 'Any'
 
@@ -139,8 +139,8 @@ def _value(study: Study, name: str, value):
         json.dumps(given := inert_value(given), allow_nan=False)
         return given
     except ValueError as e:
-        said = str(e) if str(e).startswith('must') else f'cannot be told apart from others: {e}'
-        raise ValueError(f"parameter {name} of {study.name} {said}") from None
+        message = str(e) if str(e).startswith('must') else f'cannot be told apart from others: {e}'
+        raise ValueError(f"parameter {name} of {study.name} {message}") from None
 
 # %% ../../nbs/09_studies/06_trials.ipynb #d8932a40
 def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) -> list[dict]:
@@ -184,11 +184,20 @@ def parameters_hash(parameters: Mapping) -> str:
     return _hash(parameters)
 
 # %% ../../nbs/09_studies/06_trials.ipynb #f3bac352
-_DRAW = ('srlviz.figures', 'srlviz.widgets')
-_RUN = tuple(f'srlviz.studies.{m}' for m in ('trials', 'store', 'sweep', 'run', 'notebooks', 'page', 'cli'))
+_DRAWING_ROOMS = ('srlviz.figures', 'srlviz.widgets')
+_ENGINE = (
+    'trials',
+    'sweeps.store',
+    'sweep',
+    'run',
+    'notebooks',
+    'page',
+    'cli',
+)  # what runs a trial, and does not change it
+_ENGINE_MODULES = tuple(f'srlviz.studies.{m}' for m in _ENGINE)
 
 
-def _called(module: str) -> str:
+def _module_name(module: str) -> str:
     "The name of a module, also where it runs as a program"
     main = sys.modules.get('__main__')
     if module != '__main__' or not getattr(main, '__file__', None):
@@ -218,14 +227,14 @@ def _origin(module: str) -> str | None:
 def _file_of(module: str) -> Path | None:
     "The source of a module that counts: of srlviz, or of nobody's installed package"
     top = module.partition('.')[0]
-    if top != module and (first := _origin(top)) and _counted(first, top) is None:
+    if top != module and (first := _origin(top)) and _counted_source(first, top) is None:
         return None
     origin = _origin(module)
-    return _counted(origin, top) if origin and origin.endswith('.py') else None
+    return _counted_source(origin, top) if origin and origin.endswith('.py') else None
 
 
 @cache
-def _counted(origin: str, top: str) -> Path | None:
+def _counted_source(origin: str, top: str) -> Path | None:
     path, installed = Path(origin).resolve(), [sysconfig.get_path(p) for p in ('purelib', 'platlib', 'stdlib')]
     others = {'site-packages', 'dist-packages'} & {*path.parts}  # of a user, of the system below a virtual environment
     of_others = others or any(Path(p).resolve() in path.parents for p in installed)
@@ -245,7 +254,7 @@ def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
     return names
 
 # %% ../../nbs/09_studies/06_trials.ipynb #8161d4fd
-def _without_words(tree: ast.AST) -> str:
+def _normalised_source(tree: ast.AST) -> str:
     "A source without comments, docstrings and layout, and without the number of its version"
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -267,7 +276,7 @@ def _read(path: Path, module: str, stamp: tuple) -> tuple[str, frozenset]:
     "The hash of a source without its words, and what it imports"
     tree = ast.parse(path.read_text(encoding='utf-8'))
     names = frozenset(_imported(tree, module, path.name == '__init__.py'))
-    return hashlib.sha256(_without_words(tree).encode()).hexdigest(), names
+    return hashlib.sha256(_normalised_source(tree).encode()).hexdigest(), names
 
 # %% ../../nbs/09_studies/06_trials.ipynb #c365713f
 _LOADED = {}  # module -> the hash of its file when it was first met, and its spec: a new one when it is loaded again
@@ -280,7 +289,7 @@ def _check_loaded(module: str, code: str) -> None:
     first, of = _LOADED.get(module, (code, spec))
     if of is spec and first != code and not _reloads_itself():
         raise ValueError(
-            f"module {_called(module)} was edited since it was imported; restart the kernel or reload it "
+            f"module {_module_name(module)} was edited since it was imported; restart the kernel or reload it "
             "(importlib.reload), so that what runs is what the file says"
         )
     _LOADED[module] = code, spec
@@ -306,8 +315,8 @@ def reached_modules(*modules: str) -> dict[str, str]:
     found, waiting = {}, list(modules)
     while waiting:
         module = waiting.pop()
-        name = _called(module)
-        if name in found or name.startswith(_DRAW) or (name in _RUN and module not in modules):
+        name = _module_name(module)
+        if name in found or name.startswith(_DRAWING_ROOMS) or (name in _ENGINE_MODULES and module not in modules):
             continue
         if (path := _file_of(module)) is None:
             continue
@@ -351,28 +360,28 @@ def _is_object(thing) -> bool:
     return not isinstance(thing, plain) and (_in_notebook(cls) or _file_of(cls.__module__) is not None)
 
 # %% ../../nbs/09_studies/06_trials.ipynb #ca4c3d39
-def _own_functions(member) -> list:
+def _wrapped_functions(member) -> list:
     "The functions and classes that a member of a class is made of: methods, properties, what a decorator wraps"
     parts = [getattr(member, a, None) for a in ('__func__', 'fget', 'fset', 'fdel', 'func', '__wrapped__')]
-    return [f for f in (member, *parts) if isinstance(f, (FunctionType, type)) and not _is_made(f)]
+    return [f for f in (member, *parts) if isinstance(f, (FunctionType, type)) and not _is_generated(f)]
 
 
-def _is_made(thing) -> bool:
+def _is_generated(thing) -> bool:
     "Whether a dataclass or the like has made a function from text"
     return isinstance(thing, FunctionType) and thing.__code__.co_filename.startswith('<string>')
 
 
 def _class_source(cls: type) -> str:
     "The classes of this name in the cell that declares it; '' if there is none"
-    members = [f for m in vars(cls).values() for f in _own_functions(m) if isinstance(f, FunctionType)]
-    mine = [f.__code__.co_filename for f in members if f.__qualname__.startswith(f'{cls.__qualname__}.')]
+    members = [f for m in vars(cls).values() for f in _wrapped_functions(m) if isinstance(f, FunctionType)]
+    files = [f.__code__.co_filename for f in members if f.__qualname__.startswith(f'{cls.__qualname__}.')]
     cells = [file for file in reversed([*linecache.cache]) if not os.path.exists(file)]
-    for file in [*mine, *cells]:
+    for file in [*files, *cells]:
         with suppress(SyntaxError):
             tree = ast.parse(''.join(linecache.getlines(file)))
             found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == cls.__name__]
             if found:
-                return _without_words(ast.Module(found, []))
+                return _normalised_source(ast.Module(found, []))
     return ''
 
 
@@ -386,7 +395,7 @@ def _source(thing) -> str:
         how = "write it in a notebook or in a module"
         raise ValueError(f"the source of {thing.__qualname__} cannot be read; {how}") from None
     try:
-        return _without_words(ast.parse(textwrap.dedent(text)))
+        return _normalised_source(ast.parse(textwrap.dedent(text)))
     except SyntaxError:  # a part of a line
         return text
 
@@ -443,13 +452,13 @@ class _Reached:
         "Add what a name stands for"
         way = f'{above}.{name}'
         if isinstance(value, ModuleType):
-            self.found |= {way: _called(value.__name__)} | reached_modules(value.__name__)
+            self.found |= {way: _module_name(value.__name__)} | reached_modules(value.__name__)
         elif isinstance(value, (FunctionType, type)):
             self.code(value, way)
         elif (parts := _parts(value)) is not None:
             self.parts(value, parts, way)
-        elif said := _c_name(value):
-            self.found[way] = said
+        elif name_in_c := _c_name(value):
+            self.found[way] = name_in_c
         elif name != 'In':
             self.found[way] = _content(name, value)
             if not self.found[way]:
@@ -469,7 +478,7 @@ class _Reached:
             self.found[way] = f'as {self.seen[id(thing)]}'
             return
         self.seen[id(thing)] = way
-        self.found[way] = f'{_called(thing.__module__ or "")}.{thing.__qualname__}'
+        self.found[way] = f'{_module_name(thing.__module__ or "")}.{thing.__qualname__}'
         if not _in_notebook(thing):
             self.found |= reached_modules(thing.__module__ or '')
         elif isinstance(thing, type):
@@ -482,9 +491,9 @@ class _Reached:
         for base in cls.__bases__:
             self.count(f'base {base.__name__}', base, way)
         for name, member in vars(cls).items():
-            for i, f in enumerate(_own_functions(member)):
+            for i, f in enumerate(_wrapped_functions(member)):
                 self.count(f'{name} {i}', f, way)
-            if not name.startswith('__') and not _own_functions(member):
+            if not name.startswith('__') and not _wrapped_functions(member):
                 with suppress(ValueError):  # its source counts
                     self.found[f'{way}.{name}'] = _content(name, member)
 
@@ -575,12 +584,12 @@ def _data_hash(study: Study, parameters: Mapping) -> str:
     ------
     ValueError : for a path to a folder that is no recording, if the study does not say what its data are
     """
-    said, annotated, found = list(study.data(dict(parameters))), study.parameters(), []
+    texts, annotated, found = list(study.data(dict(parameters))), study.parameters(), []
     for name, value in parameters.items():
         is_path = name in annotated and 'Path' in str(annotated[name].annotation)
-        files = [[n, _path_content(v, refuse=not said)] for n, v in _paths(name, value, is_path)]
+        files = [[n, _path_content(v, refuse=not texts)] for n, v in _paths(name, value, is_path)]
         found += [f for f in files if f[1]]
-    return _hash(*said, *found) if said or found else ''
+    return _hash(*texts, *found) if texts or found else ''
 
 
 def trial_key(study: Study, parameters: Mapping, code: str | None = None, used: dict | None = None) -> str:
@@ -601,7 +610,7 @@ def trial_key(study: Study, parameters: Mapping, code: str | None = None, used: 
     return f'{parameters_hash(parameters)}-{_hash(*deciding)}'
 
 # %% ../../nbs/09_studies/06_trials.ipynb #37c0bb8f
-def _from(where: str, name: str):
+def _load_named(where: str, name: str):
     "What is called so in a module or in a file"
     path = None
     if where.endswith('.py'):
@@ -626,7 +635,7 @@ def studies() -> dict[str, Study]:
     """Find the studies of srlviz that declare a trial, by name."""
     import pkgutil
 
-    package, found = importlib.import_module('srlviz.studies'), {}
+    package, found = importlib.import_module('srlviz.studies.benchmarks'), {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):
         module = importlib.import_module(info.name)
         found |= {s.name: s for s in vars(module).values() if isinstance(s, Study)}
@@ -646,8 +655,8 @@ def find_study(study: Study | Callable | str) -> Study:
         return Study(study)
     where, colon, name = str(study).rpartition(':')
     if colon:
-        return find_study(_from(where, name))
-    ours = studies()
-    if study not in ours:
-        raise unknown("study with a trial (or 'module:function')", study, ours)
-    return ours[study]
+        return find_study(_load_named(where, name))
+    builtin = studies()
+    if study not in builtin:
+        raise unknown("study with a trial (or 'module:function')", study, builtin)
+    return builtin[study]

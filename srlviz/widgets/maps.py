@@ -165,7 +165,7 @@ class MapPane:
         self.view.figure = self.figure(cards=True)
         told = 'a point is a step: press to open it, draw around points to select them'
         self.mark()
-        self.view.label = f'map of codes {self.key[0]}, {self.map.said}; {told}'
+        self.view.label = f'map of codes {self.key[0]}, {self.map.description}; {told}'
 
     def mark(self):
         """Move the ring to the current step."""

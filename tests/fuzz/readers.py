@@ -1116,7 +1116,7 @@ def read_map(place):
 
     m = code_map([np.random.default_rng(0).normal(size=(20, 3))], 'pca', cache=place, progress=False)
     return {k: getattr(m, k) for k in ('xy', 'drawn', 'explained', 'trustworthiness')} | {
-        'said': m.said,
+        'description': m.description,
         'axes': m.axes,
     }
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from .entropy import as_importance
-from .mig_sap import drawn, in_bins
-from .inputs import ask
+from .mig_sap import draw_rows, in_bins
+from .inputs import check_inputs
 
 # %% ../../../nbs/06_evaluate/disentanglement/05_dci.ipynb #62cb8c1c
 _EPS = 1e-11
@@ -99,7 +99,7 @@ def boosted_importance(
     -------
     importance : (n_codes, n_factors); each column sums to 1, or is 0 where no split helps
     accuracy_train, accuracy_test : (n_factors,), of the rows learned from and of all test rows
-    said_test : (n_test, n_factors) what the trees say
+    predicted_test : (n_test, n_factors) what the trees say
 
     Raises
     ------
@@ -118,15 +118,15 @@ def boosted_importance(
         raise ValueError(
             f"factor {names[still[0]]!r} has one value only in the {len(y_train):,} rows to learn from; leave it out"
         )
-    rows = drawn(len(x_train), n_train, seed, y_train.T)
+    rows = draw_rows(len(x_train), n_train, seed, y_train.T)
     x_train, y_train = np.asarray(x_train, np.float32)[rows], y_train[rows]
-    importance, said = np.zeros((x_train.shape[1], y_train.shape[1])), np.empty_like(y_test)
+    importance, predicted = np.zeros((x_train.shape[1], y_train.shape[1])), np.empty_like(y_test)
     learned = np.empty_like(y_train)
     for j in Bar(range(y_train.shape[1]), desc='boosting', unit='factor', disable=not progress):
         trees = GradientBoostingClassifier(random_state=seed).fit(x_train, y_train[:, j])
         importance[:, j] = np.abs(trees.feature_importances_)
-        learned[:, j], said[:, j] = trees.predict(x_train), trees.predict(np.asarray(x_test, np.float32))
-    return importance, (learned == y_train).mean(0), (said == y_test).mean(0), said
+        learned[:, j], predicted[:, j] = trees.predict(x_train), trees.predict(np.asarray(x_test, np.float32))
+    return importance, (learned == y_train).mean(0), (predicted == y_test).mean(0), predicted
 
 # %% ../../../nbs/06_evaluate/disentanglement/05_dci.ipynb #a035fc18
 class DCI(NamedTuple):
@@ -169,18 +169,18 @@ def dci(
 
     Source: see `dislib_disentanglement`.
     """
-    question = ask(codes, factors, categories)
-    learn, test = question.table['probe'], question.table['test']
+    inputs = check_inputs(codes, factors, categories)
+    learn, test = inputs.table['probe'], inputs.table['test']
     y, y_test = {}, {}
-    for name in question.names:
-        if name in question.categories:
+    for name in inputs.names:
+        if name in inputs.categories:
             values = pd.Index(pd.concat([learn[name], test[name]]).unique())
             y[name], y_test[name] = values.get_indexer(learn[name]), values.get_indexer(test[name])
         else:
             y[name], y_test[name] = in_bins(learn[name], bins), in_bins(test[name], bins, of=learn[name])
     y, y_test = pd.DataFrame(y), pd.DataFrame(y_test)
-    x = question.x
+    x = inputs.x
     R, learned, tested, _ = boosted_importance(x['probe'], y, x['test'], y_test, seed, progress, n_train=n_train)
-    R = pd.DataFrame(R, columns=question.names)
-    each = (pd.Series(a, question.names, name='accuracy') for a in (tested, learned))
+    R = pd.DataFrame(R, columns=inputs.names)
+    each = (pd.Series(a, inputs.names, name='accuracy') for a in (tested, learned))
     return DCI(R, dislib_disentanglement(R), dislib_completeness(R), *each)

@@ -13,20 +13,20 @@ import pandas as pd
 
 from .dci import DCI, dci
 from .mig_sap import BINS, mutual_information_gap, separated_attribute_predictability
-from .inputs import Question, ask
+from .inputs import Inputs, check_inputs
 from ..prediction.heads import fit_head
 from ..probe import linear_probe
 from ..qedr import QEDR, qedr
 
 # %% ../../../nbs/06_evaluate/disentanglement/07_disagreement.ipynb #c7edcd31
-def _ridge(q: Question) -> pd.Series:
+def _ridge(q: Inputs) -> pd.Series:
     "R2 on 'test' of each number, by a ridge regression"
     z = {s: q.z(s).astype(np.float32) for s in q.x}
-    said, _ = fit_head('linear', q.x, z)
-    return pd.Series(1 - ((said['test'] - z['test']) ** 2).mean(0) / z['test'].var(0), q.numbers, dtype=float)
+    predicted, _ = fit_head('linear', q.x, z)
+    return pd.Series(1 - ((predicted['test'] - z['test']) ** 2).mean(0) / z['test'].var(0), q.numbers, dtype=float)
 
 
-def _probe(q: Question, seed: int, progress: bool) -> pd.Series:
+def _probe(q: Inputs, seed: int, progress: bool) -> pd.Series:
     "Accuracy on 'test' of each category, by a linear probe"
     names = list(q.categories)
     values = {k: pd.Index(pd.concat([t[k] for t in q.table.values()]).unique()) for k in names}
@@ -98,10 +98,10 @@ def compare_metrics(
     ------
     ValueError : as `qedr` does; a single code
     """
-    asked = dict(categories=categories)
-    q = ask(codes, factors, categories, ('probe', 'valid', 'test'))
-    mig = mutual_information_gap(codes, factors, bins, **asked)
-    how = asked | dict(seed=seed, progress=progress)
+    options = dict(categories=categories)
+    q = check_inputs(codes, factors, categories, ('probe', 'valid', 'test'))
+    mig = mutual_information_gap(codes, factors, bins, **options)
+    how = options | dict(seed=seed, progress=progress)
     rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **how)) + _of_qedr(qedr(codes, factors, 'forest', **how))
     rows += _of_dci(dci(codes, factors, **how)) if boosting else []
     rows += _rows('MIG', f'{bins} bins', mig.overall, mig.per_factor)

@@ -65,10 +65,10 @@ def fit_forest(
         return grow(max_depth)
     deep = grow(DEPTHS[-1])
     x_valid, y_valid = valid
-    said = list(_cut_trees(deep, x_valid, DEPTHS[-1]))[DEPTHS[0] :]
+    predicted = list(_cut_trees(deep, x_valid, DEPTHS[-1]))[DEPTHS[0] :]
     if category:
-        errors = [(deep.classes_[p.argmax(1)] != y_valid).mean() for p in said]
+        errors = [(deep.classes_[p.argmax(1)] != y_valid).mean() for p in predicted]
     else:
-        errors = [((p[:, 0] - y_valid) ** 2).mean() for p in said]
+        errors = [((p[:, 0] - y_valid) ** 2).mean() for p in predicted]
     best = DEPTHS[int(np.argmin(errors))]
     return deep if best == DEPTHS[-1] else grow(best)

@@ -32,15 +32,15 @@ def _mean_interval(values) -> tuple[float, float, float]:
 
 def _seconds(action: Callable, runs: int, device: torch.device, times: int = 1) -> list[float]:
     "How long an action takes, `runs` times, each the mean of `times`; one run before is not counted."
-    wait, found = (lambda: torch.cuda.synchronize(device)) if device.type == 'cuda' else lambda: None, []
+    wait, seconds = (lambda: torch.cuda.synchronize(device)) if device.type == 'cuda' else lambda: None, []
     for _ in range(runs + 1):
         wait()
-        begin = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(times):
             action()
         wait()
-        found.append((time.perf_counter() - begin) / times)
-    return found[1:]
+        seconds.append((time.perf_counter() - start) / times)
+    return seconds[1:]
 
 # %% ../../../nbs/06_evaluate/memories/01_cost.ipynb #7850fead
 def _resident(field: str) -> int:

@@ -70,8 +70,8 @@ def _mlp(x, y, select, *, seed, epochs, patience, batch_size, device, progress, 
         label=label,
     )
     with torch.no_grad():
-        said = {s: head(torch.from_numpy(a).to(device)).cpu().numpy() for s, a in x.items()}
-    return said, history[['epoch', 'loss', 'valid']]
+        predicted = {s: head(torch.from_numpy(a).to(device)).cpu().numpy() for s, a in x.items()}
+    return predicted, history[['epoch', 'loss', 'valid']]
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #885267eb
 ALPHAS = tuple(10.0**k for k in range(-1, 6))
@@ -84,11 +84,11 @@ def _linear(x, y, select, **_):
     X, Y = _known_rows(x['probe'], y['probe'])
     Xs, Ys = _known_rows(x[select], y[select])
     ridges = [Ridge(alpha=a).fit(X, Y) for a in ALPHAS]
-    said = lambda r, x: r.predict(x).reshape(len(x), -1)
-    errors = [float(((said(r, Xs) - Ys) ** 2).mean()) for r in ridges]
+    predicted = lambda r, x: r.predict(x).reshape(len(x), -1)
+    errors = [float(((predicted(r, Xs) - Ys) ** 2).mean()) for r in ridges]
     best = ridges[int(np.argmin(errors))]
-    losses = [float(((said(r, X) - Y) ** 2).mean()) for r in ridges]
-    return {s: said(best, a) for s, a in x.items()}, pd.DataFrame(dict(alpha=ALPHAS, loss=losses, valid=errors))
+    losses = [float(((predicted(r, X) - Y) ** 2).mean()) for r in ridges]
+    return {s: predicted(best, a) for s, a in x.items()}, pd.DataFrame(dict(alpha=ALPHAS, loss=losses, valid=errors))
 
 
 def _knn(x, y, select, *, k, **_):
@@ -102,8 +102,8 @@ def _knn(x, y, select, *, k, **_):
     if not np.ptp(X, axis=0).any():
         return _mean(x, y, select)  # all windows are equally near
     near = NearestNeighbors(n_neighbors=k, algorithm='brute').fit(X)
-    said = {s: Y[near.kneighbors(a, return_distance=False)].mean(1) if len(a) else Y[:0] for s, a in x.items()}
-    return said, pd.DataFrame(columns=['loss', 'valid'], dtype=float)
+    predicted = {s: Y[near.kneighbors(a, return_distance=False)].mean(1) if len(a) else Y[:0] for s, a in x.items()}
+    return predicted, pd.DataFrame(columns=['loss', 'valid'], dtype=float)
 
 
 def _mean(x, y, select, **_):
@@ -141,7 +141,7 @@ def fit_head(
 
     Returns
     -------
-    said : split -> (N, n_out) float32
+    predicted : split -> (N, n_out) float32
     history : of 'mlp' one row an epoch, of 'linear' one row a strength (alpha): loss on probe, valid (on the split that
         selects)
 
@@ -161,5 +161,5 @@ def fit_head(
             )
     codes, truth = ({s: np.ascontiguousarray(a, np.float32) for s, a in m.items()} for m in (codes, truth))
     how = dict(seed=seed, epochs=epochs, patience=patience, batch_size=batch_size, k=k, device=device)
-    said, history = HEADS[head](codes, truth, chooses, progress=progress, label=label, **how)
-    return {s: a.astype(np.float32) for s, a in said.items()}, history
+    predicted, history = HEADS[head](codes, truth, chooses, progress=progress, label=label, **how)
+    return {s: a.astype(np.float32) for s, a in predicted.items()}, history

@@ -22,34 +22,34 @@ from ...core.scores import check_scores, score_row
 from .target_table import COUNTS, NAMES, STATE, check_arrays, check_table
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #b7391ebe
-def weighted_auroc(said: np.ndarray, present: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def weighted_auroc(predicted: np.ndarray, present: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Area under the ROC curve, for each of R weightings of the rows.
 
     Parameters
     ----------
-    said : (n,) larger where it is thought to be present;  present : (n,) bool
+    predicted : (n,) larger where it is thought to be present;  present : (n,) bool
     weights : (R, n), >= 0; None for one weighting of ones
 
     Returns
     -------
     (R,) in [0, 1]; NaN where no weight is on one of the two classes
     """
-    order = np.argsort(said, kind='stable')
-    weights = (np.ones((1, len(said))) if weights is None else np.asarray(weights, np.float64))[:, order]
-    first = np.flatnonzero(np.r_[True, np.diff(said[order]) > 0])  # of those that are said alike
-    there = np.asarray(present, bool)[order]
-    P, N = (np.add.reduceat(weights * side, first, axis=1) for side in (there, ~there))  # (R, n_groups)
+    order = np.argsort(predicted, kind='stable')
+    weights = (np.ones((1, len(predicted))) if weights is None else np.asarray(weights, np.float64))[:, order]
+    first = np.flatnonzero(np.r_[True, np.diff(predicted[order]) > 0])  # of those that are said alike
+    is_present = np.asarray(present, bool)[order]
+    P, N = (np.add.reduceat(weights * side, first, axis=1) for side in (is_present, ~is_present))  # (R, n_groups)
     below = np.cumsum(N, 1) - N / 2
     with np.errstate(invalid='ignore', divide='ignore'):
         return (P * below).sum(1) / (P.sum(1) * N.sum(1))
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #9444e0b3
-def platt(said: np.ndarray, present: np.ndarray, new: np.ndarray) -> np.ndarray:
+def platt(predicted: np.ndarray, present: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Turn what a head says into probabilities by a logistic curve.
 
     Parameters
     ----------
-    said : (m,) of the windows that the curve is fitted on;  present : (m,) bool
+    predicted : (m,) of the windows that the curve is fitted on;  present : (m,) bool
     new : (n,) to be turned
 
     Returns
@@ -58,12 +58,12 @@ def platt(said: np.ndarray, present: np.ndarray, new: np.ndarray) -> np.ndarray:
 
     Source: Platt (1999), Probabilistic outputs for support vector machines.
     """
-    if not len(said) or present.all() or not present.any():
+    if not len(predicted) or present.all() or not present.any():
         return np.full(len(new), np.nan)
     from sklearn.linear_model import LogisticRegression
 
-    scale = said.std() if np.ptp(said) > 0 else 1.0
-    curve = LogisticRegression(C=1e3).fit(said[:, None] / scale, present)
+    scale = predicted.std() if np.ptp(predicted) > 0 else 1.0
+    curve = LogisticRegression(C=1e3).fit(predicted[:, None] / scale, present)
     return curve.predict_proba(np.asarray(new, np.float64)[:, None] / scale)[:, 1]
 
 
@@ -88,30 +88,30 @@ def _calibration_error(curve: pd.DataFrame) -> float:
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #3bf9685f
 _DISTINCT = f'{STATE}_distinct'
-_NOTHING = 1e-9  # variances: no more than the rounding of float32
+_MIN_VARIANCE = 1e-9  # variances: no more than the rounding of float32
 
 
-def window_errors(truth: Mapping, said: Mapping, distinct: np.ndarray | None = None) -> pd.DataFrame:
+def window_errors(truth: Mapping, predicted: Mapping, distinct: np.ndarray | None = None) -> pd.DataFrame:
     """Mean squared error over the outputs, for each window and target.
 
     Parameters
     ----------
-    truth, said : target -> (n, n_out);  distinct : columns of `auto`, for 'auto_distinct'
+    truth, predicted : target -> (n, n_out);  distinct : columns of `auto`, for 'auto_distinct'
 
     Returns
     -------
     DataFrame of n rows and one column a target; NaN where the truth is not known
     """
-    made = {}
+    errors = {}
     for target, y in truth.items():
-        square = np.square(np.asarray(said[target], np.float64) - y)
-        made[target] = square.mean(1)
+        square = np.square(np.asarray(predicted[target], np.float64) - y)
+        errors[target] = square.mean(1)
         if target == STATE and distinct is not None and len(distinct):
-            made[_DISTINCT] = square[:, distinct].mean(1)
-    return pd.DataFrame(made)
+            errors[_DISTINCT] = square[:, distinct].mean(1)
+    return pd.DataFrame(errors)
 
 
-def output_scores(names: Mapping, truth: Mapping, said: Mapping) -> pd.DataFrame:
+def output_scores(names: Mapping, truth: Mapping, predicted: Mapping) -> pd.DataFrame:
     """Score each output alone.
 
     Returns
@@ -123,7 +123,7 @@ def output_scores(names: Mapping, truth: Mapping, said: Mapping) -> pd.DataFrame
     for target, y in truth.items():
         keep = np.isfinite(y).all(1)
         y = y[keep].astype(np.float64)
-        mse, var = np.square(np.asarray(said[target], np.float64)[keep] - y).mean(0), y.var(0)
+        mse, var = np.square(np.asarray(predicted[target], np.float64)[keep] - y).mean(0), y.var(0)
         r2 = np.where(np.ptp(y, axis=0) > 0, 1 - mse / np.where(var > 0, var, 1), np.nan)
         parts += [pd.DataFrame(dict(target=target, output=list(names[target]), mse=mse, r2=r2, windows=len(y)))]
     return pd.concat(parts, ignore_index=True)
@@ -171,13 +171,13 @@ class TargetScores:
     ----------
     windows : one row a test window: flight, episode, start
     names : target -> outputs
-    truth, said : target -> (n_test, n_out) float32, standardised; NaN in `truth` where it is not known
+    truth, predicted : target -> (n_test, n_out) float32, standardised; NaN in `truth` where it is not known
     mean, std : target -> (n_out,) the scale, see `units`
     errors : one row a test window, one column a target (and 'auto_distinct'): its squared error
     mean_errors, last_errors : the same of the mean of the split `probe`, and of persistence (of `auto`: the row behind
         is said to be the last row)
     outputs : one row an output: target, output, mse, r2, windows
-    present : one row a test window and one column an event;  probability : what Platt's curve makes of `said`
+    present : one row a test window and one column an event;  probability : what Platt's curve makes of `predicted`
     history_ : one row an epoch (or strength) and target: loss on probe, valid on the split that selects
     about : head, select, norm, seed, n_codes
     dropped : what was not asked, in words -> how many
@@ -186,7 +186,7 @@ class TargetScores:
     windows: pd.DataFrame
     names: dict
     truth: dict
-    said: dict
+    predicted: dict
     mean: dict
     std: dict
     errors: pd.DataFrame
@@ -232,37 +232,37 @@ class TargetScores:
             rows[k] |= dict(persistence=last[k].mean() if k in last else np.nan)
             rows[k] |= dict(windows=int(known.sum()), flights=self.windows['episode'][known].nunique())
         table = pd.DataFrame.from_dict(rows, orient='index')
-        told = table.loc[self.targets, ['mse', 'mean']].sum().to_dict() | dict(persistence=np.nan)
-        told |= dict(windows=len(self), flights=self.windows['episode'].nunique())
+        overall = table.loc[self.targets, ['mse', 'mean']].sum().to_dict() | dict(persistence=np.nan)
+        overall |= dict(windows=len(self), flights=self.windows['episode'].nunique())
         order = [*self.targets, 'overall', *(k for k in rows if k not in self.targets)]
-        table = pd.concat([table, pd.DataFrame(told, ['overall'])]).loc[order].rename_axis('target')
-        table.insert(3, 'gain', 1 - table['mse'] / table['mean'].where(table['mean'] > _NOTHING))
+        table = pd.concat([table, pd.DataFrame(overall, ['overall'])]).loc[order].rename_axis('target')
+        table.insert(3, 'gain', 1 - table['mse'] / table['mean'].where(table['mean'] > _MIN_VARIANCE))
         return table.reset_index()
 
     def __repr__(self):
         table = self.mse().set_index('target')
-        told = ', '.join(f'{k} {table.mse[k]:.3f} ({table["mean"][k]:.3f})' for k in [*self.targets, 'overall'])
+        errors = ', '.join(f'{k} {table.mse[k]:.3f} ({table["mean"][k]:.3f})' for k in [*self.targets, 'overall'])
         head = f"TargetScores({self.protocol}, {self.about['n_codes']} codes, {len(self):,} test windows of "
         dropped = ', '.join(f'{n:,} {what}' for what, n in self.dropped.items() if n)
         flights = self.windows['episode'].nunique()
-        return f"{head}{flights} flights): mse (of the mean) {told}; left out {dropped or 'nothing'}"
+        return f"{head}{flights} flights): mse (of the mean) {errors}; left out {dropped or 'nothing'}"
 
     def interval(self, level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
         """Bound the errors by a bootstrap over flights: DataFrame(target, mse, low, high, flights)."""
-        draws = _error_draws(self, self.errors, n_resamples, seed)
+        draws = self._error_draws(n_resamples, seed)
         low, high = bounds(draws, level)
         table = self.mse().set_index('target').loc[list(draws), ['mse', 'flights']]
         table.insert(1, 'low', low)
         table.insert(2, 'high', high)
         return table.reset_index()
 
-    def rows(scores, *, method: str, study: str = 'landing', task: str = 'approach', **said) -> pd.DataFrame:
+    def rows(self, *, method: str, study: str = 'landing', task: str = 'approach', **columns) -> pd.DataFrame:
         """Lay scores of targets in the rows of a score table.
 
         Parameters
         ----------
         method, study, task : and other columns of `score_row` (inputs, data, budget); protocol, n_codes, norm and seed
-            are those of `scores` if nothing else is said
+            are those of these scores if they are not given
 
         Returns
         -------
@@ -270,19 +270,19 @@ class TargetScores:
         beyond the paper (group 'beyond'), mse, auroc and ece of each event and the mean (group 'failures'). What has no
         value has no row
         """
-        known = dict(protocol=scores.protocol, **{k: scores.about[k] for k in ('n_codes', 'norm', 'seed')})
-        row = lambda **more: score_row(**dict(study=study, task=task, method=method) | known | said | more)
-        group = lambda k: 'targets' if k in scores.targets else 'all' if k == 'overall' else 'beyond'
+        known = dict(protocol=self.protocol, **{k: self.about[k] for k in ('n_codes', 'norm', 'seed')})
+        row = lambda **more: score_row(**dict(study=study, task=task, method=method) | known | columns | more)
+        group = lambda k: 'targets' if k in self.targets else 'all' if k == 'overall' else 'beyond'
         rows = [
             row(target=k, group=group(k), metric='mse', value=v)
-            for k, v in scores.mse().set_index('target')['mse'].items()
+            for k, v in self.mse().set_index('target')['mse'].items()
         ]
-        r2 = scores.outputs.groupby('target', sort=False)['r2'].mean()
+        r2 = self.outputs.groupby('target', sort=False)['r2'].mean()
         rows += [row(target=k, group='targets', metric='r2', value=v) for k, v in r2.items() if k != STATE]
-        if len(scores.present.columns):
-            ranks = scores.auroc(n_resamples=1).set_index('event')
-            each = scores.outputs.set_index('output')['mse']
-            rows += [row(target=k, group='failures', metric='mse', value=each[k]) for k in scores.present if k in each]
+        if len(self.present.columns):
+            ranks = self.auroc(n_resamples=1).set_index('event')
+            each = self.outputs.set_index('output')['mse']
+            rows += [row(target=k, group='failures', metric='mse', value=each[k]) for k in self.present if k in each]
             rows += [
                 row(target=k, group='failures', metric=m, value=ranks.loc[k, m])
                 for m in ('auroc', 'ece')
@@ -301,17 +301,17 @@ class TargetScores:
         one class only, or the split `valid` (of ece). Where fewer than ten flights have it, the interval is too narrow
         """
         rows, flights = [], self.windows['episode']
-        for k, there in self.present.items():
-            told = self.probability[k].notna().all()
-            rows += [dict(event=k, auroc=weighted_auroc(_said_of(self, k), there.to_numpy())[0])]
-            rows[-1] |= dict(ece=_calibration_error(self.calibration(k)) if told else np.nan)
-            rows[-1] |= dict(clock=weighted_auroc(self.windows['start'].to_numpy(), there.to_numpy())[0])
-            rows[-1] |= dict(windows=int(there.sum()), flights=flights[there].nunique())
+        for k, is_present in self.present.items():
+            calibrated = self.probability[k].notna().all()
+            rows += [dict(event=k, auroc=weighted_auroc(self._predicted_event(k), is_present.to_numpy())[0])]
+            rows[-1] |= dict(ece=_calibration_error(self.calibration(k)) if calibrated else np.nan)
+            rows[-1] |= dict(clock=weighted_auroc(self.windows['start'].to_numpy(), is_present.to_numpy())[0])
+            rows[-1] |= dict(windows=int(is_present.sum()), flights=flights[is_present].nunique())
         table = pd.DataFrame(rows, columns=['event', 'auroc', 'ece', 'clock', 'windows', 'flights'])
         any_of = self.present.any(axis=1)
         means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
         table.loc[len(table)] = means
-        low, high = bounds(_rank_draws(self, n_resamples, seed), level)
+        low, high = bounds(self._rank_draws(n_resamples, seed), level)
         table.insert(2, 'low', low)
         table.insert(3, 'high', high)
         return table
@@ -320,25 +320,31 @@ class TargetScores:
         """Compare probabilities with what came, of one event or of all together: see `_reliability`."""
         if event is not None and event not in self.present:
             raise unknown('event', event, self.present)
-        told = [k for k in self.present if self.probability[k].notna().all() and event in (None, k)]
-        if not told:
-            who = event or 'any event'
-            raise ValueError(f"there is no probability of {who}: no window of the split 'valid' has it, or all have it")
-        return _reliability(self.probability[told].to_numpy().ravel(), self.present[told].to_numpy().ravel(), bins)
+        calibrated = [k for k in self.present if self.probability[k].notna().all() and event in (None, k)]
+        if not calibrated:
+            named = event or 'any event'
+            raise ValueError(
+                f"there is no probability of {named}: no window of the split 'valid' has it, or all have it"
+            )
+        return _reliability(
+            self.probability[calibrated].to_numpy().ravel(), self.present[calibrated].to_numpy().ravel(), bins
+        )
 
     def save(self, path: str | Path, states: bool = True) -> Path:
-        """Save to an .npz file of plain arrays, atomically; `states=False` leaves out truth and said of 'auto'."""
-        told = dict(format='srlviz target scores', names=self.names, about=self.about, dropped=self.dropped)
-        told |= dict(columns={k: list(getattr(self, k)) for k in _TABLES})
-        arrays = dict(told=np.array(json.dumps(told)))
+        """Save to an .npz file of plain arrays, atomically; `states=False` leaves out truth and predicted of 'auto'."""
+        metadata = dict(format='srlviz target scores', names=self.names, about=self.about, dropped=self.dropped)
+        metadata |= dict(columns={k: list(getattr(self, k)) for k in _TABLES})
+        arrays = dict(told=np.array(json.dumps(metadata)))
         for k in _TABLES:
             table = getattr(self, k)
             plain = lambda c: c.to_numpy(None if c.dtype.kind in 'biuf' else str)
             arrays |= {f'{k}.{c}': plain(table[c]) for c in table}
             arrays |= {f'{k}#rows': np.array(len(table))}
-        for k in _ARRAYS:
+        for k, attribute in _ARRAYS.items():
             arrays |= {
-                f'{k}.{t}': v for t, v in getattr(self, k).items() if states or t != STATE or k in ('mean', 'std')
+                f'{k}.{t}': v
+                for t, v in getattr(self, attribute).items()
+                if states or t != STATE or k in ('mean', 'std')
             }
         make_folder(Path(path).parent)
         with atomic_path(path) as p, open(p, 'wb') as f:
@@ -351,46 +357,76 @@ class TargetScores:
         what = 'scores of targets of srlviz'
         with reading(path, what, 'remove it, and it is computed again'):
             arrays = read_npz(path, what)
-            told = check_fields(json.loads(str(arrays['told'])), _TOLD, 'told')
-            check_fields(told['about'], _ABOUT, 'about')
-            check_fields(told['columns'], dict.fromkeys(_TABLES, TEXTS), 'columns')
+            metadata = check_fields(json.loads(str(arrays['told'])), _METADATA, 'told')
+            check_fields(metadata['about'], _ABOUT, 'about')
+            check_fields(metadata['columns'], dict.fromkeys(_TABLES, TEXTS), 'columns')
             rows = lambda k: range(int(arrays[f'{k}#rows']))
-            for k, column in ((k, c) for k in _TABLES for c in told['columns'][k]):
+            for k, column in ((k, c) for k in _TABLES for c in metadata['columns'][k]):
                 if arrays[f'{k}.{column}'].shape != (len(rows(k)),):
                     raise ValueError(
                         f"'{k}.{column}' has the shape {arrays[f'{k}.{column}'].shape}; expected {len(rows(k))} rows"
                     )
             made = {
-                k: pd.DataFrame({c: arrays[f'{k}.{c}'] for c in told['columns'][k]}, index=rows(k)) for k in _TABLES
+                k: pd.DataFrame({c: arrays[f'{k}.{c}'] for c in metadata['columns'][k]}, index=rows(k)) for k in _TABLES
             }
-            made |= {k: {t: arrays[f'{k}.{t}'] for t in told['names'] if f'{k}.{t}' in arrays} for k in _ARRAYS}
-            scores = TargetScores(**made, **{k: told[k] for k in ('names', 'about', 'dropped')})
-            _check_parts(scores)
+            for k, attribute in _ARRAYS.items():
+                made[attribute] = {t: arrays[f'{k}.{t}'] for t in metadata['names'] if f'{k}.{t}' in arrays}
+            scores = TargetScores(**made, **{k: metadata[k] for k in ('names', 'about', 'dropped')})
+            scores._check_parts()
             return scores
 
-# %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #89769bb3
-def _error_draws(scores: TargetScores, errors: pd.DataFrame, n_resamples: int, seed: int) -> pd.DataFrame:
-    "Errors of targets, overall and others in each draw of flights"
-    draws = _drawn_means(errors, *flight_draws(scores.windows['episode'], n_resamples, seed))
-    draws['overall'] = draws[scores.targets].sum(axis=1, skipna=False)
-    return draws[[*scores.targets, 'overall', *(k for k in errors if k not in scores.targets)]]
+    def _error_draws(self, n_resamples: int, seed: int) -> pd.DataFrame:
+        "Errors of targets, overall and others in each draw of flights"
+        draws = _drawn_means(self.errors, *flight_draws(self.windows['episode'], n_resamples, seed))
+        draws['overall'] = draws[self.targets].sum(axis=1, skipna=False)
+        return draws[[*self.targets, 'overall', *(k for k in self.errors if k not in self.targets)]]
 
-# %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #73f23162
-def _said_of(scores: TargetScores, event: str) -> np.ndarray:
-    "What was said of an event, (n_test,)"
-    if event not in scores.present:
-        raise unknown('event', event, scores.present)
-    target = next(t for t, of in scores.names.items() if event in of and t != STATE)
-    return scores.said[target][:, scores.names[target].index(event)]
+    def _predicted_event(self, event: str) -> np.ndarray:
+        "What was predicted of an event, (n_test,)"
+        if event not in self.present:
+            raise unknown('event', event, self.present)
+        target = next(t for t, of in self.names.items() if event in of and t != STATE)
+        return self.predicted[target][:, self.names[target].index(event)]
 
+    def _rank_draws(self, n_resamples: int, seed: int) -> pd.DataFrame:
+        "AUROC of each event in each draw of flights, and their mean"
+        weights, which = flight_draws(self.windows['episode'], n_resamples, seed)
+        ranks = lambda k: weighted_auroc(self._predicted_event(k), self.present[k].to_numpy(), weights[:, which])
+        draws = pd.DataFrame({k: ranks(k) for k in self.present}, index=range(n_resamples))
+        both = [k for k in draws if self.present[k].any() and not self.present[k].all()]
+        return draws.assign(mean=draws[both].mean(axis=1))
 
-def _rank_draws(scores: TargetScores, n_resamples: int, seed: int) -> pd.DataFrame:
-    "AUROC of each event in each draw of flights, and their mean"
-    weights, which = flight_draws(scores.windows['episode'], n_resamples, seed)
-    ranks = lambda k: weighted_auroc(_said_of(scores, k), scores.present[k].to_numpy(), weights[:, which])
-    draws = pd.DataFrame({k: ranks(k) for k in scores.present}, index=range(n_resamples))
-    both = [k for k in draws if scores.present[k].any() and not scores.present[k].all()]
-    return draws.assign(mean=draws[both].mean(axis=1))
+    def _check_parts(self) -> None:
+        "A ValueError names the table or array that does not fit the others"
+        errors, present = list(self.errors), list(self.present)
+        expected_errors = [
+            k for t in self.names for k in ([t, _DISTINCT] if t == STATE and _DISTINCT in errors else [t])
+        ]
+        columns = dict(
+            windows=['flight', 'episode', 'start'],
+            errors=expected_errors,
+            mean_errors=errors,
+            last_errors=[k for k in (STATE, _DISTINCT) if k in errors],
+            outputs=['target', 'output', 'mse', 'r2', 'windows'],
+            present=[k for of in self.names.values() for k in of if k in present],
+            probability=present,
+        )
+        for name, want in columns.items():
+            table = getattr(self, name)
+            if list(table) != want:
+                raise ValueError(f"{name} has the columns {list(table)!r:.200}; expected {want!r:.200}")
+            if name != 'outputs' and len(table) != len(self):
+                raise ValueError(f"{name} has {len(table)} rows; expected {len(self)}")
+        for name in _TABLES:
+            check_table(name, getattr(self, name), ('flight', 'target', 'output'))
+        without_state = {t: of for t, of in self.names.items() if t != STATE or t in self.truth}
+        for name, names, rows in (
+            ('mean', self.names, ()),
+            ('std', self.names, ()),
+            ('truth', without_state, (len(self),)),
+            ('said', without_state, (len(self),)),
+        ):
+            check_arrays(name, getattr(self, _ARRAYS[name]), names, rows)
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #56f88013
 def _check_same(a: TargetScores, b: TargetScores) -> None:
@@ -432,9 +468,7 @@ def compare_targets(
     if metric not in ('mse', 'auroc'):
         raise unknown('metric', metric, ('mse', 'auroc'))
     _check_same(a, b)
-    draw = lambda x: (
-        _error_draws(x, x.errors, n_resamples, seed) if metric == 'mse' else _rank_draws(x, n_resamples, seed)
-    )
+    draw = lambda x: x._error_draws(n_resamples, seed) if metric == 'mse' else x._rank_draws(n_resamples, seed)
     low, high = bounds(draw(a) - draw(b), level)
     table = lambda x: x.mse() if metric == 'mse' else x.auroc(level, 1).rename(columns=dict(event='target'))
     of_a, of_b = (table(x).set_index('target')[metric] for x in (a, b))
@@ -443,10 +477,8 @@ def compare_targets(
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #500a3848
 _TABLES = [f.name for f in fields(TargetScores) if f.type is pd.DataFrame or f.type == 'pd.DataFrame']
-_ARRAYS = ['truth', 'said', 'mean', 'std']
-
-
-_TOLD: dict[str, Field] = dict(
+_ARRAYS = dict(truth='truth', said='predicted', mean='mean', std='std')  # name in a file: attribute
+_METADATA: dict[str, Field] = dict(
     format=(lambda x: x == 'srlviz target scores', "'srlviz target scores'"),
     names=NAMES,
     columns=TABLE,
@@ -454,34 +486,3 @@ _TOLD: dict[str, Field] = dict(
     dropped=COUNTS,
 )
 _ABOUT = dict(head=TEXT, select=TEXT, norm=TEXT, seed=COUNT, n_codes=COUNT)
-_SAID = ('truth', 'said')
-
-
-def _check_parts(s: TargetScores) -> None:
-    "A ValueError names the table or array that does not fit the others"
-    errors, present = list(s.errors), list(s.present)
-    asked = [k for t in s.names for k in ([t, _DISTINCT] if t == STATE and _DISTINCT in errors else [t])]
-    columns = dict(
-        windows=['flight', 'episode', 'start'],
-        errors=asked,
-        mean_errors=errors,
-        last_errors=[k for k in (STATE, _DISTINCT) if k in errors],
-        outputs=['target', 'output', 'mse', 'r2', 'windows'],
-        present=[k for of in s.names.values() for k in of if k in present],
-        probability=present,
-    )
-    for name, want in columns.items():
-        table = getattr(s, name)
-        if list(table) != want:
-            raise ValueError(f"{name} has the columns {list(table)!r:.200}; expected {want!r:.200}")
-        if name != 'outputs' and len(table) != len(s):
-            raise ValueError(f"{name} has {len(table)} rows; expected {len(s)}")
-    for name in _TABLES:
-        check_table(name, getattr(s, name), ('flight', 'target', 'output'))
-    without_state = {t: of for t, of in s.names.items() if t != STATE or t in s.truth}
-    for name, names, rows in (
-        ('mean', s.names, ()),
-        ('std', s.names, ()),
-        *((k, without_state, (len(s),)) for k in _SAID),
-    ):
-        check_arrays(name, getattr(s, name), names, rows)

@@ -221,7 +221,7 @@ def plot_credit(
     Parameters
     ----------
     gradients : (T, T), one of `srlviz.evaluate.memories.memory_use.credit`; drawn as shares of each row
-    matters : (T, T) bool, of `what_matters`; None marks nothing
+    matters : (T, T) bool, of `relevant_observations`; None marks nothing
     log : colours by the power of ten
 
     Raises

@@ -81,8 +81,8 @@ class AtariAgent:
 
         def row(policy):
             r = play_games(self.about['game'], policy, games, seed, progress)['reward']
-            told = dict(mean_return=r.mean(), std=r.std(ddof=0), least=r.min(), most=r.max())
-            return dict(games=games) | {k: float(v) for k, v in told.items()}
+            columns = dict(mean_return=r.mean(), std=r.std(ddof=0), least=r.min(), most=r.max())
+            return dict(games=games) | {k: float(v) for k, v in columns.items()}
 
         table = pd.DataFrame({'agent': row(self.policy()), 'random': row('random')}).T
         self.about['played'] = {k: table.loc[k].to_dict() for k in table.index}
@@ -181,15 +181,15 @@ def train_agent(
     held = learner.network.cpu().half().float()  # what a file holds of it, so that it plays the same when it is loaded
     agent = AtariAgent(held, about, history)
     if out:
-        _keep(agent, out)
+        _save_run(agent, out)
     return agent
 
 
-def _keep(agent, out):
+def _save_run(agent, out):
     "Write agent and history, unless they are there: then take over what was measured of it"
     path = out / 'agent.pt'
-    if path.is_file() and (there := load_agent(path)).policy().identity == agent.policy().identity:
-        agent.about = there.about
+    if path.is_file() and (saved := load_agent(path)).policy().identity == agent.policy().identity:
+        agent.about = saved.about
     else:
         agent.save(path)
         with atomic_path(out / 'history.csv') as p:

@@ -31,7 +31,7 @@ from srlviz.studies.benchmarks.probing import (
     check_methods,
     close_recordings,
     fit_method,
-    say_unknown,
+    print_uncached,
 )
 from ..sweeps.store import check_store
 from ..sweep import sweep
@@ -39,34 +39,34 @@ from .tables import with_paper
 from ..trials import Study
 
 # %% ../../../nbs/09_studies/benchmarks/01_atari.ipynb #04ea9849
-def _check(trial, asked) -> None:
+def _check(trial, parameters) -> None:
     "Refuse what cannot be, before anything runs"
     for n in ('encoder_frames', 'probe_frames'):
-        if asked[n] < 1:
-            raise ValueError(f"{n} must be at least 1; got {asked[n]}")
-    methods, game = [trial.method(asked)], game_name(asked['game'])
-    annotations(asked['version'], game)  # refuses a game that these labels do not have
-    check_methods(methods, asked['norms'], encoder=trial.arguments(asked), probing=asked['probing'])
+        if parameters[n] < 1:
+            raise ValueError(f"{n} must be at least 1; got {parameters[n]}")
+    methods, game = [trial.method(parameters)], game_name(parameters['game'])
+    annotations(parameters['version'], game)  # refuses a game that these labels do not have
+    check_methods(methods, parameters['norms'], encoder=trial.arguments(parameters), probing=parameters['probing'])
 
 
-def _uses(trial, asked) -> list:
+def _uses(trial, parameters) -> list:
     "The class of an encoder that has a name"
-    method = trial.method(asked)
-    return [method.cls] if method.ours or asked['method'] not in trial._methods else []
+    method = trial.method(parameters)
+    return [method.cls] if method.builtin or parameters['method'] not in trial._methods else []
 
 
-def _data(trial, asked) -> list[str]:
+def _data(trial, parameters) -> list[str]:
     "What its names stand for"
-    told, said, game = trial.told(asked), [], game_name(asked['game'])
-    if 'unknown' not in told:
-        said.append(json.dumps({k: v for k, v in told.items() if k != 'code'}, sort_keys=True, default=str))
-    elif asked['method'] in trial._methods:
-        said.append(uuid.uuid4().hex)  # never found again
-    if asked['version'] not in VERSIONS:
-        said.append(checksum(asked['version']))
-    if asked['agents'] and game not in trial._policies:
-        said.append(checksum(agent_file(agent_files(asked['agents'], [game])[game])))
-    return said
+    recipe, texts, game = trial.recipe(parameters), [], game_name(parameters['game'])
+    if 'unknown' not in recipe:
+        texts.append(json.dumps({k: v for k, v in recipe.items() if k != 'code'}, sort_keys=True, default=str))
+    elif parameters['method'] in trial._methods:
+        texts.append(uuid.uuid4().hex)  # never found again
+    if parameters['version'] not in VERSIONS:
+        texts.append(checksum(parameters['version']))
+    if parameters['agents'] and game not in trial._policies:
+        texts.append(checksum(agent_file(agent_files(parameters['agents'], [game])[game])))
+    return texts
 
 
 def _study(trial: ProbeTrial) -> Study:
@@ -96,15 +96,17 @@ class ProbedGames:
         methods = self._of(game)
         paths = {k: inside(self._folder(m), p) for m in methods.values() for k, p in m['results'].items()}
         results = {label: ProbeResult.load(p) for label, p in paths.items()}
-        return results, self._trial.recordings(next(iter(methods.values()))['asked'], self._out / 'shared')[1]
+        return results, self._trial.recordings(next(iter(methods.values()))['parameters'], self._out / 'shared')[1]
 
     def encoder(self, game: str, method: str):
         """Open the fitted encoder of a method: from its checkpoint, or fitted again."""
         found = self._of(game)[method]
-        asked, trial = found['asked'], self._trial
-        fit, probe = trial.recordings(asked, self._out / 'shared')
-        how = dict(encoder=trial.arguments(asked), quick=asked['quick'], factors=[f.name for f in probe.factors])
-        return fit_method(trial.method(asked), fit, out=self._folder(found), progress=False, **how)
+        parameters, trial = found['parameters'], self._trial
+        fit, probe = trial.recordings(parameters, self._out / 'shared')
+        how = dict(
+            encoder=trial.arguments(parameters), quick=parameters['quick'], factors=[f.name for f in probe.factors]
+        )
+        return fit_method(trial.method(parameters), fit, out=self._folder(found), progress=False, **how)
 
     def _of(self, game):
         if (game := game_name(game)) not in self.about:
@@ -162,7 +164,7 @@ def _result(out: Path, key: str) -> tuple[dict, dict, pd.DataFrame]:
     if odd := set(scores['task']) - {name}:
         raise ValueError(f"{path} has scores of {sorted(odd)[0]!r:.80}; expected those of {name}")
     packages = game['packages'] | result['packages']
-    return game | dict(packages=packages), about | dict(key=key, asked=result['parameters']), scores
+    return game | dict(packages=packages), about | dict(key=key, parameters=result['parameters']), scores
 
 # %% ../../../nbs/09_studies/benchmarks/01_atari.ipynb #0db5654b
 def _gathered(out: Path, keys, wanted: Callable) -> tuple[dict, pd.DataFrame]:
@@ -170,9 +172,9 @@ def _gathered(out: Path, keys, wanted: Callable) -> tuple[dict, pd.DataFrame]:
     about, tables = {}, {}
     for key in keys:
         game, found, scores = _result(out, key)
-        if wanted(name := game_name(found['asked']['game']), found):
-            before = about.get(name, {}).get('methods', {})
-            about[name] = game | dict(methods=before | {found['method']: found})
+        if wanted(name := game_name(found['parameters']['game']), found):
+            previous = about.get(name, {}).get('methods', {})
+            about[name] = game | dict(methods=previous | {found['method']: found})
             tables[name, found['method']] = scores
     empty = pd.DataFrame(columns=list(SCORE_COLUMNS))
     return about, check_scores(pd.concat(tables.values()).drop_duplicates()) if tables else empty
@@ -184,14 +186,14 @@ def _probed(trial, out, runs, wanted) -> ProbedGames:
     return ProbedGames(scores, about, failed, trial, out)
 
 
-def _found(trial, out, games, names, seed, played) -> ProbedGames:
+def _load_probed(trial, out, games, names, seed, played) -> ProbedGames:
     "What a folder holds, in whatever way it was asked for"
     check_store(out, 'atari_probe')
     (folder := RunFolder(out)).refresh()
     runs = folder.runs.sort_values('started')
     runs = runs[[game_name(g) in games for g in runs['game']]] if len(runs) else runs
-    ours = lambda a: a['seed'] == seed and bool(a['agents']) == played
-    found = _probed(trial, out, runs, lambda g, m: m['method'] in names and ours(m['asked']))
+    is_wanted = lambda a: a['seed'] == seed and bool(a['agents']) == played
+    found = _probed(trial, out, runs, lambda g, m: m['method'] in names and is_wanted(m['parameters']))
     if not found.about:
         raise RuntimeError(
             f"nothing was found in {str(out)!r} of {', '.join(games)} with {', '.join(names)}, seed {seed}"
@@ -199,13 +201,19 @@ def _found(trial, out, games, names, seed, played) -> ProbedGames:
     return found
 
 # %% ../../../nbs/09_studies/benchmarks/01_atari.ipynb #86abdcb0
-def _named(given) -> tuple[list[str], dict[str, Method]]:
+def _named_methods(requested) -> tuple[list[str], dict[str, Method]]:
     "What methods are called in a grid, and those to which no name leads"
-    found, ours = find_methods(given), methods()
-    texts = [given] if isinstance(given, str) else given if isinstance(given, (list, tuple)) else [None] * len(found)
+    found, builtin = find_methods(requested), methods()
+    texts = (
+        [requested]
+        if isinstance(requested, str)
+        else requested
+        if isinstance(requested, (list, tuple))
+        else [None] * len(found)
+    )
     names, objects = [], {}
     for text, m in zip(texts, found):
-        if m.name in ours and m == Method(m.name, *ours[m.name]):
+        if m.name in builtin and m == Method(m.name, *builtin[m.name]):
             names.append(m.name)
         elif isinstance(text, str):
             names.append(text)  # 'module:Class', an entry point
@@ -286,24 +294,26 @@ def probe_games(
     RuntimeError : if everything failed, or nothing is found
     """
     games, out = list(dict.fromkeys(map(game_name, games))), Path(out)
-    own, policies = ({game_name(g): v for g, v in (of or {}).items()} for of in (per_game, policies))
+    encoder_of_game, policies = ({game_name(g): v for g, v in (of or {}).items()} for of in (per_game, policies))
     if policies and (lacks := [g for g in games if g not in policies]):
         raise ValueError(f"no policy for {', '.join(lacks)}; there are policies for {', '.join(policies)}")
-    names, objects = _named(methods)
-    asked = dict(seed=seed, encoder_frames=encoder_frames, probe_frames=probe_frames, version=version, quick=quick)
-    asked |= dict(threshold=threshold, record_protocol=record_protocol, norms=list(norms), probing=dict(probing or {}))
-    grid = [{k: [v] for k, v in asked.items()} | dict(game=[g], method=names) for g in games]
+    names, objects = _named_methods(methods)
+    parameters = dict(seed=seed, encoder_frames=encoder_frames, probe_frames=probe_frames, version=version, quick=quick)
+    parameters |= dict(
+        threshold=threshold, record_protocol=record_protocol, norms=list(norms), probing=dict(probing or {})
+    )
+    grid = [{k: [v] for k, v in parameters.items()} | dict(game=[g], method=names) for g in games]
     for g, of in zip(games, grid):
         of['agents'] = [policy_identity(policies[g]) if policies else str(agents)]
-        of['encoder'] = [{**(encoder or {}), **own.get(g, {})}]
+        of['encoder'] = [{**(encoder or {}), **encoder_of_game.get(g, {})}]
     jobs = min(n_jobs if n_jobs > 0 else joblib.cpu_count(), len(games) * len(names))
     trial = ProbeTrial(objects, policies, keep_frames, progress and jobs == 1)
     _check_folder(out)
     if not compute:
-        return _found(trial, out, games, {m.name for m in find_methods(methods)}, seed, bool(policies or agents))
+        return _load_probed(trial, out, games, {m.name for m in find_methods(methods)}, seed, bool(policies or agents))
     _check_travel(objects.values() if jobs > 1 else [])
     if progress:
-        say_unknown(objects.values(), encoder, quick)
+        print_uncached(objects.values(), encoder, quick)
     runs = sweep(_study(trial), grid, out, workers=jobs, retry=True, progress=progress).runs
     close_recordings()
     return _probed(trial, out, runs, lambda game, found: True)

@@ -80,12 +80,12 @@ def _task_speeds(task: str, seconds: float, seed: int = 0, rounds: int = 3, n: i
     """
     from gymnasium import spaces
 
-    ours, theirs = make_task(task), _popgym_env(task)
-    ours.action_space.seed(seed)
-    moves = [ours.action_space.sample() for _ in range(n)]
+    srlviz_env, popgym_env = make_task(task), _popgym_env(task)
+    srlviz_env.action_space.seed(seed)
+    moves = [srlviz_env.action_space.sample() for _ in range(n)]
     many = [np.stack([moves[(i + 37 * k) % n] for i in range(n)]) for k in range(8)]
-    moves = [int(m) for m in moves] if isinstance(ours.action_space, spaces.Discrete) else moves
-    envs = {('popgym', 'single'): (theirs, moves), ('srlviz', 'single'): (ours, moves)}
+    moves = [int(m) for m in moves] if isinstance(srlviz_env.action_space, spaces.Discrete) else moves
+    envs = {('popgym', 'single'): (popgym_env, moves), ('srlviz', 'single'): (srlviz_env, moves)}
     envs['srlviz', 'batched'] = make_tasks(task, n, autoreset_mode='SameStep', copy=False), many
     envs = {k: v for k, v in envs.items() if v[0] is not None}
     measured = [{k: steps_per_second(*v, seconds / rounds) for k, v in envs.items()} for _ in range(rounds)]
@@ -114,24 +114,24 @@ def pomdp_trial(
     -------
     Score rows: return and return_se of the methods random and oracle; fps of popgym and srlviz
     """
-    said = dict(study='popgym', task=table_name(task), seed=seed)
+    columns = dict(study='popgym', task=table_name(task), seed=seed)
     returns = dict(random=random_returns(task, episodes, seed), oracle=oracle_returns(task, oracle_episodes, seed))
     rows = []
     for method, found in returns.items():
         if np.isfinite(found).all():
             both = {'return': found.mean(), 'return_se': found.std(ddof=1) / np.sqrt(len(found))}
-            rows += [score_row(**said, method=method, target='return', metric=m, value=v) for m, v in both.items()]
+            rows += [score_row(**columns, method=method, target='return', metric=m, value=v) for m, v in both.items()]
     speeds = _task_speeds(task, fps_seconds, seed) if fps_seconds else {}
     cost = dict(target='steps', group='cost', metric='fps', data='here')
-    rows += [score_row(**said, method=m, protocol=p, value=v, **cost) for (m, p), v in speeds.items()]
+    rows += [score_row(**columns, method=m, protocol=p, value=v, **cost) for (m, p), v in speeds.items()]
     return rows
 
 
 def _check_pomdp(p):
     find_task(p['task'])
     if p['episodes'] < 2 or p['oracle_episodes'] < 2:
-        few = f"episodes={p['episodes']}, oracle_episodes={p['oracle_episodes']}"
-        raise ValueError(f"a standard error needs at least 2 episodes, got {few}")
+        episodes = f"episodes={p['episodes']}, oracle_episodes={p['oracle_episodes']}"
+        raise ValueError(f"a standard error needs at least 2 episodes, got {episodes}")
     if p['fps_seconds'] < 0:
         raise ValueError(f"fps_seconds must be 0 or more, got {p['fps_seconds']}")
 
@@ -140,8 +140,8 @@ def _with_paper(scores: pd.DataFrame) -> pd.DataFrame:
     "The paper's models on these tasks, and the speed of their environments beside ours"
     paper, tasks = paper_scores('popgym'), set(scores['task'])
     tasks |= {t.partition('-')[0] for t in tasks}
-    asked = paper['metric'].eq('fps') | paper['target'].eq('return') & paper['metric'].eq('mmer')
-    return merge_scores(scores, paper[paper['task'].isin(tasks) & asked])
+    wanted = paper['metric'].eq('fps') | paper['target'].eq('return') & paper['metric'].eq('mmer')
+    return merge_scores(scores, paper[paper['task'].isin(tasks) & wanted])
 
 
 POPGYM_TASKS = Study(
@@ -222,11 +222,11 @@ def _with_chance(scores: pd.DataFrame) -> pd.DataFrame:
     from srlviz.evaluate.memories.recall import chance_level
 
     recalled = scores['task'].str.startswith('recall-') & scores['metric'].eq('accuracy')
-    asked = scores.loc[recalled, ['task', 'target']].drop_duplicates()
+    wanted = scores.loc[recalled, ['task', 'target']].drop_duplicates()
     named = dict(study='popgym', method='chance', seed=-1, metric='accuracy')
     rows = [
         score_row(**named, task=r.task, target=r.target, value=chance_level(r.task[7:], int(r.target.split()[1])))
-        for r in asked.itertuples()
+        for r in wanted.itertuples()
     ]
     return merge_scores(scores, pd.DataFrame(rows, columns=list(SCORE_COLUMNS))) if rows else scores
 

@@ -61,18 +61,18 @@ def mmer_trial(
     from srlviz.evaluate.returns import return_rows
 
     file, config = Path(out) / 'checkpoint.pt', _config(preset, budget, seed, ppo)
-    world = _world(task, config.num_envs, inputs)
-    learner = recurrent_ppo(world, method, preset, device=device, checkpoint=file, **asdict(config))
+    environments = _environments(task, config.num_envs, inputs)
+    learner = recurrent_ppo(environments, method, preset, device=device, checkpoint=file, **asdict(config))
     learner.learn(progress=False)
     learner.policy().save(Path(out) / 'agent.safetensors')
     width, steps = PRESETS[preset][1]['n_hidden'], int(learner.history_['steps'].iloc[-1])
     protocol = ' '.join([preset, *(f'{k}={v}' for k, v in sorted((ppo or {}).items()))])
-    said = dict(task=_in_tables(task), method=method, inputs=inputs, n_codes=width, protocol=protocol, seed=seed)
-    said['budget'] = steps
+    columns = dict(task=_in_tables(task), method=method, inputs=inputs, n_codes=width, protocol=protocol, seed=seed)
+    columns['budget'] = steps
     study = 'popgym' if task_name(task) else 'returns'  # the paper's scale is that of its tasks
-    rows = return_rows(learner.episodes_, study=study, **said) if len(learner.episodes_) else []
+    rows = return_rows(learner.episodes_, study=study, **columns) if len(learner.episodes_) else []
     cost = dict(target='training', group='cost', metric='seconds', value=learner.history_['seconds'].sum())
-    rows.append(score_row(study=study, **said, **cost))
+    rows.append(score_row(study=study, **columns, **cost))
     file.unlink(missing_ok=True)
     return rows
 
@@ -82,8 +82,8 @@ def _config(preset, budget, seed, ppo):
     from srlviz.agents.recurrent import PRESETS
 
     ppo, config = ppo or {}, PRESETS[preset][0]
-    if strange := [k for k in ppo if k not in asdict(config) or k in ('total_steps', 'seed')]:
-        raise unknown('field of PPOConfig that is not a parameter already', strange[0], asdict(config))
+    if unknown_fields := [k for k in ppo if k not in asdict(config) or k in ('total_steps', 'seed')]:
+        raise unknown('field of PPOConfig that is not a parameter already', unknown_fields[0], asdict(config))
     return replace(config, **ppo, total_steps=budget or config.total_steps, seed=seed)
 
 
@@ -94,7 +94,7 @@ def _in_tables(task: str) -> str:
     return table_name(ours) if (ours := task_name(task)) else task
 
 
-def _world(task, num_envs, inputs):
+def _environments(task, num_envs, inputs):
     "What an agent learns in: a task by its name, or environments that show the hidden state, too"
     if inputs == '':
         return task
@@ -111,9 +111,9 @@ def _line_rows(task, method, seed):
     returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
     if not np.isfinite(returns).all():
         return []
-    said = dict(study='popgym', task=table_name(task), method=method, seed=seed, target='return', group='all')
+    columns = dict(study='popgym', task=table_name(task), method=method, seed=seed, target='return', group='all')
     both = {'return': returns.mean(), 'return_se': returns.std(ddof=1) / np.sqrt(len(returns))}
-    return [score_row(**said, metric=metric, value=value) for metric, value in both.items()]
+    return [score_row(**columns, metric=metric, value=value) for metric, value in both.items()]
 
 # %% ../../../nbs/09_studies/benchmarks/05_returns.ipynb #70244d5c
 def _check_mmer(p):
@@ -138,7 +138,7 @@ def _check_mmer(p):
         raise ValueError(f"a trial has one name: {name!r}, not {p['task']!r}")
 
 
-def _reached(p) -> list:
+def _used_code(p) -> list:
     "What a trial reaches by name"
     from srlviz.agents.recurrent import task_name
 
@@ -158,11 +158,11 @@ def _reached(p) -> list:
 def _with_paper(scores: pd.DataFrame) -> pd.DataFrame:
     "The paper's rows of the same tasks"
     paper = paper_scores('popgym')
-    asked = paper['task'].isin(set(scores['task'])) & paper['target'].eq('return')
-    return merge_scores(scores, paper[asked])
+    wanted = paper['task'].isin(set(scores['task'])) & paper['target'].eq('return')
+    return merge_scores(scores, paper[wanted])
 
 
-POPGYM_MMER = Study(mmer_trial, 'popgym_mmer', check=_check_mmer, uses=_reached, derive=_with_paper)
+POPGYM_MMER = Study(mmer_trial, 'popgym_mmer', check=_check_mmer, uses=_used_code, derive=_with_paper)
 
 # %% ../../../nbs/09_studies/benchmarks/05_returns.ipynb #12e60e4f
 def paper_tasks(tags: Sequence[str] = (), difficulties: Sequence[str] = ('easy', 'medium', 'hard')) -> list[str]:

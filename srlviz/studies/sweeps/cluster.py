@@ -6,7 +6,7 @@
 __all__ = ['ByValue', 'executor']
 
 # %% ../../../nbs/09_studies/sweeps/03_cluster.ipynb #b27a863c
-import asyncio, importlib.machinery, math, os, re, sys, time, warnings
+import asyncio, importlib.machinery, os, re, sys, time, warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -102,9 +102,9 @@ def _check_scheduler(address: str, seconds: float) -> None:
             about = thread.submit(asyncio.run, _identity(address, seconds)).result()
             kind = about.get('type') if isinstance(about, dict) else type(about).__name__
         except Exception as e:  # also what Dask makes of the bytes of a stranger
-            said = f'{type(e).__name__}: {str(e).strip():.150}'
+            problem = f'{type(e).__name__}: {str(e).strip():.150}'
             raise ValueError(
-                f"no Dask scheduler answers at {address!r} ({said}): does it run, is the port that of the scheduler "
+                f"no Dask scheduler answers at {address!r} ({problem}): does it run, is the port that of the scheduler "
                 "(8786 by default), and can this machine reach it?"
             ) from e
     if kind != 'Scheduler':
@@ -117,13 +117,13 @@ class _Slots:
     "How many trials to keep in flight: two for each thread of a cluster, which may grow and shrink"
 
     def __init__(self, client):
-        self.client, self.most, self.due = client, 2, 0.0
+        self.client, self.max_running, self.due = client, 2, 0.0
 
     def __call__(self) -> int:
         if time.monotonic() >= self.due:
             threads = sum(self.client.nthreads().values())
-            self.most, self.due = max(2, 2 * threads), time.monotonic() + 2
-        return self.most
+            self.max_running, self.due = max(2, 2 * threads), time.monotonic() + 2
+        return self.max_running
 
 
 @contextmanager
@@ -160,25 +160,3 @@ def executor(address: str, seconds: float = 10) -> Iterator[tuple[Callable, Call
             raise StudyError(f"the cluster at {address} is gone; what is done is kept: say the same again") from e
         finally:
             executor.shutdown(wait=False)  # nobody waits for what still runs
-
-# %% ../../../nbs/09_studies/sweeps/03_cluster.ipynb #ee58f8fd
-def _cluster_hours(trials: int, seconds: float, cores_a_node: int, nodes: int = 1, cores_a_trial: int = 1) -> float:
-    """Say how long trials take on a cluster.
-
-    Parameters
-    ----------
-    trials : how many;  seconds : of one
-    cores_a_node, nodes : of the cluster;  cores_a_trial : 1 for what the kit trains on a CPU
-
-    Returns
-    -------
-    Hours, with the last round as long as any
-
-    Raises
-    ------
-    ValueError : if nothing fits
-    """
-    at_once = nodes * (cores_a_node // cores_a_trial) if cores_a_trial > 0 else 0
-    if at_once < 1 or trials < 0 or not seconds >= 0:
-        raise ValueError(f"no trial of {cores_a_trial} cores fits on {nodes} nodes of {cores_a_node} cores")
-    return math.ceil(trials / at_once) * seconds / 3600

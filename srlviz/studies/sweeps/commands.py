@@ -51,7 +51,7 @@ def status_text(folder: str | Path) -> str:
     """Say how far a sweep is: counts, time left, what runs, what failed, what it takes on the disk."""
     from srlviz.core.jobs.runs import RunFolder
     from srlviz.studies.sweeps.report import count_trials, duration, folder_size, size_text
-    from srlviz.studies.sweep import say_trial
+    from srlviz.studies.sweep import trial_name
 
     runs = RunFolder(folder)
     runs.refresh()
@@ -65,17 +65,17 @@ def status_text(folder: str | Path) -> str:
         how_far = f', step {r.step:,} of {r.total:,}' if r.total else ''
         lines.append(f'running {r.key}  for {duration(r.seconds)}{how_far}')
     named = table.set_index(table['key'].str[:10], drop=False)
-    say = lambda key: say_trial(table, named.loc[key[:10]])
+    name_of = lambda key: trial_name(table, named.loc[key[:10]])
     lines += [
-        f'cut off {say(k)}: begun, and nobody runs it now; the sweep runs it again' for k in runs.interrupted[:10]
+        f'cut off {name_of(k)}: begun, and nobody runs it now; the sweep runs it again' for k in runs.interrupted[:10]
     ]
     lines += [f'... and {len(runs.interrupted) - 10} more were cut off'] if len(runs.interrupted) > 10 else []
     for key, wild in [*runs.diverged.items()][:10]:
         what = ', '.join(f'{name} is no finite number at step {step:,}' for name, step in wild.items())
-        lines.append(f'diverged {say(key)}: {what}')
+        lines.append(f'diverged {name_of(key)}: {what}')
     lines += [f'... and {len(runs.diverged) - 10} more have diverged'] if len(runs.diverged) > 10 else []
     failed = table[table['status'] == 'failed']
-    lines += [f"failed  {say_trial(table, r)}: {r['error']:.160}" for _, r in failed.head(10).iterrows()]
+    lines += [f"failed  {trial_name(table, r)}: {r['error']:.160}" for _, r in failed.head(10).iterrows()]
     lines += ['the traceback of each: trials/KEY/result.json, KEY as in runs.csv'] if len(failed) else []
     lines += [f'... and {len(failed) - 10} more: runs.csv has all of them'] if len(failed) > 10 else []
     parts = {p: folder_size(Path(folder) / p) for p in ('trials', 'shared')}
@@ -111,8 +111,8 @@ def _caches(args) -> int:
 def add_commands(commands) -> None:
     """Add the commands of a sweep to a parser; each sets `call`, a function of the arguments that gives a status."""
     about = 'run a grid of trials: many runs of a study, in parallel, resumable, on a cluster'
-    said = about[0].upper() + about[1:] + '. Exit status: 0 all are done, 1 some failed, 2 refused, 130 stopped.'
-    p = commands.add_parser('sweep', help=about, description=said)
+    description = about[0].upper() + about[1:] + '. Exit status: 0 all are done, 1 some failed, 2 refused, 130 stopped.'
+    p = commands.add_parser('sweep', help=about, description=description)
     p.add_argument('study', help="its name, 'module:function' or 'file.py:function'; its code is run")
     p.add_argument('--grid', required=True, metavar='JSON', help='parameter -> list of values; a file, or JSON itself')
     p.add_argument('--out', metavar='DIR', help='folder of the sweep (runs/STUDY); what is there is not run again')

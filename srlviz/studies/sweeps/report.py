@@ -19,7 +19,7 @@ from ...core.jobs.runs import RunFolder, check_sweep
 from ..run import run_study
 from ..notebooks import named_study, studies_folder, study_parameters, study_path
 from .store import check_store, is_finished
-from ..sweep import shard_of
+from ..sweep import parse_shard
 from ..trials import code_hash, find_study, grid_trials, studies, trial_key
 
 # %% ../../../nbs/09_studies/sweeps/01_report.ipynb #47f3c48d
@@ -85,13 +85,13 @@ def folder_size(path: str | Path, files: str = '*') -> int:
     return sum(p.stat().st_size for p in Path(path).rglob(files) if p.is_file() and not p.is_symlink())
 
 
-def _like(trials: list[dict], done: pd.DataFrame, column: str) -> float:
+def _estimate(trials: list[dict], done: pd.DataFrame, column: str) -> float:
     "Sum over trials of the mean of a column over the done trials that have the most parameters in common with each"
     total, names = 0.0, [n for n in trials[0] if n in done]
-    said = {n: done[n].astype(str).to_numpy() for n in names}
+    columns = {n: done[n].astype(str).to_numpy() for n in names}
     some = trials[:: 1 + len(trials) * len(done) // 4_000_000]  # of many, some speak for all
     for t in some:
-        same = sum((said[n] == str(t[n])).astype(int) for n in names) if names else np.zeros(len(done), int)
+        same = sum((columns[n] == str(t[n])).astype(int) for n in names) if names else np.zeros(len(done), int)
         total += done[column].to_numpy(float)[same == same.max()].mean()
     return total * len(trials) / len(some)
 
@@ -103,7 +103,7 @@ def plan(study, grid: Mapping[str, Sequence], out: str | Path, *, workers: int =
     ----------
     study, grid, out, workers, shard : as for `sweep`
     """
-    study, (part, parts), out = find_study(study), shard_of(shard), Path(out)
+    study, (part, parts), out = find_study(study), parse_shard(shard), Path(out)
     trials = grid_trials(study, grid)[part - 1 :: parts]
     if not (out / 'sweep.json').exists():
         return _Plan(len(trials), 0, 0, len(trials), workers)
@@ -121,7 +121,7 @@ def plan(study, grid: Mapping[str, Sequence], out: str | Path, *, workers: int =
     if len(done) and todo:
         done = done.assign(disk=[folder_size(out / 'trials' / k) for k in done['key']])
         at_once = min(workers, len(todo))
-        counts.seconds, counts.disk = _like(todo, done, 'seconds') / at_once, _like(todo, done, 'disk')
+        counts.seconds, counts.disk = _estimate(todo, done, 'seconds') / at_once, _estimate(todo, done, 'disk')
         counts.memory = float(done['memory'].max()) * at_once
     return counts
 
@@ -162,7 +162,7 @@ def _texts(value) -> Iterator[str]:
             yield from _texts(part)
 
 
-def _check_said(folder: str | Path, parameters: Mapping) -> None:
+def _check_imports(folder: str | Path, parameters: Mapping) -> None:
     "A ValueError if parameters that a folder says would import something: 'module:Class'"
     for name, value in parameters.items():
         if odd := next((text for text in _texts(value) if ':' in text), None):
@@ -214,9 +214,9 @@ def report(
     path = study_path(notebook) if notebook else _study_of(folder, about['study'], runs.requested.values())
     declared, given = study_parameters(path), dict(parameters or {})
     trials = [{n: v for n, v in t.items() if n not in given} for t in runs.requested.values()]
-    said = {n: v for n, v in _report_parameters(trials, declared).items() if n not in given}
-    _check_said(folder, said)
-    return run_study(path, said | given, folder, progress=progress)
+    from_trials = {n: v for n, v in _report_parameters(trials, declared).items() if n not in given}
+    _check_imports(folder, from_trials)
+    return run_study(path, from_trials | given, folder, progress=progress)
 
 # %% ../../../nbs/09_studies/sweeps/01_report.ipynb #29a412f9
 def cache_places(folder: str | Path | None = None) -> pd.DataFrame:

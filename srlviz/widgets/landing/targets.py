@@ -45,7 +45,7 @@ from .flights import FlightBrowser, check_flights
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #dcfebb7b
-_READ = ('windows', 'names', 'truth', 'said', 'units')
+_READ = ('windows', 'names', 'truth', 'predicted', 'units')
 
 
 class Answers(Mapping):
@@ -86,7 +86,7 @@ class Answers(Mapping):
         """Give what was true and what was said of one output, both (n,), in its units."""
         r = self[label]
         k = list(r.names[target]).index(output)
-        return tuple(np.asarray(r.units(target, np.asarray(x[target])), float)[:, k] for x in (r.truth, r.said))
+        return tuple(np.asarray(r.units(target, np.asarray(x[target])), float)[:, k] for x in (r.truth, r.predicted))
 
     def intervals(self, protocol: str = '') -> pd.DataFrame:
         """Collect what results of a head say of their intervals: method, inputs, n_codes, target, low, high."""
@@ -577,7 +577,7 @@ class TargetTable(Explorer):
             listed = [(output_words(k), k) for k in outputs]
             if len(outputs) > 24:
                 r = self.answers[self.method]
-                r2 = output_scores(r.truth[target], r.said[target])['r2'].fillna(-np.inf).to_numpy()
+                r2 = output_scores(r.truth[target], r.predicted[target])['r2'].fillna(-np.inf).to_numpy()
                 listed = [
                     (f'{output_words(outputs[i])} · R² {number(r2[i])}', outputs[i])
                     for i in np.argsort(-r2)
