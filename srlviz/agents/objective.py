@@ -159,20 +159,20 @@ def ppo_loss(
     """
     change = log_probs - rows['log_probs']
     ratio, advantages = change.exp(), rows['advantages']
-    furthest = float('inf') if config.clip_coef is None else config.clip_coef
-    clipped = ratio.clamp(1 - furthest, 1 + furthest)
+    max_change = float('inf') if config.clip_coef is None else config.clip_coef
+    clipped = ratio.clamp(1 - max_change, 1 + max_change)
     surrogate = torch.min(ratio * advantages, clipped * advantages).mean()
     error = (values - rows['returns']).square()
     if config.vf_clip:
         error = error.clamp(max=config.vf_clip)
     loss = -surrogate + config.vf_coef * 0.5 * error.mean() - config.ent_coef * entropy
     with torch.no_grad():
-        told = dict(
+        measures = dict(
             entropy=entropy.item(),
             kl=(ratio - 1 - change).mean().item(),
-            clip_fraction=((ratio - 1).abs() > furthest).float().mean().item(),
+            clip_fraction=((ratio - 1).abs() > max_change).float().mean().item(),
         )
-    return loss, told
+    return loss, measures
 
 
 def normalised(advantages: torch.Tensor) -> torch.Tensor:

@@ -232,7 +232,7 @@ def improve(network: nn.Module, optimizer: torch.optim.Optimizer, rows: dict, co
     ------
     FloatingPointError : if the loss is not finite
     """
-    rng, told, device = np.random.default_rng([config.seed, update]), [], rows['obs'].device
+    rng, measures, device = np.random.default_rng([config.seed, update]), [], rows['obs'].device
     network.train()
     for _ in range(config.update_epochs):
         for part in map(torch.from_numpy, np.array_split(rng.permutation(len(rows['at'])), config.num_minibatches)):
@@ -241,18 +241,18 @@ def improve(network: nn.Module, optimizer: torch.optim.Optimizer, rows: dict, co
             if config.norm_adv:
                 of_part['advantages'] = normalised(of_part['advantages'])
             judged = Categorical([logits.shape[-1]]).judge(logits.float(), of_part['actions'][:, None])
-            loss, now = ppo_loss(*judged, values.float(), of_part, config)
+            loss, measured = ppo_loss(*judged, values.float(), of_part, config)
             check_learning(loss.item(), update)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             if config.max_grad_norm:
                 nn.utils.clip_grad_norm_(network.parameters(), config.max_grad_norm)
             optimizer.step()
-            told.append(now | dict(loss=loss.item()))
+            measures.append(measured | dict(loss=loss.item()))
     network.eval()
     spread = rows['returns'].var().item()
     explained = 1 - (rows['returns'] - rows['values']).var().item() / spread if spread > 0 else float('nan')
-    means = {k: float(np.mean([x[k] for x in told])) for k in ('entropy', 'kl', 'clip_fraction', 'loss')}
+    means = {k: float(np.mean([x[k] for x in measures])) for k in ('entropy', 'kl', 'clip_fraction', 'loss')}
     return means | dict(explained_variance=explained)
 
 # %% ../../nbs/05_agents/04_ppo.ipynb #8cc5e127
@@ -300,7 +300,7 @@ class PPO:
 
         `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before
         the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss,
-        learning_rate, seconds. Loss, entropy and mean_return are said by `log_curve` meanwhile.
+        learning_rate, seconds. Loss, entropy and mean_return are logged by `log_curve`.
         """
         c, (history, recent, obs) = self.config, self._restore()
         at_once, words = c.num_threads if self.device.type == 'cpu' else 1, self.about.get('game', 'PPO')
@@ -308,16 +308,16 @@ class PPO:
             for update in range(len(history), c.updates):
                 if obs is None:  # at the start, and after a checkpoint that could not save the environments
                     obs = self.training_envs.start(seed_of(c.seed, update))
-                began = time.perf_counter()
-                obs, told = self._round(obs, update)
+                started = time.perf_counter()
+                obs, measured = self._round(obs, update)
                 recent.extend(episode.total for episode in self.training_envs.finished)
                 games = len(self.training_envs.finished) + (history[-1]['games'] if history else 0)
                 self.training_envs.finished = []
                 mean = float(np.mean(recent)) if recent else float('nan')
                 done = dict(update=update, steps=(update + 1) * c.num_envs * c.num_steps, games=games, mean_return=mean)
-                history.append(done | told | dict(seconds=time.perf_counter() - began))
+                history.append(done | measured | dict(seconds=time.perf_counter() - started))
                 returns = dict(mean_return=mean) if np.isfinite(mean) else {}
-                log_curve(done['steps'], bar.total, loss=told['loss'], entropy=told['entropy'], **returns)
+                log_curve(done['steps'], bar.total, loss=measured['loss'], entropy=measured['entropy'], **returns)
                 bar.update(c.num_envs * c.num_steps)
                 bar.set_postfix_str(f"return {mean:.1f}" if recent else 'no game finished')
                 if self.checkpoint.due(len(history)):

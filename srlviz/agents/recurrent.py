@@ -30,7 +30,7 @@ from .actions import Acting
 from .checkpoint import HISTORY, Checkpoint, check_learning, check_weights, seed_of, steps_bar
 from .player import MemoryAgent, plain_space
 from .vectorised import FinishedEpisode, TrainingEnvs
-from .actor_critic import MemoryActorCritic, check_answers, memory_network
+from .actor_critic import MemoryActorCritic, check_outputs, memory_network
 from .objective import PPOConfig, gae, normalised, ppo_loss
 from ..core.jobs.curves import log_curve
 from ..core.files import LIST, TABLE
@@ -320,7 +320,7 @@ class RecurrentPPO:
         about: dict | None = None,
     ):
         _check_batches(envs, config)
-        check_answers(network)
+        check_outputs(network)
         self.envs, self.config, self.about = envs, config, about or {}
         self.device = pick_device(device)
         self.training_envs, self.acting = TrainingEnvs(envs, config), Acting(envs.single_action_space)
