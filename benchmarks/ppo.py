@@ -85,6 +85,10 @@ class Ours:
         return self.history[-1]['mean_return']
 
 
+# of RepeatPrevious-easy in the first update: ours counts errors of values in its units, and half of each square
+RETURN_VARIANCE = 0.016
+
+
 class Contrib:
     """sb3-contrib's RecurrentPPO: one LSTM of the same width that actor and critic share, heads of one layer.
 
@@ -102,7 +106,8 @@ class Contrib:
         one = dict(lstm_hidden_size=64, net_arch=[64], shared_lstm=True, enable_critic_lstm=False)
         rows = n * FAST.num_steps // FAST.num_minibatches
         same = dict(n_steps=FAST.num_steps, batch_size=rows, n_epochs=FAST.update_epochs)
-        same |= dict(learning_rate=FAST.learning_rate, gamma=FAST.gamma, gae_lambda=FAST.gae_lambda, vf_coef=12.5)
+        same |= dict(learning_rate=FAST.learning_rate, gamma=FAST.gamma, gae_lambda=FAST.gae_lambda)
+        same |= dict(vf_coef=FAST.vf_coef / 2 / RETURN_VARIANCE, ent_coef=FAST.ent_coef, clip_range=FAST.clip_coef)
         self.model = RecurrentPPO('MlpLstmPolicy', envs, policy_kwargs=one, device='cpu', seed=seed, **same)
         self.steps = n * FAST.num_steps
         self.run(1)

@@ -206,10 +206,10 @@ def agent(place):
     "One whose file says how large its memory is, and one whose file does not"
     from gymnasium import spaces
     from srlviz.agents.actor_critic import memory_network
-    from srlviz.agents.player import MemoryAgent, space_words
+    from srlviz.agents.player import MemoryAgent, space_config
 
     for task, sizes in ('RepeatFirst-easy', dict(n_in=4, n_hidden=64)), ('RepeatPrevious-easy', None):
-        made = MemoryAgent('GRU', sizes, 10, space_words(spaces.Discrete(4)), {}, 4, 0, task)
+        made = MemoryAgent('GRU', sizes, 10, space_config(spaces.Discrete(4)), {}, 4, 0, task)
         made.network_ = memory_network(10, 'GRU', made.acting.kind, width=4, n_hidden=64, head_layers=0)
         made.save(place / f'{task}_GRU.safetensors')
 

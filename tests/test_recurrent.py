@@ -13,9 +13,12 @@ import srlviz.envs  # registers the tasks
 from srlviz.agents.player import load_policy
 from srlviz.agents.recurrent import PRESETS, TRAINER, recurrent_ppo
 from srlviz.core.checks.policy import check_policy
+from srlviz.core.files import sample_path
 from srlviz.core.names import catalog
+from srlviz.core.scores import load_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.envs.pomdp.base import task_table
+from srlviz.evaluate.returns import epoch_returns
 
 SHORT = dict(total_steps=12 * 16 * 32, num_envs=16, num_steps=32, segment=1, device='cpu')
 RUN = """
@@ -187,6 +190,27 @@ def test_a_run_can_be_repeated(task, shape, total):
     assert actions.shape == shape and np.array_equal(actions, again) and torch.equal(weights, learned)
     weighed = np.arange(1, actions.size + 1) * actions.ravel()
     assert TRAINER == 2 and weighed.sum() == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('task', 'name', 'memory'),
+    [
+        ('RepeatPrevious-easy', 'RepeatPrevious-easy', 'MLP'),  # Discrete actions
+        ('Battleship-easy', 'Battleship-easy', 'MLP'),  # MultiDiscrete
+        ('PositionOnlyPendulum-easy', 'StatelessPendulum-easy', 'Elman'),  # Box
+    ],
+)
+def test_the_shipped_table_can_be_trained_again(task, name, memory):
+    "The first epoch of three shipped trainings, one for each kind of action, has the shipped mean return to the bit"
+    epoch = 65_536
+    learner = recurrent_ppo(task, memory, device='cpu')
+    learner.learn(progress=False, until=lambda row: row['steps'] >= epoch)
+    [again] = epoch_returns(learner.episodes_, budget=epoch)['mean_return']
+    shipped = load_scores(sample_path('popgym_mmer.csv')).query(
+        "task == @name and method == @memory and inputs == '' and metric == 'epoch_return' and seed == 0"
+    )
+    [expected] = shipped.loc[shipped['budget'] == epoch, 'value']
+    assert again == expected
 
 
 @pytest.mark.parametrize('factor', [1e-6, 1e6])

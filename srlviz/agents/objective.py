@@ -6,10 +6,13 @@
 __all__ = ['PPOConfig', 'gae', 'ppo_loss', 'normalised']
 
 # %% ../../nbs/05_agents/00_objective.ipynb #d00c474c
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+
+from ..core.files import is_real, is_whole
 
 # %% ../../nbs/05_agents/00_objective.ipynb #930e4c99
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class PPOConfig:
         (`RecurrentPPO` alone)
     clip_reward : learn from the sign of the reward
     life_loss : where infos['lives'] falls, what is learned ends there, though the game goes on
-    segment : updates between checkpoints, beside those every ten seconds; at each, the games of `PPO` begin anew
+    segment : updates between checkpoints, beside those every ten seconds
     num_threads : of torch, on a CPU;  seed : of games, actions and batches
 
     Source: Schulman et al. (2017), Proximal Policy Optimization Algorithms, Table 5; names as in CleanRL.
@@ -68,21 +71,24 @@ class PPOConfig:
     seed: int = 0
 
     def __post_init__(self):
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, np.generic):  # the file of a run holds Python's numbers
+                object.__setattr__(self, name, value.item())
         whole = ('total_steps', 'num_envs', 'num_steps', 'update_epochs', 'num_minibatches', 'segment', 'num_threads')
         for name in whole:
-            self._check_whole(name, 1)
-        self._check_whole('seed', 0)
+            self._check(name, lambda x: is_whole(x, 1), 'a whole number of at least 1')
+        self._check('seed', is_whole, 'a whole number of at least 0')
         for name in ('gamma', 'gae_lambda'):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie in [0, 1]; got {getattr(self, name)!r}")
-        for name in ('learning_rate', 'clip_coef', 'kl_target', 'vf_clip', 'max_grad_norm'):
-            if (v := getattr(self, name)) is None and name in ('clip_coef', 'vf_clip', 'max_grad_norm'):
-                continue
-            if not v > 0:
-                raise ValueError(f"{name} must be above 0; got {v!r}")
+            self._check(name, lambda x: is_real(x) and 0 <= x <= 1, 'a number in [0, 1]')
+        for name in ('learning_rate', 'kl_target'):
+            self._check(name, lambda x: is_real(x) and x > 0, 'a number above 0')
+        for name in ('clip_coef', 'vf_clip', 'max_grad_norm'):
+            self._check(name, lambda x: x is None or is_real(x) and x > 0, 'a number above 0, or None')
         for name in ('kl_coef', 'ent_coef', 'vf_coef'):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least 0; got {getattr(self, name)!r}")
+            self._check(name, lambda x: is_real(x) and x >= 0, 'a number of at least 0')
+        for name in ('anneal_lr', 'norm_adv', 'norm_value', 'norm_obs', 'norm_returns', 'clip_reward', 'life_loss'):
+            self._check(name, lambda x: isinstance(x, bool), 'True or False')
         batch = self.num_envs * self.num_steps
         if self.total_steps < batch:
             raise ValueError(
@@ -91,12 +97,10 @@ class PPOConfig:
         if self.num_minibatches > batch:
             raise ValueError(f"num_minibatches={self.num_minibatches} is more than the {batch} rows of an update")
 
-    def _check_whole(self, name: str, least: int):
-        "Refuse what is no whole number; those of NumPy become Python's, for the file of a run"
+    def _check(self, name: str, fits: Callable[[object], bool], expected: str):
         value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
-        object.__setattr__(self, name, int(value))
+        if not fits(value):
+            raise ValueError(f"{name} must be {expected}; got {value!r}")
 
     @property
     def updates(self) -> int:
@@ -155,20 +159,20 @@ def ppo_loss(
     """
     change = log_probs - rows['log_probs']
     ratio, advantages = change.exp(), rows['advantages']
-    furthest = float('inf') if config.clip_coef is None else config.clip_coef
-    clipped = ratio.clamp(1 - furthest, 1 + furthest)
+    max_change = float('inf') if config.clip_coef is None else config.clip_coef
+    clipped = ratio.clamp(1 - max_change, 1 + max_change)
     surrogate = torch.min(ratio * advantages, clipped * advantages).mean()
     error = (values - rows['returns']).square()
     if config.vf_clip:
         error = error.clamp(max=config.vf_clip)
     loss = -surrogate + config.vf_coef * 0.5 * error.mean() - config.ent_coef * entropy
     with torch.no_grad():
-        told = dict(
+        measures = dict(
             entropy=entropy.item(),
             kl=(ratio - 1 - change).mean().item(),
-            clip_fraction=((ratio - 1).abs() > furthest).float().mean().item(),
+            clip_fraction=((ratio - 1).abs() > max_change).float().mean().item(),
         )
-    return loss, told
+    return loss, measures
 
 
 def normalised(advantages: torch.Tensor) -> torch.Tensor:

@@ -21,10 +21,10 @@ from torch import nn
 
 from .actions import Categorical
 from .checkpoint import Checkpoint, check_learning, seed_of, steps_bar
-from .vectorised import Games
+from .vectorised import TrainingEnvs
 from .objective import PPOConfig, gae, normalised, ppo_loss
 from ..core.jobs.curves import log_curve
-from ..core.files import LIST
+from ..core.files import LIST, TABLE
 from ..core.policies import policy_rng, draw_action, weights_hash
 from ..core.recordings import Recording
 from ..core.training import pick_device, threads
@@ -155,8 +155,8 @@ class NetworkRows:
 _NOTED = ('actions', 'log_probs', 'values', 'rewards', 'terminated', 'ended', 'real', 'last')
 
 
-def collect(network: nn.Module, games: Games, obs: np.ndarray, seed: int, device: torch.device) -> tuple:
-    """Play `games.config.num_steps` steps, sampling actions.
+def collect(network: nn.Module, envs: TrainingEnvs, obs: np.ndarray, seed: int, device: torch.device) -> tuple:
+    """Play `envs.config.num_steps` steps, sampling actions.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def collect(network: nn.Module, games: Games, obs: np.ndarray, seed: int, device
     actions, log_probs, values, rewards, terminated, ended, real, and of T dicts of last states
     """
     rng, seen, noted = torch.Generator().manual_seed(seed), [], {k: [] for k in _NOTED}
-    for _ in range(games.config.num_steps):
+    for _ in range(envs.config.num_steps):
         seen.append(as_tensor(obs, device))
         with torch.no_grad():
             logits, values = network(seen[-1])
@@ -180,8 +180,8 @@ def collect(network: nn.Module, games: Games, obs: np.ndarray, seed: int, device
             log_probs=kind.judge(scores, actions)[0].numpy(),
             values=values.float().cpu().numpy(),
         )
-        obs, told = games.step(chosen['actions'])
-        for k, v in (chosen | told).items():
+        obs, step = envs.step(chosen['actions'])
+        for k, v in (chosen | step).items():
             noted[k].append(v)
     return obs, torch.stack(seen), noted
 
@@ -232,7 +232,7 @@ def improve(network: nn.Module, optimizer: torch.optim.Optimizer, rows: dict, co
     ------
     FloatingPointError : if the loss is not finite
     """
-    rng, told, device = np.random.default_rng([config.seed, update]), [], rows['obs'].device
+    rng, measures, device = np.random.default_rng([config.seed, update]), [], rows['obs'].device
     network.train()
     for _ in range(config.update_epochs):
         for part in map(torch.from_numpy, np.array_split(rng.permutation(len(rows['at'])), config.num_minibatches)):
@@ -241,18 +241,18 @@ def improve(network: nn.Module, optimizer: torch.optim.Optimizer, rows: dict, co
             if config.norm_adv:
                 of_part['advantages'] = normalised(of_part['advantages'])
             judged = Categorical([logits.shape[-1]]).judge(logits.float(), of_part['actions'][:, None])
-            loss, now = ppo_loss(*judged, values.float(), of_part, config)
+            loss, measured = ppo_loss(*judged, values.float(), of_part, config)
             check_learning(loss.item(), update)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             if config.max_grad_norm:
                 nn.utils.clip_grad_norm_(network.parameters(), config.max_grad_norm)
             optimizer.step()
-            told.append(now | dict(loss=loss.item()))
+            measures.append(measured | dict(loss=loss.item()))
     network.eval()
     spread = rows['returns'].var().item()
     explained = 1 - (rows['returns'] - rows['values']).var().item() / spread if spread > 0 else float('nan')
-    means = {k: float(np.mean([x[k] for x in told])) for k in ('entropy', 'kl', 'clip_fraction', 'loss')}
+    means = {k: float(np.mean([x[k] for x in measures])) for k in ('entropy', 'kl', 'clip_fraction', 'loss')}
     return means | dict(explained_variance=explained)
 
 # %% ../../nbs/05_agents/04_ppo.ipynb #8cc5e127
@@ -266,7 +266,8 @@ class PPO:
         place
     config : `PPOConfig`
     device : 'auto', 'cpu' or 'cuda'
-    checkpoint : file written after every segment; if it is there, learning goes on from it, to the same bits on a CPU
+    checkpoint : file written every ten seconds; if it is there, learning resumes from it: to the same bits on a CPU,
+        but environments that cannot save their state are restarted
     about : JSON-able facts stored with the checkpoint, which have to agree, such as dict(game='pong')
 
     Raises
@@ -284,10 +285,11 @@ class PPO:
         checkpoint: str | Path | None = None,
         about: dict | None = None,
     ):
-        if config.kl_coef:
-            raise ValueError(f"PPO does not weigh the divergence: kl_coef={config.kl_coef} is of RecurrentPPO")
+        for name in ('kl_coef', 'norm_value', 'norm_obs', 'norm_returns'):
+            if value := getattr(config, name):
+                raise ValueError(f"{name}={value} is of RecurrentPPO; PPO has no such part")
         self.envs, self.config, self.about = envs, config, about or {}
-        self.device, self.games = pick_device(device), Games(envs, config)
+        self.device, self.training_envs = pick_device(device), TrainingEnvs(envs, config)
         self.network, self.history_ = network.to(self.device), None
         self.n_actions = _check_fit(envs, self.network, config, self.device)
         self.optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5)
@@ -298,28 +300,29 @@ class PPO:
 
         `history_` has a row an update: update, steps, games (finished), mean_return (of the last 100 games; NaN before
         the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss,
-        learning_rate, seconds. Loss, entropy and mean_return are said by `log_curve` meanwhile.
+        learning_rate, seconds. Loss, entropy and mean_return are logged by `log_curve`.
         """
-        c, (history, recent) = self.config, self._begun()
+        c, (history, recent, obs) = self.config, self._restore()
         at_once, words = c.num_threads if self.device.type == 'cpu' else 1, self.about.get('game', 'PPO')
         with threads(at_once), steps_bar(c, len(history), words, progress) as bar:
             for update in range(len(history), c.updates):
-                if update % c.segment == 0:
-                    obs = self.games.start(seed_of(c.seed, update // c.segment))
-                began = time.perf_counter()
-                obs, told = self._round(obs, update)
-                recent.extend(game.earned for game in self.games.finished)
-                games = len(self.games.finished) + (history[-1]['games'] if history else 0)
-                self.games.finished = []
+                if obs is None:  # at the start, and after a checkpoint that could not save the environments
+                    obs = self.training_envs.start(seed_of(c.seed, update))
+                started = time.perf_counter()
+                obs, measured = self._round(obs, update)
+                recent.extend(episode.total for episode in self.training_envs.finished)
+                games = len(self.training_envs.finished) + (history[-1]['games'] if history else 0)
+                self.training_envs.finished = []
                 mean = float(np.mean(recent)) if recent else float('nan')
                 done = dict(update=update, steps=(update + 1) * c.num_envs * c.num_steps, games=games, mean_return=mean)
-                history.append(done | told | dict(seconds=time.perf_counter() - began))
+                history.append(done | measured | dict(seconds=time.perf_counter() - started))
                 returns = dict(mean_return=mean) if np.isfinite(mean) else {}
-                log_curve(done['steps'], bar.total, loss=told['loss'], entropy=told['entropy'], **returns)
+                log_curve(done['steps'], bar.total, loss=measured['loss'], entropy=measured['entropy'], **returns)
                 bar.update(c.num_envs * c.num_steps)
                 bar.set_postfix_str(f"return {mean:.1f}" if recent else 'no game finished')
                 if self.checkpoint.due(len(history)):
-                    self.checkpoint.save(self.network, self.optimizer, history, recent=list(recent))
+                    saved = dict(games=self.training_envs.saved()) if self.training_envs.can_be_saved else {}
+                    self.checkpoint.save(self.network, self.optimizer, history, recent=list(recent), **saved)
         self.network.eval()
         self.history_ = pd.DataFrame(history)
         return self
@@ -328,16 +331,22 @@ class PPO:
         """Give a copy of what was learned, as a policy."""
         return NetworkPolicy(self.network, self.n_actions, greedy, **about)
 
-    def _begun(self) -> tuple[list, deque]:
-        "The course so far, and what the last 100 games earned"
-        saved = self.checkpoint.load(self.network, self.optimizer, self.device, {'recent': LIST})
+    def _restore(self) -> tuple[list, deque, np.ndarray | None]:
+        "The history, the returns of the last 100 episodes, and what is seen now; None if the environments restart"
+        envs = self.training_envs
+        fields = {'recent': LIST} | ({'games': TABLE} if envs.can_be_saved else {})
+        saved = self.checkpoint.load(self.network, self.optimizer, self.device, fields, self._check_saved)
         if saved is None:
-            return [], deque(maxlen=100)
+            return [], deque(maxlen=100), None
+        envs.finished = []
+        obs = envs.restore(saved['games']) if envs.can_be_saved else None
+        return saved['history'], deque(saved['recent'], maxlen=100), obs
+
+    def _check_saved(self, saved: dict):
         if odd := [x for x in saved['recent'] if type(x) not in (int, float)]:
-            raise ValueError(
-                f"{str(self.checkpoint.path)!r} is no checkpoint of this run: a game earned {odd[0]!r:.80}"
-            )
-        return saved['history'], deque(saved['recent'], maxlen=100)
+            raise ValueError(f"a game earned {odd[0]!r:.80}")
+        if self.training_envs.can_be_saved:
+            self.training_envs.check_saved(saved['games'], saved['history'][-1]['steps'] if saved['history'] else 0)
 
     def _round(self, obs, update: int) -> tuple[np.ndarray, dict]:
         "Play, and learn from it"
@@ -345,7 +354,7 @@ class PPO:
         rate = c.learning_rate * (1 - update / c.updates if c.anneal_lr else 1)
         for group in self.optimizer.param_groups:
             group['lr'] = rate
-        obs, seen, noted = collect(self.network, self.games, obs, seed_of(c.seed, update, 1), self.device)
+        obs, seen, noted = collect(self.network, self.training_envs, obs, seed_of(c.seed, update, 1), self.device)
         rows = learnable(self.network, seen, noted, as_tensor(obs, self.device), c)
         return obs, improve(self.network, self.optimizer, rows, c, update) | dict(learning_rate=rate)
 

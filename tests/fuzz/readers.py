@@ -948,9 +948,9 @@ STUDIES = [
 
 def policy(place):
     from gymnasium import spaces
-    from srlviz.agents.player import MemoryAgent, space_words
+    from srlviz.agents.player import MemoryAgent, space_config
 
-    acts, sees = (space_words(spaces.Discrete(n)) for n in (3, 5))
+    acts, sees = (space_config(spaces.Discrete(n)) for n in (3, 5))
     agent = MemoryAgent('Elman', dict(n_in=4, n_hidden=6), 10, acts, sees, width=4, task='RepeatFirst-easy')
     agent.fit(None).save(place / 'policy.safetensors')
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pandas as pd
 
@@ -40,7 +39,7 @@ def mmer_trial(
 
     Parameters
     ----------
-    task : such as 'RepeatPrevious-hard', or the id of anybody's environment, such as 'CartPole-v1'
+    task : such as 'RepeatPrevious-hard', or the id of any environment; see `srlviz.agents.recurrent.task_id`
     method : a memory of the catalogue; 'random' or 'oracle'
     preset : of `recurrent_ppo`
     budget : steps to learn from, of all environments together; 0 for the preset's
@@ -67,14 +66,17 @@ def mmer_trial(
     learner.policy().save(Path(out) / 'agent.safetensors')
     width, steps = PRESETS[preset][1]['n_hidden'], int(learner.history_['steps'].iloc[-1])
     protocol = ' '.join([preset, *(f'{k}={v}' for k, v in sorted((ppo or {}).items()))])
-    columns = dict(task=_in_tables(task), method=method, inputs=inputs, n_codes=width, protocol=protocol, seed=seed)
-    columns['budget'] = steps
+    key = dict(task=_in_tables(task), method=method, inputs=inputs, n_codes=width, protocol=protocol, seed=seed)
+    key['budget'] = steps
     study = 'popgym' if task_name(task) else 'returns'  # the paper's scale is that of its tasks
-    rows = return_rows(learner.episodes_, study=study, **columns) if len(learner.episodes_) else []
+    rows = return_rows(learner.episodes_, study=study, **key) if len(learner.episodes_) else []
     cost = dict(target='training', group='cost', metric='seconds', value=learner.history_['seconds'].sum())
-    rows.append(score_row(study=study, **columns, **cost))
+    rows.append(score_row(study=study, **key, **cost))
     file.unlink(missing_ok=True)
     return rows
+
+
+_PARAMETERS = dict(total_steps='budget', seed='seed')  # of the trial, by field of PPOConfig
 
 
 def _config(preset, budget, seed, ppo):
@@ -82,16 +84,19 @@ def _config(preset, budget, seed, ppo):
     from srlviz.agents.recurrent import PRESETS
 
     ppo, config = ppo or {}, PRESETS[preset][0]
-    if unknown_fields := [k for k in ppo if k not in asdict(config) or k in ('total_steps', 'seed')]:
-        raise unknown('field of PPOConfig that is not a parameter already', unknown_fields[0], asdict(config))
+    for name in ppo:
+        if name in _PARAMETERS:
+            raise ValueError(f"ppo sets {name}={ppo[name]!r:.40}; give the parameter {_PARAMETERS[name]} instead")
+        if name not in asdict(config):
+            raise unknown('field of PPOConfig', name, [k for k in asdict(config) if k not in _PARAMETERS])
     return replace(config, **ppo, total_steps=budget or config.total_steps, seed=seed)
 
 
 def _in_tables(task: str) -> str:
     "The name of a task in score tables: of ours as the paper calls it, of others their id"
-    from srlviz.agents.recurrent import task_name
+    from srlviz.agents.recurrent import task_id, task_name
 
-    return table_name(ours) if (ours := task_name(task)) else task
+    return table_name(ours) if (ours := task_name(task)) else task_id(task)
 
 
 def _environments(task, num_envs, inputs):
@@ -111,18 +116,17 @@ def _line_rows(task, method, seed):
     returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
     if not np.isfinite(returns).all():
         return []
-    columns = dict(study='popgym', task=table_name(task), method=method, seed=seed, target='return', group='all')
+    key = dict(study='popgym', task=table_name(task), method=method, seed=seed, target='return', group='all')
     both = {'return': returns.mean(), 'return_se': returns.std(ddof=1) / np.sqrt(len(returns))}
-    return [score_row(**columns, metric=metric, value=value) for metric, value in both.items()]
+    return [score_row(**key, metric=metric, value=value) for metric, value in both.items()]
 
 # %% ../../../nbs/09_studies/benchmarks/05_returns.ipynb #70244d5c
 def _check_mmer(p):
-    from srlviz.agents.recurrent import PRESETS, task_name
+    from srlviz.agents.recurrent import PRESETS, task_id, task_name
     from srlviz.core.training import pick_device
 
     ours = task_name(p['task']) is not None
-    if not ours and p['task'] not in gymnasium.registry:
-        find_task(p['task'])  # names the nearest
+    task_id(p['task'])  # names the nearest of one that is not known
     if not ours and p['inputs'] == 'state':
         raise ValueError(f"the hidden state of {p['task']!r} is not known: inputs='state' is for tasks of ours")
     for kind, name, known in (

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['METRICS', 'TAGS', 'BINS', 'VIEWS', 'HALF', 'LABELS', 'WIDTHS', 'DOTS', 'ReturnTable', 'Agents', 'Asked', 'Played',
-           'play_agent', 'played_strips', 'Picked', 'whole_figure', 'BoardMenus', 'AgentView', 'MMERDashboard']
+           'play_agent', 'played_strips', 'played_film', 'Picked', 'whole_figure', 'BoardMenus', 'AgentView',
+           'MMERDashboard']
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #d8bc405f
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from gymnasium import spaces
 from markupsafe import Markup
 
 from ...agents.player import left_agents, load_policy
+from ...agents.recurrent import task_env, task_name
 from ...core.files import sample_path
 from ...core.names import catalog
 from ...core.play import DrawnFrames, Recorder, episode_seed, factor_list, gather_episodes, play_episode
@@ -262,20 +264,51 @@ def _read_state(probe: Callable, factors: Sequence[Factor], episodes: Sequence[E
     return read, pd.DataFrame(rows)
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #82fb99b0
+_MAX_STEPS = 2000  # of an episode of others that is watched
+
+
+def _is_ours(env: gymnasium.Env) -> bool:
+    return hasattr(env.unwrapped, 'plain_space')  # it draws itself from records
+
+
+def _watched_env(task: str, flat: bool) -> gymnasium.Env:
+    """Make the environment that an agent plays: a task of ours, or one of others, with pictures if it can draw them.
+
+    A table or a file may name the task, so no module that it names is imported.
+    """
+    if task_name(task) is not None:
+        return make_world(task, flat=flat)
+    if ':' in task:
+        raise ValueError(f"{task!r} names a module; import it, and call the task {task.rpartition(':')[2]!r}")
+    try:
+        env = task_env(task, render_mode='rgb_array')
+        env.reset(seed=0)
+        env.render()
+        return env
+    except (gymnasium.error.Error, ImportError, NotImplementedError, TypeError):  # no such mode, or no pygame
+        return task_env(task)
+
+
 def play_agent(task: str, agent, *, seed: int = 0, probe: Callable | None = None, flat: bool = True) -> Played:
     """Let an agent play: one episode to be watched, and where a probe is to learn, more until 4,000 steps.
 
     Parameters
     ----------
-    task : such as 'RepeatFirst-easy'
+    task : such as 'RepeatFirst-easy', or the id of an environment of others that is registered
     agent : whatever `as_policy` takes; if it has `encode(recording)`, that gives the state of its memory
     seed : of the episodes
     probe : as in `_read_state`; None for no probe
     flat : the agent sees what those of the paper saw: one-hot, with its last action, and a flag at the first step
     """
-    env = make_world(task, flat=flat)
-    policy, recorder = as_policy(agent, env), Recorder(env, frames=True)
-    rollout = Rollout(play_episode(recorder, policy, seed=episode_seed(seed, 0)), recorder.instant())
+    env = _watched_env(task, flat)
+    shows_frames = len(env.observation_space.shape or ()) == 3  # which are the pictures, then
+    drawn = _is_ours(env) or env.render_mode == 'rgb_array' and not shows_frames
+    policy, recorder = as_policy(agent, env), Recorder(env, frames=drawn)
+    max_steps = None if _is_ours(env) else _MAX_STEPS
+    episode = play_episode(recorder, policy, seed=episode_seed(seed, 0), max_steps=max_steps)
+    rollout = Rollout(episode, recorder.instant())
+    if not rollout.episode.factors:
+        probe = None  # nothing hidden is known
     if isinstance(agent, str) or not hasattr(agent, 'encode'):
         return Played(env, rollout, None, None, None)
     episodes = [rollout.episode]
@@ -308,6 +341,10 @@ def _read_strip(read: pd.DataFrame, factors: Sequence[Factor], only: str = '') -
 
 def _saw_strip(env: gymnasium.Env, rollout: Rollout) -> Strip:
     """Make a strip of what an agent saw and did, without what a flat observation adds (last action, first step)."""
+    if not _is_ours(env):
+        return rollout_strips(env, *rollout).get('Seen and done') or action_strip(
+            rollout.episode.actions, env.action_space
+        )
     plain, vector = make_world(task_of(env.unwrapped)), with_end(*rollout).obs['vector']
     own = spaces.flatdim(plain.observation_space)
     if vector.shape[1] != own + spaces.flatdim(plain.action_space) + 2:
@@ -329,6 +366,17 @@ def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
     return {name: s for name, s in strips.items() if len(s.names)}
 
 
+def played_film(played: Played) -> DrawnFrames | np.ndarray | None:
+    """Give the pictures of a `Played`, (T + 1, H, W[, 3]); None where its environment draws none."""
+    film = with_end(*played.rollout).obs.get('frame')
+    if film is None:
+        return None
+    if isinstance(film, DrawnFrames):
+        return DrawnFrames(played.env.unwrapped, film.records, reveal=True)
+    stacked = film.shape[1] < film.shape[-1]  # (T + 1, k, H, W): the newest of k frames
+    return film[:, -1] if stacked else film
+
+
 def _plot_played(played: Played, *, only: str = '', **how) -> go.Figure:
     """Draw a `Played` as strips over its steps; the rest as for `plot_rollout`."""
     return plot_rollout(played.rollout.episode.rewards, played_strips(played, only), **how)
@@ -336,10 +384,10 @@ def _plot_played(played: Played, *, only: str = '', **how) -> go.Figure:
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #ac9e8308
 def _played_words(played: Played, task: str, label: str) -> Markup:
     """Say what an agent earned, and how much a probe reads from its memory."""
-    e, (low, high) = played.rollout.episode, played.env.unwrapped.return_range
-    words = Markup('<b>{}</b> plays {}: return <b>{}</b> in {} steps, {} (possible: {} to {}). ')
-    ends = [f'{v:.3g}'.replace('-', '−') for v in (low, high)]
-    words = words.format(label, task, number(float(e.rewards.sum())), len(e), e.ended, *ends)
+    e, possible = played.rollout.episode, getattr(played.env.unwrapped, 'return_range', None)
+    words = Markup('<b>{}</b> plays {}: return <b>{}</b> in {} steps, {}{}. ')
+    ends = '' if possible is None else ' (possible: {:.3g} to {:.3g})'.format(*possible).replace('-', '−')
+    words = words.format(label, task, number(float(e.rewards.sum())), len(e), e.ended, ends)
     if played.states is None:
         return words + Markup('It does not say what it remembers: it has no <code>encode</code>.')
     if not played.states.shape[1]:
@@ -533,10 +581,10 @@ class AgentView:
 
     def show(self, played: Played, label: str, words: Markup):
         """Show the pictures of an episode, and the numbers of its steps."""
-        env, factors = played.env, factor_list(played.env)
-        records, (rows, values) = with_end(*played.rollout).obs['frame'].records, step_table(played.rollout, factors)
-        film = DrawnFrames(env.unwrapped, records, reveal=True)
-        self.player.show(film, value=0, label=label, table=rows, table_values=values)
+        factors = factor_list(played.env)
+        film, (rows, values) = played_film(played), step_table(played.rollout, factors)
+        n = len(played.rollout.episode) + 1
+        self.player.show(film, value=0, label=label, table=rows, table_values=values, n=n if film is None else None)
         self.words.value = words
         names = dict.fromkeys(f.group or f.name for f in factors)
         self.factor.options = [('all', ''), *((pretty(n), n) for n in names)]
@@ -794,6 +842,8 @@ class MMERDashboard(Explorer):
         """Draw a dashboard's static form."""
         if not (self.playing and self.now):
             return whole_figure(self.table, self._picked_of(), self.marked)
-        t, world = self.agent.player.value, self.now.env.unwrapped
-        picture = world.sheet(with_end(*self.now.rollout).obs['frame'].records[t], True).array()
+        t, film = self.agent.player.value, played_film(self.now)
+        picture = None if film is None else np.asarray(film[t])
+        if picture is not None and picture.ndim == 2:
+            picture = np.repeat(picture[..., None], 3, -1)
         return _plot_played(self.now, only=self.factor, t=t, frame=picture, title=f'{self.method} plays {self.task}')
