@@ -305,7 +305,7 @@ def swept(place):
 
 def read_swept(place):
     from srlviz.core.jobs.runs import RunFolder
-    from srlviz.studies import report
+    from srlviz.studies.sweeps import report
     from srlviz.studies.sweeps.commands import status_text
     from srlviz.studies.benchmarks.landing import trial_files
     from srlviz.studies.notebooks import studies_folder

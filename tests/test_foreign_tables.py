@@ -23,7 +23,7 @@ from srlviz.envs.atari import annotations
 from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe
 from srlviz.memories.recurrent import GRU
-from srlviz.studies import atari, probing
+from srlviz.studies.benchmarks import atari, probing
 from srlviz.studies.benchmarks.agents import load_agent
 
 ROOT = Path(__file__).parents[1]
@@ -673,7 +673,7 @@ def test_a_file_of_labels_does_not_lead_a_recording_out_of_its_folder(tmp_path, 
 
 def opened(out, results):
     "Open what a trial has left, of which somebody else wrote the notes"
-    found = dict(results=results, key='a-b', asked={})
+    found = dict(results=results, key='a-b', parameters={})
     return atari.ProbedGames(scores(), {'pong': {'methods': {'majority': found}}}, pd.DataFrame(), None, out).open(
         'pong'
     )
