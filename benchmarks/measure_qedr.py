@@ -24,7 +24,7 @@ from srlviz.data.landing import read_flights
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.qedr import category_names, save_results
 from srlviz.evaluate.targets import landing_targets
-from srlviz.studies.benchmarks.landing import seen, set_name
+from srlviz.studies.benchmarks.landing import encoder_input, set_name
 from srlviz.studies.benchmarks.probing import encode_method, fit_method, record_game
 from srlviz.studies.benchmarks.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
@@ -62,7 +62,7 @@ def landing(folder: Path) -> None:
             questions[p['data']] = flights, landing_targets(flights, p['length'])
         flights, targets = questions[p['data']]
         encoder = load_encoder(file)
-        codes = encode_method(encoder, seen(targets.windows, p['inputs'], p['every']))
+        codes = encode_method(encoder, encoder_input(targets.windows, p['inputs'], p['every']))
         results = qedr_ways(*window_inputs(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
         said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights))
         said['budget'] = int(flights['fit'].n_steps)

@@ -682,7 +682,7 @@ def test_a_file_of_labels_does_not_lead_a_recording_out_of_its_folder(tmp_path, 
 
 def opened(out, results):
     "Open what a trial has left, of which somebody else wrote the notes"
-    found = dict(results=results, key='a-b', asked={})
+    found = dict(results=results, key='a-b', parameters={})
     return atari.ProbedGames(scores(), {'pong': {'methods': {'majority': found}}}, pd.DataFrame(), None, out).open(
         'pong'
     )

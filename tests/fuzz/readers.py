@@ -1202,12 +1202,12 @@ def sweep_trial(x: int = 0):
 
 def sweep(place):
     from srlviz.core.scores import score_row
-    from srlviz.studies.sweeps.store import ask, open_store
+    from srlviz.studies.sweeps.store import request_trials, open_store
     from srlviz.studies.trials import Study, parameters_hash
 
     open_store(place, Study(sweep_trial))
     keys = [f'{parameters_hash(dict(x=x))}-{"0123456789"}' for x in (0, 1)]
-    ask(place, {key: dict(x=x) for x, key in enumerate(keys)})
+    request_trials(place, {key: dict(x=x) for x, key in enumerate(keys)})
     for x, key in enumerate(keys):
         (trial := place / 'trials' / key).mkdir()
         rows = [score_row(study='toy', task='copy', method='GRU', metric='accuracy', value=0.5, seed=x)]
