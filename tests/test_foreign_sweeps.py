@@ -10,14 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from test_foreign_notebooks import write
 
 from srlviz.core.scores import score_row
-<<<<<<< O
 from srlviz.studies import run
-||||||| B
-from srlviz.studies import report, run, store
-=======
-from srlviz.studies import run
-from srlviz.studies.sweeps import report, store
->>>>>>> T
 from srlviz.studies.cli import main
 from srlviz.studies.run import StudyError, run_study, summary
 from srlviz.studies.sweep import sweep
