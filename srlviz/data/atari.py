@@ -7,7 +7,7 @@ __all__ = ['record_atari', 'epsilon_greedy', 'FrameStackPolicy', 'game_returns',
            'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, json, os, re, shutil, stat, tempfile, uuid
+import hashlib, json, math, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -504,13 +504,13 @@ def _request(game, steps, policy, seed, n_streams, version, protocol):
     game, version = game_name(game), str(version)
     annotations(version, game)  # refuses a game or version that is not there
     for name, value in dict(steps=steps, n_streams=n_streams).items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        if not is_whole(value, 1):
             raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
     if n_streams > 99:
         raise ValueError(
             f"n_streams must be at most 99, for episodes are named and sorted by two digits of it; got {n_streams}"
         )
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
+    if not is_whole(seed, high=math.inf):
         raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
     _check_policy(policy, game)
     protocol = _check_protocol(protocol)

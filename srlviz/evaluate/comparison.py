@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ..core.files import is_whole
 from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, not_comparable
 from ..core.scores import srlviz_name, paper_scores, with_labels
@@ -116,7 +117,7 @@ def _check_interval(over: str, level: float, n_resamples: int) -> None:
         raise unknown('over', over, OVER)
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}")
-    if not isinstance(n_resamples, (int, np.integer)) or n_resamples < 1:
+    if not is_whole(n_resamples, 1):
         raise ValueError(f"n_resamples must be a whole number, 1 or more, got {n_resamples!r}")
 
 

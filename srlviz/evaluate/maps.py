@@ -20,7 +20,7 @@ from sklearn.manifold import TSNE, trustworthiness
 from sklearn.neighbors import NearestNeighbors
 
 from ..core.storage.hashing import array_content
-from ..core.files import atomic_path, make_folder, read_npz
+from ..core.files import atomic_path, is_whole, make_folder, read_npz
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
 from .neighbours import NORMS
@@ -305,9 +305,9 @@ def code_map(
     if how not in HOW:
         raise unknown('how', how, HOW)
     max_steps = MAX_STEPS.get(how, 3) if n is None else n
-    if isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer)) or max_steps < 3:
+    if not is_whole(max_steps, 3):
         raise ValueError(f"n is a whole number of steps to lay out, 3 or more; got {n!r}")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+    if not is_whole(seed, 0, 2**32 - 1):
         raise ValueError(f"seed is a whole number from 0 to 2**32 - 1; got {seed!r}")
     stacked, seed = _code_rows(codes), int(seed)
     rows = _scaled(stacked.rows, norm)

@@ -19,6 +19,7 @@ import numpy as np
 from ...core.jobs.progress import Bar
 
 from srlviz.core.files import (
+    is_whole,
     COUNT,
     LIST,
     TABLE,
@@ -104,7 +105,7 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
 
 
 def _check_whole(name: str, value, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+    if not is_whole(value, low, high):
         raise ValueError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
 
 
@@ -403,7 +404,7 @@ def generate_flights(
 
     Flight i has the seed `flight_seed(seed, i)`.
     """
-    if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 1:
+    if not is_whole(workers, 1):
         raise ValueError(f"workers must be a whole number of at least 1; got {workers!r}")
     out = Path(path)
     explicit = dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.files import is_whole
 from .approach import KNOT
 from srlviz.envs.landing.light import (
     PAPI_X,
@@ -72,7 +73,7 @@ def view_angle(size: int, field_of_view: float | None = None) -> float:
     ------
     ValueError : for another size or angle
     """
-    if not isinstance(size, numbers.Integral) or isinstance(size, bool) or not 16 <= size <= 2048 or size % 4:
+    if not is_whole(size, 16, 2048) or size % 4:
         raise ValueError(f"size must be a whole multiple of 4 from 16 to 2048, got {size!r}")
     if field_of_view is None:
         return _NARROW_VIEW if size <= _SMALL_SIZE else _FIELD_OF_VIEW

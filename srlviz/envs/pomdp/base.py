@@ -21,6 +21,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
+from ...core.files import is_whole
 from ...core.names import unknown
 from ..kernels import cached, compiled, stream, streams
 
@@ -805,7 +806,7 @@ def _batch_seeds(seed: int | Sequence[int | None] | None, first: int, n: int) ->
         raise ValueError(f"{len(seed)} seeds for {n} environments")
     seeds = list(seed)
     for i, s in enumerate(seeds):
-        if s is not None and (not isinstance(s, (int, np.integer)) or s < 0):
+        if s is not None and not is_whole(s, high=math.inf):
             raise ValueError(f"a seed is a whole number from 0 on, or None; got {s!r} for environment {i}")
     return seeds
 

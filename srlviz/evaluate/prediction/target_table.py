@@ -18,6 +18,7 @@ import pandas as pd
 
 from ...core.views.columns import distinct_columns
 from srlviz.core.files import (
+    is_whole,
     COUNT,
     TABLE,
     TEXT,
@@ -279,7 +280,7 @@ def _check_window(recording, length, splits, scale_by, state):
         raise ValueError(
             "whole episodes (length=None) have no row behind them; give the length of windows, or state=None"
         )
-    if length is not None and (isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1):
+    if length is not None and not is_whole(length, 1):
         raise ValueError(f"length is a whole number of rows from 1; got {length!r:.80}")
     for s in (*splits, scale_by):
         if s not in SPLITS:
