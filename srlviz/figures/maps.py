@@ -278,7 +278,6 @@ def plot_code_map(
     cards: bool = False,
     height: int = 460,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw a map of codes, every step a point.
 
@@ -319,7 +318,7 @@ def plot_code_map(
     lines = textwrap.wrap(thin + map.said, 58 if cards else 100)  # a view is narrower than a page
     fig = _map_layout(fig, map, lines, title, height, drag)
     fig.layout.annotations += tuple(go.layout.Annotation(n) for n in names)
-    return style(fig, dark=dark)
+    return style(fig)
 
 
 def _map_layout(fig: go.Figure, map, lines: list[str], title: str, height: int, drag: str) -> go.Figure:
@@ -336,7 +335,7 @@ def _map_layout(fig: go.Figure, map, lines: list[str], title: str, height: int, 
     )
 
 # %% ../../nbs/07_figures/08_maps.ipynb #1b24ec30
-def side_by_side(left: go.Figure, right: go.Figure, dark: bool | None = None) -> go.Figure:
+def side_by_side(left: go.Figure, right: go.Figure) -> go.Figure:
     """Lay two maps of `plot_code_map` beside each other, in one colour key."""
     one, other = (f.to_plotly_json() for f in (left, right))
     for trace in one['data']:
@@ -353,7 +352,7 @@ def side_by_side(left: go.Figure, right: go.Figure, dark: bool | None = None) ->
     layout['annotations'] = [*(_headed(of, x) for of, x in ((layout, 0), (more, 0.54))), *names]
     layout['margin'] = layout['margin'] | dict(t=84)
     layout.pop('title', None)
-    return style(go.Figure(dict(data=[*one['data'], *other['data']], layout=layout)), dark=dark)
+    return style(go.Figure(dict(data=[*one['data'], *other['data']], layout=layout)))
 
 
 def _headed(layout: dict, x: float) -> dict:

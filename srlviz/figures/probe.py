@@ -457,7 +457,6 @@ def plot_probe_heatmap(
     width: int | None = None,
     height: int | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw probe scores, factors grouped by category x methods, the paper's beside ours.
 
@@ -497,7 +496,7 @@ def plot_probe_heatmap(
         width=int(width or room.left + room.wide * x_edges[-1] + 84),
         margin=dict(l=room.left, r=room.right, t=int(top), b=12),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../nbs/07_figures/05_probe.ipynb #8d67338f
 def thin(truth, predicted, n: int = 2000) -> np.ndarray:
@@ -607,7 +606,6 @@ def plot_probe_trace(
     episode: int | None = None,
     at: int | None = None,
     height: int = 260,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the true value of a factor over time and what a probe says it is.
 
@@ -639,10 +637,10 @@ def plot_probe_trace(
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''
     title = f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(said)}</sub>' if method else factor
-    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90, dark)
+    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90)
 
 
-def _finish_trace(fig, t, title, names, height, top, dark):
+def _finish_trace(fig, t, title, names, height, top):
     """Set axes and sizes."""
     ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
     fig.update_xaxes(title='step t', showgrid=False, range=ends).update_yaxes(title='' if len(names) else 'value')
@@ -656,7 +654,7 @@ def _finish_trace(fig, t, title, names, height, top, dark):
         title=dict(text=title, font_size=14),
         legend=dict(y=1.0, x=0, font_size=12),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../nbs/07_figures/05_probe.ipynb #b3958b00
 def worst_steps(truth: pd.Series, predicted: pd.Series, n: int = 8, apart: int = 12) -> pd.DataFrame:

@@ -385,7 +385,6 @@ def plot_qedr_matrix(
     height: int | None = None,
     title: str | None = None,
     notes: Sequence[str] = (),
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw codes x factors, importance as area and as colour, with D of each code, C and I of each factor beside them.
 
@@ -425,7 +424,7 @@ def plot_qedr_matrix(
     _axes(fig, names, [str(importance.index[i]) for i in shown.codes], room)
     if D is not None:
         _margins(fig, importance, shown, room, D, completeness, informativeness)
-    return _finish_matrix(fig, importance, room, told, shown, selected, title, dark)
+    return _finish_matrix(fig, importance, room, told, shown, selected, title)
 
 # %% ../../nbs/07_figures/07_qedr.ipynb #ad5c44f9
 def matrix_shapes(fig: go.Figure, importance: pd.DataFrame, code: int, factor: str = '') -> list:
@@ -434,7 +433,7 @@ def matrix_shapes(fig: go.Figure, importance: pd.DataFrame, code: int, factor: s
     return cell_shapes(fig, [int(code), names.index(factor) if factor in names else -2], row=True)
 
 
-def _finish_matrix(fig, importance, room, told, shown, selected, title, dark):
+def _finish_matrix(fig, importance, room, told, shown, selected, title):
     below = 16 if room.beside else 4
     for k, line in enumerate(told):
         at = dict(xref='paper', x=0, xshift=8 - room.left, xanchor='left', yref='paper', y=0, yanchor='top')
@@ -457,7 +456,7 @@ def _finish_matrix(fig, importance, room, told, shown, selected, title, dark):
     )
     if selected is not None:
         fig.layout.shapes = matrix_shapes(fig, importance, *selected)
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../nbs/07_figures/07_qedr.ipynb #ab1ba2ff
 def _alphas(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -473,7 +472,6 @@ def plot_alpha_curve(
     *,
     height: int = 220,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw disentanglement, completeness and informativeness over the penalty of a lasso, and how many codes it uses.
 
@@ -504,10 +502,10 @@ def plot_alpha_curve(
         fig.add_scatter(x=x, y=table[name], name=said, text=words, hovertemplate=hover, **look)
     look = dict(mode='lines', line=dict(color=INK, dash='dot', width=1.5, shape='hv'), hoverinfo='skip')
     fig.add_scatter(x=x, y=table['n_used'], name='codes used', yaxis='y2', **look)
-    return _finish_curve(fig, table, told, x, alpha, height, title, dark)
+    return _finish_curve(fig, table, told, x, alpha, height, title)
 
 # %% ../../nbs/07_figures/07_qedr.ipynb #a1a77b5e
-def _finish_curve(fig, table, told, x, alpha, height, title, dark):
+def _finish_curve(fig, table, told, x, alpha, height, title):
     most = max(1.0, float(np.nanmax(table[['disentanglement', 'completeness', 'informativeness']].to_numpy(float))))
     ends = np.log10([x.min(), x.max()]) + np.array([-0.08, 0.08])
     words = [f'{a:g}' for a in told]
@@ -535,7 +533,7 @@ def _finish_curve(fig, table, told, x, alpha, height, title, dark):
         yaxis2=right, shapes=shapes, height=height, dragmode=False, hovermode='closest', title=title or ''
     )
     fig.update_layout(margin=dict(l=52, r=54, t=44 + 24 * bool(title), b=44), legend=dict(font_size=11, y=1.02))
-    return style(fig.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True), dark=dark)
+    return style(fig.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True))
 
 
 def alpha_shapes(table: pd.DataFrame, alpha: float | None) -> list[dict]:
@@ -617,7 +615,6 @@ def plot_code_factor(
     selected: tuple[int, int] | None = None,
     most: int = 2000,
     height: int = 300,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw a code against a factor, coloured by a third.
 
@@ -660,10 +657,10 @@ def plot_code_factor(
     fig = go.Figure(
         go.Scatter(mode='markers', marker=look, hovertext=told, hovertemplate='%{hovertext}<extra></extra>', **points)
     )
-    return _finish_points(fig, x, y, third, unit, len(at), known, selected, height, dark)
+    return _finish_points(fig, x, y, third, unit, len(at), known, selected, height)
 
 # %% ../../nbs/07_figures/07_qedr.ipynb #99b2a6fe
-def _finish_points(fig, x, y, third, unit, drawn, known, selected, height, dark):
+def _finish_points(fig, x, y, third, unit, drawn, known, selected, height):
     n = int(known.sum())
     episodes = [episode for episode, _ in fig.data[0].customdata]
     what = 'rows' if episodes[0] < 0 else 'episodes' if len(set(episodes)) == len(episodes) > 1 else 'steps'
@@ -679,7 +676,7 @@ def _finish_points(fig, x, y, third, unit, drawn, known, selected, height, dark)
         margin=dict(l=60, r=10 if third is None or third.names else 76, t=28 + 18 * said.count('<br>'), b=40)
     )
     fig.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
-    fig = style(fig, dark=dark)
+    fig = style(fig)
     fig.layout.shapes = point_shapes(fig, *selected) if selected is not None else []
     return fig
 

@@ -95,7 +95,6 @@ def plot_recall(
     tasks: Sequence[str] | None = None,
     highlight: str | None = None,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw accuracy against delay.
 
@@ -136,7 +135,7 @@ def plot_recall(
     fig.update_yaxes(title='right answers', col=1)
     for a in fig.layout.annotations:
         a.update(font=dict(size=13), xanchor='left', x=a.x - 0.47 / across)
-    fig = style(fig.update_layout(height=70 + 270 * down, title=title), dark=dark)
+    fig = style(fig.update_layout(height=70 + 270 * down, title=title))
     return fig.update_layout(
         margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
     )
@@ -148,7 +147,6 @@ def plot_recall_map(
     methods: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw accuracy as a map of models x delays, one panel a task.
 
@@ -189,7 +187,7 @@ def plot_recall_map(
             colorbar=dict(title=dict(text='right', font_size=13), tickformat='.0%', thickness=12),
         ),
     )
-    return style(fig, dark=dark).update_layout(margin=dict(t=66 if title else 32))
+    return style(fig).update_layout(margin=dict(t=66 if title else 32))
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #3e1057c9
 def _log_ticks(low, high):
@@ -253,7 +251,6 @@ def plot_cost(
     metrics: Sequence[str] | None = None,
     highlight: str | None = None,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw what models cost, on logarithmic axes.
 
@@ -287,7 +284,7 @@ def plot_cost(
     fig.update_yaxes(type='category', categoryorder='array', categoryarray=methods, autorange='reversed', dtick=1)
     fig.update_annotations(font_size=13)
     fig.update_layout(height=60 + high + 30 * bool(title), showlegend=False, title=title)
-    return style(fig, dark=dark).update_layout(margin=dict(t=70 if title else 36, l=90))
+    return style(fig).update_layout(margin=dict(t=70 if title else 36, l=90))
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #e6f15e93
 def _mark_starts(fig, starts, T, both=False):
@@ -305,9 +302,7 @@ def _check_starts(starts, T):
         raise ValueError(f"starts are one flag a step: {T}, got {np.shape(starts)}")
 
 
-def plot_state(
-    states, starts=None, *, t: int | None = None, most: int = 64, title: str = '', dark: bool | None = None
-) -> go.Figure:
+def plot_state(states, starts=None, *, t: int | None = None, most: int = 64, title: str = '') -> go.Figure:
     """Draw the state of a memory over time.
 
     Parameters
@@ -349,9 +344,7 @@ def plot_state(
         ticktext=[str(shown[i]) for i in ticks],
         range=[-0.5, len(shown) - 0.5],
     )
-    return style(fig.update_layout(height=340, title=title), dark=dark).update_layout(
-        margin=dict(t=44 if title else 16)
-    )
+    return style(fig.update_layout(height=340, title=title)).update_layout(margin=dict(t=44 if title else 16))
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #3f0b9eab
 def pooled(values: np.ndarray, most: int) -> tuple[np.ndarray, int]:
@@ -391,7 +384,6 @@ def plot_saliency(
     outputs: str = 'down',
     most: int = 256,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw how much each input moves each output.
 
@@ -426,7 +418,7 @@ def plot_saliency(
     fig.update_xaxes(title=to if right else of, showgrid=False, range=[-0.5, T - 0.5], constrain='domain')
     ends = [-0.5, T - 0.5] if right else [T - 0.5, -0.5]
     fig.update_yaxes(title=of if right else to, showgrid=False, range=ends, scaleanchor='x', constrain='domain')
-    return style(fig.update_layout(height=380, width=460, title=title), dark=dark).update_layout(
+    return style(fig.update_layout(height=380, width=460, title=title)).update_layout(
         margin=dict(t=44 if title else 16)
     )
 
@@ -447,7 +439,6 @@ def plot_weights(
     log: bool = False,
     most: int = 512,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw what each input weighs for one output.
 
@@ -483,4 +474,4 @@ def plot_weights(
     powers = dict(type='log', dtick=1, exponentformat='power', range=_decades(np.r_[bars, over]))
     fig.update_yaxes(title='weight', **(powers if log else dict(rangemode='tozero', nticks=4)))
     fig.update_xaxes(title='step s')
-    return style(fig.update_layout(height=220, title=title, showlegend=False), dark=dark)
+    return style(fig.update_layout(height=220, title=title, showlegend=False))

@@ -303,7 +303,6 @@ def plot_returns_heatmap(
     width: int | None = None,
     height: int | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw returns as a map of tasks x memories, their means on top.
 
@@ -348,7 +347,7 @@ def plot_returns_heatmap(
         width=int(width or room.wide * x_edges[-1] + room.left + 84),
         margin=dict(l=room.left, r=room.right, t=top, b=10),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c95e5860
 def _name_printed(fig: go.Figure, metric: str) -> go.Figure:
@@ -456,7 +455,6 @@ def plot_return_bars(
     unit: bool = False,
     highlight: str | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the returns of memories on one task as bars, the best on top.
 
@@ -506,7 +504,7 @@ def plot_return_bars(
         legend=dict(y=-52 / (19 * len(labels) + 16), yanchor='top', font_size=12),
         dragmode=False,
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #2060d4ed
 def _curve_table(scores: pd.DataFrame, *, best: bool = False, **chosen) -> pd.DataFrame:
@@ -557,7 +555,6 @@ def plot_return_curves(
     highlight: str | None = None,
     columns: int = 3,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the return against environment steps, one panel a task, the band from the lowest trial to the highest.
 
@@ -591,7 +588,7 @@ def plot_return_curves(
     fig.update_xaxes(title_text='environment steps', row=down).update_annotations(font_size=12)
     words = (there[0] if len(there) == 1 else said) if title is None else title
     fig.update_layout(height=90 + 250 * down, title=words, margin=dict(t=58 if words else 24, b=92), dragmode=False)
-    return style(fig.update_layout(legend=dict(y=-52 / (250 * down - 50), yanchor='top', font_size=12)), dark=dark)
+    return style(fig.update_layout(legend=dict(y=-52 / (250 * down - 50), yanchor='top', font_size=12)))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #9457cafb
 def _shared_tasks(mean: pd.DataFrame, *, navigation: bool = True) -> pd.DataFrame:
@@ -681,7 +678,6 @@ def plot_return_boxes(
     methods: Sequence[str] | None = None,
     navigation: bool = True,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw normalized returns over tasks as boxes, one a memory, and the plain means beside them.
 
@@ -713,7 +709,7 @@ def plot_return_boxes(
     said = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
     said = said if title is None else title
     fig.update_layout(title=said, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if said else 30, b=54))
-    return style(fig.update_layout(dragmode=False), dark=dark)
+    return style(fig.update_layout(dragmode=False))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #719edb95
 def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> pd.DataFrame:
@@ -787,7 +783,6 @@ def plot_return_ranking(
     intervals: pd.DataFrame | None = None,
     highlight: str | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the mean returns of memories over their common tasks, the best on top, ours and the paper's on one line.
 
@@ -815,7 +810,7 @@ def plot_return_ranking(
     fig.update_xaxes(title=f'mean {metric_words(metric)} (return)')
     fig.update_layout(title=said, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if said else 30, b=78))
     legend = dict(y=-54 / (22 * len(labels)), yanchor='top', font_size=12)
-    return style(fig.update_layout(dragmode=False, legend=legend, showlegend=len(fig.data) > 1), dark=dark)
+    return style(fig.update_layout(dragmode=False, legend=legend, showlegend=len(fig.data) > 1))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c44385bb
 def _task_lines(fig, scores, tasks):
@@ -844,7 +839,6 @@ def plot_memory_returns(
     selected: str | None = None,
     line: int = 16,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the returns of one memory, one line a task, from random play to the oracle.
 
@@ -893,7 +887,7 @@ def plot_memory_returns(
     fig.update_layout(
         height=inner + 112 + 26 * (title != ''), margin=dict(l=190, r=12, t=16 + 36 * (title != ''), b=80)
     )
-    return style(fig.update_layout(legend=dict(y=-50 / inner, yanchor='top', font_size=12)), dark=dark)
+    return style(fig.update_layout(legend=dict(y=-50 / inner, yanchor='top', font_size=12)))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #7a5d1eab
 def plot_paper_agreement(
@@ -905,7 +899,6 @@ def plot_paper_agreement(
     correlation: Sequence[float] | None = None,
     selected: tuple[str, str] | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw our returns against the paper's; circles are open where popgym was mended after the paper.
 
@@ -950,7 +943,7 @@ def plot_paper_agreement(
         title=f'{metric_words(metric)}, ours (return)', **reach
     )
     fig.update_layout(title=said, height=520, width=640, margin=dict(t=56 if said else 20, r=130), dragmode=False)
-    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')), dark=dark)
+    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #1f230002
 def plot_return_profiles(
@@ -960,7 +953,6 @@ def plot_return_profiles(
     highlight: str | None = None,
     axis: str = 'return',
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw performance profiles.
 
@@ -999,4 +991,4 @@ def plot_return_profiles(
         title=f'share of trials with {axis} > τ', range=[0, 1.02], tickformat='.0%'
     )
     fig.update_layout(title=title, height=420, margin=dict(t=52 if title else 16, r=130), dragmode=False)
-    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')), dark=dark)
+    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')))

@@ -366,7 +366,6 @@ def plot_rollout(
     frame: np.ndarray | None = None,
     title: str = '',
     height: int | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw an episode over time.
 
@@ -415,4 +414,4 @@ def plot_rollout(
         fig.add_shape(type='line', x0=t, x1=t, xref='x', y0=0, y1=top, yref='paper', line=dict(color=WRONG, width=2))
     margin = dict(l=MARGIN, r=12, t=head, b=FOOT)
     fig.update_layout(title=title, height=inner + head + FOOT, showlegend=False, margin=margin, hovermode='closest')
-    return style(fig, dark=dark)
+    return style(fig)

@@ -197,7 +197,6 @@ def plot_loss_map(
     zoom: float = 1.5,
     tall: bool = False,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the loss at each place over the two frames that were compared.
 
@@ -240,7 +239,7 @@ def plot_loss_map(
         fig.add_shape(type='rect', xref=f'x{axes[-1]}', yref=f'y{axes[-1]}', line=dict(color=GRID, width=1), **whole)
     if cell is not None:
         _frame_places(fig, cell, stride, field, axes, [] if before is None else axes[:2])
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #c338cd48
 def plot_patches(
@@ -251,7 +250,6 @@ def plot_patches(
     gap: int = 60,
     fit: bool = False,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw small pictures of one size side by side, each with a caption.
 
@@ -268,7 +266,7 @@ def plot_patches(
     size = patches[0].shape[:2]
     places = _in_a_row(len(patches), size, side / size[0], gap)
     fig, _ = _panels(patches, captions, size, places, top=34 if title else 4, right=66, fit=fit)
-    return style(fig.update_layout(title=title), dark=dark)
+    return style(fig.update_layout(title=title))
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #112ac5cb
 def factor_differences(query: pd.Series, neighbours: pd.DataFrame) -> pd.DataFrame:
@@ -368,7 +366,6 @@ def plot_neighbours(
     told: Sequence[Factor] = (),
     zoom: float = 0.75,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw a frame and, one row an encoder, the frames that are nearest to it in code space.
 
@@ -408,7 +405,7 @@ def plot_neighbours(
         annotations=words,
         shapes=keys,
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 
 def _check_found(method: str, table: pd.DataFrame, frames: Sequence) -> None:
@@ -459,7 +456,7 @@ def _short(n: int) -> str:
     return str(n) if n < 1000 else f'{n / 1000:.1f}k' if n < 10_000 else f'{n / 1000:.0f}k'
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #efee8fee
-def _byte_grid(z, text, hover, names, selected, title, dark, colour, fit):
+def _byte_grid(z, text, hover, names, selected, title, colour, fit):
     """Draw the bytes as a grid: named ones in bold and in a blue frame, the chosen one in a wide orange one."""
     rows = -(-len(z) // COLUMNS)
     filled = lambda values, empty: [*values, *[empty] * (rows * COLUMNS - len(z))]
@@ -504,7 +501,7 @@ def _byte_grid(z, text, hover, names, selected, title, dark, colour, fit):
         showlegend=False,
         shapes=boxes,
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 
 def _bar(title, **more):
@@ -520,7 +517,6 @@ def plot_ram(
     selected: int | None = None,
     fit: bool = False,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the bytes of a machine's memory and what they are called.
 
@@ -545,7 +541,7 @@ def plot_ram(
     hover = [told(a, v) + was(a) for a, v in enumerate(values)]
     bar = _bar('value', tickvals=[0, 64, 128, 192, 255])
     colour = dict(zmin=0, zmax=255, colorscale=SEQUENTIAL, colorbar=bar)
-    fig = _byte_grid(values, [str(v) for v in values], hover, names, selected, title, dark, colour, fit)
+    fig = _byte_grid(values, [str(v) for v in values], hover, names, selected, title, colour, fit)
     return fig.add_scatter(
         x=[a % COLUMNS + 0.36 for a in changed],
         y=[a // COLUMNS - 0.3 for a in changed],
@@ -584,7 +580,7 @@ def _effect_words(row: Mapping) -> tuple[str, str]:
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #3f936db8
 def plot_effects(
-    effects: pd.DataFrame, *, selected: int | None = None, fit: bool = False, title: str = '', dark: bool | None = None
+    effects: pd.DataFrame, *, selected: int | None = None, fit: bool = False, title: str = ''
 ) -> go.Figure:
     """Draw which bytes move which pixels.
 
@@ -610,7 +606,7 @@ def plot_effects(
     bar = _bar('pixels that differ', tickvals=np.log10(ticks).tolist(), ticktext=[f'{v:,}' for v in ticks])
     colour = dict(zmin=0, zmax=float(np.log10(most)), colorscale=SEQUENTIAL, colorbar=bar)
     z = [float(np.log10(v)) if v else None for v in n]
-    return _byte_grid(z, text, hover, names, selected, title, dark, colour, fit)
+    return _byte_grid(z, text, hover, names, selected, title, colour, fit)
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #66a96381
 def difference(before, after) -> tuple[np.ndarray, tuple[int, int, int, int] | None]:
@@ -640,7 +636,6 @@ def plot_difference(
     zoom: float = 1.7,
     tall: bool = False,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw two pictures and what differs between them.
 
@@ -661,7 +656,7 @@ def plot_difference(
         _outline(fig, (box[0] - 2, box[1] - 2, box[2] + 2, box[3] + 2), axes[2:], width=2)
     if region:
         _outline(fig, region, axes, color=_CELL, width=2)
-    return style(fig.update_layout(title=title), dark=dark)
+    return style(fig.update_layout(title=title))
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #6daefcc8
 def _predictor_bars(best: pd.DataFrame, names: Sequence[str], selected: int | None) -> go.Bar:
@@ -687,7 +682,6 @@ def plot_predictors(
     selected: int | None = None,
     fit: bool = False,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the bytes that tell best what a region shows.
 
@@ -713,4 +707,4 @@ def plot_predictors(
     margin = dict(l=150, r=16, t=36 if title else 6, b=48)
     height = 24 * rows + 60 + (30 if title else 0)
     fig.update_layout(title=title, width=None if fit else 560, height=height, margin=margin, dragmode=False)
-    return style(fig, dark=dark)
+    return style(fig)

@@ -265,7 +265,6 @@ def plot_games_heatmap(
     width: int | None = None,
     height: int | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the scores of games x methods, the paper's beside ours, raw probes beside standardized ones.
 
@@ -307,7 +306,7 @@ def plot_games_heatmap(
         width=int(width or room.wide * x_edges[-1] + room.left + 84),
         margin=dict(l=room.left, r=room.right, t=int(top), b=10),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #a0f6171d
 def _categories(rows):
@@ -481,7 +480,6 @@ def plot_categories(
     columns: int | None = None,
     width: int | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the score of each category, one panel a category, one line a method, the paper's mark on the same line.
 
@@ -527,7 +525,7 @@ def plot_categories(
     fig.update_annotations(font_size=13 - small, yshift=4 - 4 * small)
     words = f'{pretty(metric)} by category: {_over(games)}' if title is None else title
     fig = _finish_categories(fig, (down, across), lines, games, left_out, words, (width, line) if small else None)
-    return style(fig, dark=dark)
+    return style(fig)
 
 
 def _sign_legend(fig, signs):
@@ -649,7 +647,6 @@ def plot_conditioning(
     methods: list[str] | None = None,
     data: str = 'random',
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw an arrow from the raw to the standardized score, for each game and encoder.
 
@@ -696,7 +693,7 @@ def plot_conditioning(
         hovermode='closest',
         title=dict(text=words),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #6d3c743e
 def _spread_out(values, gap):
@@ -745,7 +742,6 @@ def plot_rank_change(
     methods: list[str] | None = None,
     data: str = 'random',
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw how encoders rank with raw and with standardized codes, in one game or by the mean over games that all have.
 
@@ -785,7 +781,7 @@ def plot_rank_change(
         dragmode=False,
         title=words if title is None else title,
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #5edb0bff
 _ABLATIONS = ['st_dim', 'jsd_st_dim', 'gl_st_dim', 'global_t_dim', 'static_dim']
@@ -847,7 +843,6 @@ def plot_ablations(
     conditioning: str = 'raw',
     data: str = 'random',
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw bars of ST-DIM and its ablations, for each category (means over games) or each game.
 
@@ -910,7 +905,6 @@ def plot_ablations(
             legend=dict(y=1 + 34 / (230 * len(panels))),
             title=f'ST-DIM and its ablations, probes on {conditioning} codes' if title is None else title,
         ),
-        dark=dark,
     )
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #96125c16
@@ -941,7 +935,7 @@ def _marked_differences(rows, places, names, colour, symbol, label):
     )
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #f46f6ff9
-def plot_differences(table: pd.DataFrame, *, title: str | None = None, dark: bool | None = None) -> go.Figure:
+def plot_differences(table: pd.DataFrame, *, title: str | None = None) -> go.Figure:
     """Draw what `compare` found: a line a category, the mean difference of two methods and its interval.
 
     An open ring is of raw codes, a full one of standardized codes; the colour is that of the method that differs.
@@ -982,12 +976,10 @@ def plot_differences(table: pd.DataFrame, *, title: str | None = None, dark: boo
     words = 'Paired differences and their intervals' if title is None else title
     look = dict(title=words, height=tall + 150 + 20 * len(pairs), width=820, dragmode=False, showlegend=True)
     legend = dict(y=-70 / tall, yanchor='top', x=0, orientation='v')
-    return style(fig.update_layout(margin=dict(l=190, r=16, t=60, b=90), legend=legend, **look), dark=dark)
+    return style(fig.update_layout(margin=dict(l=190, r=16, t=60, b=90), legend=legend, **look))
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #fe15fd9b
-def plot_learning_curve(
-    table: pd.DataFrame, *, metric: str = 'f1', level: float = 0.95, title: str = '', dark: bool | None = None
-) -> go.Figure:
+def plot_learning_curve(table: pd.DataFrame, *, metric: str = 'f1', level: float = 0.95, title: str = '') -> go.Figure:
     """Draw probe scores against the number of probe frames.
 
     Parameters
@@ -1071,7 +1063,6 @@ def plot_learning_curve(
             margin=dict(l=64, r=210, t=52 if title else 16, b=52),
             legend=dict(orientation='v', x=1.02, y=1, yanchor='top'),
         ),
-        dark=dark,
     )
 
 
@@ -1163,7 +1154,6 @@ def plot_confusion(
     most: int = 40,
     title: str | None = None,
     size: int | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the confusion matrix of one factor, each row a share of the steps with that true value.
 
@@ -1197,4 +1187,4 @@ def plot_confusion(
         dragmode=False,
         title=dict(text=words if title is None else title, font_size=14),
     )
-    return style(fig, dark=dark)
+    return style(fig)

@@ -184,7 +184,6 @@ def plot_failure_curves(
     threshold: float | None = None,
     height: int = 330,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the ROC and precision-recall curves of one failure, for several encoders.
 
@@ -224,7 +223,7 @@ def plot_failure_curves(
     legend = dict(
         tracegroupgap=0, orientation='v', y=-44 / (height - 52 - top), yanchor='top', font_size=11, title=title_
     )
-    return style(fig.update_layout(legend=legend, margin=dict(l=52, r=10, t=top, b=below)), dark=dark)
+    return style(fig.update_layout(legend=legend, margin=dict(l=52, r=10, t=top, b=below)))
 
 # %% ../../../nbs/07_figures/landing/03_failures.ipynb #1132fe8d
 def plot_both_kinds(
@@ -235,7 +234,6 @@ def plot_both_kinds(
     bins: int = 48,
     height: int = 210,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw how often which number was said: of windows with the failure upwards, of the others downwards, in per cent.
 
@@ -273,7 +271,7 @@ def plot_both_kinds(
     told = f'{present.sum():,} windows with the failure (up), {(~present).sum():,} without (down)'
     title = told if title is None else title
     fig.update_layout(title=dict(text=title, font_size=14), height=height, barmode='overlay', bargap=0, dragmode=False)
-    return style(fig.update_layout(showlegend=False, margin=dict(l=36, r=10, t=32 if title else 8, b=44)), dark=dark)
+    return style(fig.update_layout(showlegend=False, margin=dict(l=36, r=10, t=32 if title else 8, b=44)))
 
 # %% ../../../nbs/07_figures/landing/03_failures.ipynb #499dc315
 def _calibration_table(truth: Sequence[float], said: Sequence[float], bins: int = 10) -> pd.DataFrame:
@@ -307,7 +305,6 @@ def plot_calibration(
     bins: int = 10,
     height: int = 260,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw what was true against what was said, averaged, for several encoders.
 
@@ -335,4 +332,4 @@ def plot_calibration(
     fig.add_scatter(x=reach, y=reach, **chance)
     fig.update_xaxes(title=axes[0]).update_yaxes(title=axes[1])
     fig.update_layout(title=dict(text=title, font_size=14), height=height, dragmode=False, showlegend=False)
-    return style(fig.update_layout(margin=dict(l=56, r=10, t=32 if title else 10, b=44)), dark=dark)
+    return style(fig.update_layout(margin=dict(l=56, r=10, t=32 if title else 10, b=44)))

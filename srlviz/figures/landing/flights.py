@@ -296,7 +296,6 @@ def plot_traces(
     t: int | None = None,
     height: int | None = None,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw sensors over time, one row each.
 
@@ -347,7 +346,7 @@ def plot_traces(
         hoverdistance=-1,
         margin=dict(l=64, r=14, t=head, b=46),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #97c1468a
 class Beams(NamedTuple):
@@ -477,7 +476,6 @@ def plot_profile(
     words: str = 'the other',
     height: int = 230,
     title: str = 'Height and glide slope',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the height of a flight against the glide slope, the runway at the bottom.
 
@@ -520,7 +518,7 @@ def plot_profile(
         showlegend=False,
         margin=dict(l=64, r=14, t=30, b=46),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #af8e7dd7
 def localizer_width(along: np.ndarray, length: float, beams: Beams = Beams()) -> np.ndarray:
@@ -539,7 +537,6 @@ def plot_map(
     words: str = 'the other',
     height: int = 200,
     title: str = 'Path over the runway',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the path of a flight from above, over the beam of the localizer and the runway.
 
@@ -585,7 +582,7 @@ def plot_map(
         showlegend=False,
         margin=dict(l=64, r=14, t=30, b=46),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #dead9ed3
 _REFS, _AXIS = (
@@ -609,9 +606,7 @@ def _shifted(ref, by):
     return f'{m[1]}{n if n > 1 else ""}{m[3] or ""}'
 
 
-def column(
-    figures: Sequence[go.Figure], *, title: str = '', width: int | None = None, dark: bool | None = None
-) -> go.Figure:
+def column(figures: Sequence[go.Figure], *, title: str = '', width: int | None = None) -> go.Figure:
     """Lay figures below one another, each with its own axes and its title as a heading."""
     parts = [f.to_plotly_json() for f in figures]
     heights = [f.layout.height for f in figures]  # margins of a part are room between
@@ -647,7 +642,7 @@ def column(
         hovermode='closest',
         margin=dict(l=64, r=14, t=top, b=0),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #a9fd5133
 def plot_film(
@@ -658,7 +653,6 @@ def plot_film(
     columns: int = 6,
     size: int = 150,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw n frames of a flight, evenly spaced in time, each with its second and its distance to the threshold."""
     if 'frame' not in episode.obs:
@@ -675,7 +669,6 @@ def plot_film(
         columns=columns,
         zoom=size / film.shape[2],
         title=title,
-        dark=dark,
     )
 
 
@@ -714,7 +707,6 @@ def plot_flight(
     against: Episode | None = None,
     words: str = 'the other',
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw a whole flight: film, height against the glide slope, path over the runway, and some sensors over time.
 
@@ -742,7 +734,7 @@ def plot_flight(
         parts.append(plot_traces(values, list(rows['name']), list(rows['units'].fillna('')), hz=hz, events=events))
     if not parts:
         raise ValueError("there is nothing to draw: the flight has no film and no pose, and no sensor was chosen")
-    return column(parts, title=describe(episode) if title is None else title, dark=dark)
+    return column(parts, title=describe(episode) if title is None else title)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #69fe0ce3
 def fleet_table(source: Recording | pd.DataFrame, hz: float | None = None) -> pd.DataFrame:
@@ -836,7 +828,6 @@ def plot_fleet(
     labels: Mapping[str, str] | None = None,
     most: int = 60,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw one bar a flight: how long, how it ended, and when something began.
 
@@ -873,4 +864,4 @@ def plot_fleet(
         legend=dict(orientation='h', y=1, yanchor='bottom', x=0),
         hovermode='closest',
     )
-    return style(fig, dark=dark)
+    return style(fig)

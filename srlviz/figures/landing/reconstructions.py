@@ -178,7 +178,6 @@ def plot_said(
     events: pd.DataFrame | None = None,
     height: int | None = None,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw sensors over time, true and said over one another; the arguments are those of `plot_traces`.
 
@@ -186,7 +185,7 @@ def plot_said(
     ----------
     true, said : (T, k), NaN where nothing was said
     """
-    look = dict(hz=hz, events=events, over=said, words=('true', 'said'), height=height, title=title, dark=dark)
+    look = dict(hz=hz, events=events, over=said, words=('true', 'said'), height=height, title=title)
     return plot_traces(true, names, units, **look)
 
 
@@ -197,7 +196,6 @@ def plot_errors(
     hz: float | None = None,
     height: int = 110,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw errors over time, a row for each thing that was said, a line for each encoder.
 
@@ -239,7 +237,7 @@ def plot_errors(
     legend = dict(tracegroupgap=0, orientation='v', y=-40 / inner, yanchor='top', font_size=11)
     fig.update_layout(height=inner + top + below, margin=dict(l=64, r=14, t=top, b=below), legend=legend)
     fig.update_layout(title=dict(text=title, font_size=13), hovermode='x', hoverdistance=-1, dragmode=False)
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/landing/02_reconstructions.ipynb #704d0176
 def plot_reconstruction(
@@ -250,7 +248,6 @@ def plot_reconstruction(
     hz: float | None = None,
     size: int = 130,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw n frames of an episode, evenly spaced in time: true, said, and where the two differ.
 
@@ -267,10 +264,10 @@ def plot_reconstruction(
     parts = [[f[:, k * (wide + film.gap) : k * (wide + film.gap) + wide] for f in triples] for k in range(3)]
     when = [f'{i / hz:.0f} s' if hz else f't = {i}' for i in steps]
     words = [f'true<br>{w}' for w in when] + ['said'] * len(steps) + ['difference'] * len(steps)
-    look = dict(captions=words, columns=len(steps), zoom=size / wide, title=title, dark=dark)
+    look = dict(captions=words, columns=len(steps), zoom=size / wide, title=title)
     return plot_contact_sheet([f for row in parts for f in row], list(range(3 * len(steps))), **look)
 
 
-def plot_reconstructed(parts: Sequence[go.Figure], *, title: str = '', dark: bool | None = None) -> go.Figure:
+def plot_reconstructed(parts: Sequence[go.Figure], *, title: str = '') -> go.Figure:
     """Lay the figures of one reconstruction below one another: film, sensors, errors over time."""
-    return column(parts, title=title, dark=dark)
+    return column(parts, title=title)

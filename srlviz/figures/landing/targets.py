@@ -389,7 +389,6 @@ def plot_target_table(
     selected: Sequence | None = None,
     line: int = 21,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw encoders x targets as differences from MEAN (values where it is unknown), the best of each column framed.
 
@@ -426,9 +425,7 @@ def plot_target_table(
     fig = _draw_cells(_lay_out(rows, blocks, len(names), show, intervals), x_edges, y_edges, x, y, size)
     widths = {k[2] for k in rows if not isinstance(k, str) and k[1] != MEAN}
     title = _table_title(blocks, show) if title is None else title
-    return _finish_table(
-        fig, blocks, rows, names, (x_edges, x), (y_edges, y), line, len(widths) > 1, selected, title, dark
-    )
+    return _finish_table(fig, blocks, rows, names, (x_edges, x), (y_edges, y), line, len(widths) > 1, selected, title)
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b20144d3
 def _table_title(blocks: Sequence[_Block], show: str) -> str:
@@ -443,7 +440,7 @@ def _table_title(blocks: Sequence[_Block], show: str) -> str:
     return f'{metric}, {drawn}: blue is better, framed the best'
 
 
-def _finish_table(fig, blocks, rows, names, xs, ys, line, wide, selected, title, dark):
+def _finish_table(fig, blocks, rows, names, xs, ys, line, wide, selected, title):
     (x_edges, x), (y_edges, y) = xs, ys
     said = lambda k: f'<b>{k}</b>' if isinstance(k, str) else encoder_words(k[1]) + f' · {k[2]}' * (wide and k[2] > 0)
     told = [said(k) for k in rows]
@@ -463,7 +460,7 @@ def _finish_table(fig, blocks, rows, names, xs, ys, line, wide, selected, title,
     fig.update_layout(margin=dict(l=left, r=44 if steep else 8, t=top, b=8), title_font_size=14)
     if selected is not None:
         fig.layout.shapes = cell_shapes(fig, list(selected))
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b2c725cd
 def plot_target_ranking(
@@ -479,7 +476,6 @@ def plot_target_ranking(
     selected: Sequence | None = None,
     line: int = 17,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the encoders on one target, the best on top: ours a disc, the paper's a diamond, each MEAN a line.
 
@@ -527,7 +523,7 @@ def plot_target_ranking(
     said = f'{output_words(target)[:1].upper()}{output_words(target)[1:]}, the best on top' if title is None else title
     inner = max(line * len(keys), 60)
     fig.update_layout(title=said, height=inner + 108, margin=dict(l=60, r=12, t=34, b=74), dragmode=False)
-    return style(fig.update_layout(legend=dict(y=-46 / inner, yanchor='top', font_size=11)), dark=dark)
+    return style(fig.update_layout(legend=dict(y=-46 / inner, yanchor='top', font_size=11)))
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #f8d0792a
 def _ranked(fig, values, keys, source, target, grid, intervals):
@@ -592,7 +588,6 @@ def plot_predicted(
     most: int = 2000,
     height: int = 360,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw what was said of windows against what was true.
 
@@ -643,7 +638,7 @@ def plot_predicted(
     told += f' ({(~known).sum():,} without a truth)' if not known.all() else ''
     words = f'{told}' + (f', R² {number(r2)}' if r2 == r2 else '') if title is None else title
     fig.update_layout(title=dict(text=words, font_size=13), height=height, showlegend=False, dragmode=False)
-    return style(fig.update_layout(margin=dict(l=56, r=10, t=34, b=46)), dark=dark)
+    return style(fig.update_layout(margin=dict(l=56, r=10, t=34, b=46)))
 
 
 _MARKED = dict(color=WRONG, size=9, symbol='diamond', line=dict(color='white', width=1))
