@@ -154,12 +154,13 @@ def _checked_codes(codes, net, n) -> np.ndarray:
         more = '; nn.Sequential(net, nn.Flatten()) makes one of a map' if getattr(codes, 'ndim', 0) > 2 else ''
         more = '; codes[:, None] makes one of a single number' if getattr(codes, 'shape', None) == (n,) else more
         raise ValueError(
-            f"{type(net).__name__} must give one vector a row, ({n}, n_codes); got {_said(codes)}{more or _part(codes)}"
+            f"{type(net).__name__} must give one vector a row, ({n}, n_codes); "
+            f"got {_described(codes)}{more or _part(codes)}"
         )
     return codes.astype(np.float32)
 
 
-def _said(codes) -> str:
+def _described(codes) -> str:
     "What a network gave, with the parts of what has some"
     if isinstance(codes, (np.ndarray, torch.Tensor)):
         return f"an array of shape {tuple(codes.shape)}"

@@ -20,18 +20,18 @@ def _ahead(y, b, u, h, starts):
     """Run y (B, T, H), W x and then what goes out, with b and u (H,), from h (B, H) before the first step, with starts
     (B, T)."""
     B, T, H = y.shape
-    zero, before = y.dtype.type(0), np.zeros_like(u)
+    zero, previous = y.dtype.type(0), np.zeros_like(u)
     for row in range(B):
-        before[:] = h[row]
+        previous[:] = h[row]
         for t in range(T):
             if starts[row, t]:
-                before[:] = zero
+                previous[:] = zero
             now = y[row, t]
             for i in range(H):
-                v = now[i] + b[i] + u[i] * before[i]
+                v = now[i] + b[i] + u[i] * previous[i]
                 v = zero if v < zero else v
                 now[i] = v
-                before[i] = v
+                previous[i] = v
 
 
 def _back(dy, y, u, h, starts, da, db, du, dh):
@@ -52,9 +52,9 @@ def _back(dy, y, u, h, starts, da, db, du, dh):
             if starts[b, t]:
                 back[:] = zero
             else:
-                before = y[b, t - 1] if t else h[b]
+                previous = y[b, t - 1] if t else h[b]
                 for i in range(H):
-                    du[i] += out[i] * before[i]
+                    du[i] += out[i] * previous[i]
         dh[b] = back
 
 # %% ../../nbs/04_memories/03_independent.ipynb #10f6d389

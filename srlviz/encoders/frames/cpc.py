@@ -46,17 +46,17 @@ def future_infonce(
             layer(contexts[:-k]).flatten(0, 1),
             latents[k:].flatten(0, 1),
         )  # (N, n_codes): row i of one belongs to row i of the other
-        own = torch.arange(len(keys), device=keys.device)
+        targets = torch.arange(len(keys), device=keys.device)
         rows = max(1, at_once // len(keys))
         total += sum(
             recomputed(_naming, p, keys, i, use_reentrant=False, preserve_rng_state=False)
-            for p, i in zip(predictions.split(rows), own.split(rows))
+            for p, i in zip(predictions.split(rows), targets.split(rows))
         ) / len(keys)
     return total / len(offsets)
 
 
-def _naming(predictions, keys, own):
-    return F.cross_entropy(predictions @ keys.T, own, reduction='sum')
+def _naming(predictions, keys, targets):
+    return F.cross_entropy(predictions @ keys.T, targets, reduction='sum')
 
 # %% ../../../nbs/03_encoders/frames/04_cpc.ipynb #4e15333a
 class _Predictor(nn.Module):
