@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METHOD_ORDER', 'PAPER_METHODS', 'CATEGORY_ORDER', 'UNCONDITIONED', 'game_title', 'probe_grid', 'read_method',
-           'method_words', 'Room', 'cell_shapes', 'frame_cell', 'plot_probe_heatmap', 'thin', 'median_miss',
-           'value_words', 'plot_probe_trace', 'worst_steps']
+           'method_words', 'cell_shapes', 'frame_cell', 'plot_probe_heatmap', 'median_miss', 'value_words',
+           'plot_probe_trace', 'worst_steps']
 
 # %% ../../nbs/07_figures/05_probe.ipynb #987b252b
 import re
@@ -84,8 +84,8 @@ def _natural(name):
 # %% ../../nbs/07_figures/05_probe.ipynb #ad4ee64f
 def _one_game(scores: pd.DataFrame) -> str:
     """Find the game that a table is about: the only one of ours, or of the paper where there is nothing of ours."""
-    ours = scores[scores['source'] != 'paper']
-    games = list((ours if len(ours) else scores)['task'].unique())
+    our_rows = scores[scores['source'] != 'paper']
+    games = list((our_rows if len(our_rows) else scores)['task'].unique())
     if len(games) != 1:
         some = f"{', '.join(map(str, games[:6]))}{'...' if len(games) > 6 else ''}"
         raise ValueError(f"the table holds {len(games)} games ({some}): say which, game=...")
@@ -193,12 +193,12 @@ def _lines(words, width=15):
     return '<br>'.join(lines).removeprefix('<br>')
 
 
-def _short(words, most=20):
+def _short(words, max_length=20):
     """Cut a long name in its middle; the hover says it in full."""
-    return words if len(words) <= most else f'{words[: most - 8]}…{words[-7:]}'
+    return words if len(words) <= max_length else f'{words[: max_length - 8]}…{words[-7:]}'
 
 
-class Room(NamedTuple):
+class _Room(NamedTuple):
     """The sizes of a heat map, in pixels: what its cells ask for, or what there is room for."""
 
     wide: float  # of a cell
@@ -217,17 +217,17 @@ def _room(n_columns, n_rows, tall, left, names, width, height, top):
     if height is not None:
         tall = float(np.clip((height - top - 12) / n_rows, 15, tall))
     if width is None:
-        return Room(_cell_width(n_columns)[0], tall, left, 76, False)
+        return _Room(_cell_width(n_columns)[0], tall, left, 76, False)
     longest = max((len(re.sub('<[^>]*>', '', line)) for n in names for line in n.split('<br>')), default=0)
     left = int(np.clip(7 * longest + 10, 60, 0.4 * width))
-    return Room((width - left - 8) / n_columns, tall, left, 8, True)
+    return _Room((width - left - 8) / n_columns, tall, left, 8, True)
 
 
-def _spaced(items, gap_before, gap):
+def _spaced(items, needs_gap, gap):
     """Give items the size 1, and put a gap (None) before those that ask for one: a list of (item or None, size)."""
     spaced = []
     for k, item in enumerate(items):
-        if gap_before(item, items[k - 1] if k else None):
+        if needs_gap(item, items[k - 1] if k else None):
             spaced.append((None, gap))
         spaced.append((item, 1))
     return spaced
@@ -328,12 +328,12 @@ def _hover(row, column, mean, spread, count, metric):
     category, printed = pretty(group).lower(), column[0] == 'paper'
     what = f'mean of {category}' if target == 'mean' else f'<b>{target}</b> ({category})'
     what = 'mean over categories' if group == 'all' else what
-    who = method_words(column[1]) + (' (paper)' if printed else '')
+    method_text = method_words(column[1]) + (' (paper)' if printed else '')
     if np.isnan(mean):
         lacks = 'the paper gives no value per factor' if printed and target != 'mean' else 'no value'
-        return f"{what}<br>{who}<br>{lacks}"
+        return f"{what}<br>{method_text}<br>{lacks}"
     seeds = f' ± {spread:.3f} over {count:.0f} seeds' if count > 1 else ''
-    return f'{what}<br>{who}<br>{pretty(metric)} <b>{mean:.3f}</b>{seeds}'
+    return f'{what}<br>{method_text}<br>{pretty(metric)} <b>{mean:.3f}</b>{seeds}'
 
 
 def _number(value, bold=False, slim=False):
@@ -485,8 +485,8 @@ def plot_probe_heatmap(
     cells = _probe_cells(rows, columns, grid, metric, slim)
     fig.add_traces(_probe_map(cells, x_edges, y_edges, x, y, metric, numbers, bar=not slim).data)
     _name_rows(fig, names, [c for c, (r, _) in zip(y, rows) if r], y_edges, room)
-    if theirs := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
-        middle = (x_edges[theirs[0]] + x_edges[theirs[-1] + 1]) / 2
+    if other_rows := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
+        middle = (x_edges[other_rows[0]] + x_edges[other_rows[-1] + 1]) / 2
         _note_empty(fig, rows, y, middle, [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows])
     if selected:
         fig = frame_cell(fig, [None, selected[0], 'srlviz', selected[1]])
@@ -499,7 +499,7 @@ def plot_probe_heatmap(
     return style(fig)
 
 # %% ../../nbs/07_figures/05_probe.ipynb #8d67338f
-def thin(truth, predicted, n: int = 2000) -> np.ndarray:
+def _thin(truth, predicted, n: int = 2000) -> np.ndarray:
     """Pick at most n steps: the extremes of the truth, and the worst errors of each piece of time."""
     error = np.abs(np.asarray(predicted, float) - np.asarray(truth, float))
     return np.union1d(decimate(truth, n // 2), decimate(error, n // 2))
@@ -623,12 +623,15 @@ def plot_probe_trace(
         shapes = f'{truth.shape} and {predicted.shape}' + ('' if second is None else f' and {second.shape}')
         raise ValueError(f"truth and predicted are (N,) of one length, got {shapes}")
     t = np.arange(len(truth)) if t is None else np.asarray(t)
-    said = [_exact(truth, predicted, names)]
+    summary = [_exact(truth, predicted, names)]
     if second is not None:
-        said = [f'{pretty(method)} {said[0]}', f'{pretty(against_method)} {_exact(truth, second, ())}'.split(',')[0]]
-    keep = thin(truth, predicted) if len(truth) else np.arange(0)
+        summary = [
+            f'{pretty(method)} {summary[0]}',
+            f'{pretty(against_method)} {_exact(truth, second, ())}'.split(',')[0],
+        ]
+    keep = _thin(truth, predicted) if len(truth) else np.arange(0)
     if second is not None and len(truth):
-        keep = np.union1d(thin(truth, predicted, 1200), thin(truth, second, 800))
+        keep = np.union1d(_thin(truth, predicted, 1200), _thin(truth, second, 800))
     truth, predicted, t = truth[keep], predicted[keep], t[keep]
     second = None if second is None else second[keep]
     over = _second_answers(t, truth, second, against_method, names)
@@ -636,7 +639,9 @@ def plot_probe_trace(
     if at is not None:
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''
-    title = f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(said)}</sub>' if method else factor
+    title = (
+        f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(summary)}</sub>' if method else factor
+    )
     return _finish_trace(fig, t, title, names, height, 72 if second is None else 90)
 
 

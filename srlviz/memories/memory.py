@@ -87,7 +87,7 @@ def _configuration(stored, of: str) -> tuple[str, dict]:
 
 
 def _check_weights(identity: str, weights: dict, stored):
-    "A ValueError says why weights (name -> tensor), with what is `stored` beside them, are not of the model `identity`."
+    "A ValueError says why weights (name -> tensor), with what is `stored` beside them, are not of `identity`."
     for key, x in weights.items():
         if isinstance(x, Tensor) and bool(x.isnan().any()):
             raise ValueError(f"the weights {key!r} hold NaN")

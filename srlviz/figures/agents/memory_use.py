@@ -39,7 +39,7 @@ def _chosen(table: pd.DataFrame, methods: Sequence[str] | None) -> list[str]:
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #b037ec08
 def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
     "From blind to sighted, one row a task"
-    words = [said or f'a gap of {gap:.2f}' for said, gap in zip(rows['said'], rows['gap'])]
+    words = [note or f'a gap of {gap:.2f}' for note, gap in zip(rows['said'], rows['gap'])]
     return go.Bar(
         y=rows['task'],
         x=rows['sighted'] - rows['blind'],
@@ -171,9 +171,9 @@ def plot_contamination(
             rows = table[(table['quantity'] == q) & (table['method'] == m)].sort_values('t')
             fig.add_trace(_band(rows, m), row=1, col=i + 1)
             line = dict(color=method_color(m), width=2.2, dash=('solid', 'dash', 'dot', 'dashdot')[k % 4])
-            said = dict(name=m or 'median', legendgroup=m, showlegend=not i and bool(m))
+            legend = dict(name=m or 'median', legendgroup=m, showlegend=not i and bool(m))
             hover = f'<b>{m}</b><br>after %{{x}} clean steps: %{{y:.3g}}<extra></extra>'
-            curve = go.Scatter(x=rows['t'], y=rows['median'], mode='lines', line=line, hovertemplate=hover, **said)
+            curve = go.Scatter(x=rows['t'], y=rows['median'], mode='lines', line=line, hovertemplate=hover, **legend)
             fig.add_trace(curve, row=1, col=i + 1)
     fig.update_xaxes(title='clean steps since')
     fig.update_yaxes(rangemode='tozero')

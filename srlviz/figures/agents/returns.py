@@ -152,8 +152,8 @@ def _returns_grid(
     if show == 'ours':
         return found
     blind = [c for c in found.mean if 'state' not in split_method(c)[1].split(' · ')]  # the paper's saw no hidden state
-    theirs = pd.DataFrame({c: printed.mean.get(split_method(c)[0], np.nan) for c in blind}, found.mean.index)
-    mean = (found.mean - theirs).dropna(axis=0, how='all').dropna(axis=1, how='all')
+    printed_mean = pd.DataFrame({c: printed.mean.get(split_method(c)[0], np.nan) for c in blind}, found.mean.index)
+    mean = (found.mean - printed_mean).dropna(axis=0, how='all').dropna(axis=1, how='all')
     if not mean.size:
         raise ValueError("ours and the paper's have no task and memory in common")
     return _ReturnsGrid(mean, *(t.reindex_like(mean) for t in (found.spread * np.nan, found.count)))
@@ -198,14 +198,14 @@ def _scale(grid, show, metric):
     words = metric_words(metric)
     if show != 'difference':
         return _Scale(*_reach(grid.mean), SEQUENTIAL, words)
-    most = max(0.25, float(np.nanmax(np.abs(grid.mean.to_numpy()))))
-    return _Scale(-most, most, _DIVERGING, f'{words}, ours less the paper’s')
+    reach = max(0.25, float(np.nanmax(np.abs(grid.mean.to_numpy()))))
+    return _Scale(-reach, reach, _DIVERGING, f'{words}, ours less the paper’s')
 
 
 def metric_words(metric: str) -> str:
     """Say a metric of returns as an axis does."""
-    said = dict(mmer='MMER', final_return='Final return', mmer_split='MMER, split', epoch_return='Mean return')
-    return said.get(metric, metric.capitalize().replace('_', ' '))
+    names = dict(mmer='MMER', final_return='Final return', mmer_split='MMER, split', epoch_return='Mean return')
+    return names.get(metric, metric.capitalize().replace('_', ' '))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #015263e0
 class _Cell(NamedTuple):
@@ -218,21 +218,21 @@ class _Cell(NamedTuple):
 def _cell(row, label, grid, scale, sign):
     if isinstance(row, GameMean):
         have, of, value = row.have[label], len(row.games), row.mean[label]
-        said = f'{scale.words} <b>{number(value, 3)}</b>' if value == value else f'no mean: it has {have} of them'
+        summary = f'{scale.words} <b>{number(value, 3)}</b>' if value == value else f'no mean: it has {have} of them'
         return _Cell(
             'all',
             value,
-            f'<b>Mean over {of} tasks</b><br>{label}<br>{said}',
+            f'<b>Mean over {of} tasks</b><br>{label}<br>{summary}',
             number(value) if value == value else f'{have}/{of}',
         )
     value, spread, count = (t.at[row, label] for t in grid)
     changed = not_comparable(row, split_method(label)[0]) if scale.colours == _DIVERGING and value == value else ''
     seeds = f' ± {spread:.3f}' if spread == spread else ''
     seeds += f', {count:.0f} trial' + 's' * int(count > 1) if count == count else ''
-    said = f'{scale.words} <b>{sign(value)}</b>{seeds}' if value == value else 'not measured'
-    said += f'<br>not comparable: {changed}' if changed else ''
+    summary = f'{scale.words} <b>{sign(value)}</b>{seeds}' if value == value else 'not measured'
+    summary += f'<br>not comparable: {changed}' if changed else ''
     text = number(value) if value == value else ''
-    return _Cell(row, value, f'<b>{row}</b><br>{label}<br>{said}', f'({text})' if changed else text)
+    return _Cell(row, value, f'<b>{row}</b><br>{label}<br>{summary}', f'({text})' if changed else text)
 
 
 def _cells(rows, columns, grid, scale):
@@ -368,11 +368,11 @@ def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
 
 def _add_lines(fig, lines, vertical=True, words=True, reach=(-1, 1), **at):
     for name, value in lines.items():
-        said, dash = _LINES[name]
+        label, dash = _LINES[name]
         add = fig.add_vline if vertical else fig.add_hline
         add(value, line=dict(color=MUTED, width=1.6, dash=dash), **at)
         if words:
-            text = dict(text=f'{said} {number(value)}', showarrow=False, font=dict(size=11, color=MUTED))
+            text = dict(text=f'{label} {number(value)}', showarrow=False, font=dict(size=11, color=MUTED))
             share = (value - reach[0]) / (reach[1] - reach[0])
             side = 'right' if share > 0.85 else 'left' if share < 0.15 else 'center'
             place = dict(x=value, y=1, yref='y domain', yanchor='bottom', xanchor=side) if vertical else None
@@ -399,8 +399,8 @@ def _bounds(intervals, task, label):
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #78324945
 def _bar_words(label, value, rows, bounds, task, metric):
     n = len(rows)
-    said = f'<b>{task}</b><br>{label}<br>{metric_words(metric)} <b>{number(value, 3)}</b>, {n} trial{"s" * (n > 1)}'
-    return said + (f'<br>interval {number(bounds[0], 3)} to {number(bounds[1], 3)}' if bounds is not None else '')
+    text = f'<b>{task}</b><br>{label}<br>{metric_words(metric)} <b>{number(value, 3)}</b>, {n} trial{"s" * (n > 1)}'
+    return text + (f'<br>interval {number(bounds[0], 3)} to {number(bounds[1], 3)}' if bounds is not None else '')
 
 
 def _add_bars(fig, rows, labels, task, metric, intervals, unit, low):
@@ -583,10 +583,10 @@ def plot_return_curves(
             first = m in set(rows['label']) and m not in set(table.loc[table['task'].isin(there[:i]), 'label'])
             _add_curve(fig, rows[rows['label'] == m], m, first, bool(highlight) and m != highlight, best, **at)
         _add_lines(fig, _return_lines(scores, task), vertical=False, words=len(there) == 1, **at)
-    said = 'Largest mean return so far' if best else 'Mean return of an epoch'
-    fig.update_yaxes(title_text=said, col=1).update_xaxes(rangemode='tozero')
+    quantity = 'Largest mean return so far' if best else 'Mean return of an epoch'
+    fig.update_yaxes(title_text=quantity, col=1).update_xaxes(rangemode='tozero')
     fig.update_xaxes(title_text='environment steps', row=down).update_annotations(font_size=12)
-    words = (there[0] if len(there) == 1 else said) if title is None else title
+    words = (there[0] if len(there) == 1 else quantity) if title is None else title
     fig.update_layout(height=90 + 250 * down, title=words, margin=dict(t=58 if words else 24, b=92), dragmode=False)
     return style(fig.update_layout(legend=dict(y=-52 / (250 * down - 50), yanchor='top', font_size=12)))
 
@@ -605,8 +605,8 @@ def _shared_tasks(mean: pd.DataFrame, *, navigation: bool = True) -> pd.DataFram
     kept = mean if navigation else mean[[t.rpartition('-')[0] not in _NAVIGATION for t in mean.index]]
     whole = kept[kept.notna().all(axis=1)]
     if not len(whole):
-        least = kept.notna().sum().idxmin() if kept.size else 'nobody'
-        raise ValueError(f"no task has a return of all these memories; {least} has the fewest: name fewer methods")
+        fewest = kept.notna().sum().idxmin() if kept.size else 'nobody'
+        raise ValueError(f"no task has a return of all these memories; {fewest} has the fewest: name fewer methods")
     return whole
 
 
@@ -652,9 +652,9 @@ def _add_boxes(fig, table, labels):
         out = v[(v < ends[0]) | (v > ends[1])]
         dots = dict(mode='markers', marker=dict(color=colour, size=4), hoverinfo='skip', showlegend=False)
         fig.add_scatter(x=out, y=[k] * len(out), **dots, row=1, col=1)
-        said = f'<b>{m}</b><br>mean {v.mean():.3f}<br>median {q[1]:.3f}<br>quartiles {q[0]:.3f} to {q[2]:.3f}'
+        text = f'<b>{m}</b><br>mean {v.mean():.3f}<br>median {q[1]:.3f}<br>quartiles {q[0]:.3f} to {q[2]:.3f}'
         mark = dict(color='#ffffff', size=8, line=dict(color='#000000', width=1.4))
-        hover = dict(hovertext=[said], hovertemplate='%{hovertext}<extra></extra>', showlegend=False)
+        hover = dict(hovertext=[text], hovertemplate='%{hovertext}<extra></extra>', showlegend=False)
         fig.add_scatter(x=[v.mean()], y=[k], mode='markers', marker=mark, **hover, row=1, col=1)
 
 
@@ -706,9 +706,11 @@ def plot_return_boxes(
     fig.update_xaxes(title=f'{metric_words(metric)}, worst 0 to best 1 of each task', range=[-0.03, 1.03], row=1, col=1)
     fig.update_xaxes(title=f'mean {metric_words(metric)}', showticklabels=False, showgrid=False, row=1, col=2)
     fig.update_xaxes(range=[-0.6, len(parts) - 0.4], ticks='', showline=False, row=1, col=2)
-    said = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
-    said = said if title is None else title
-    fig.update_layout(title=said, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if said else 30, b=54))
+    heading = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
+    heading = heading if title is None else title
+    fig.update_layout(
+        title=heading, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if heading else 30, b=54)
+    )
     return style(fig.update_layout(dragmode=False))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #719edb95
@@ -746,9 +748,10 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
 def _ranked(fig, rows, labels, show, intervals):
     y = [labels.index(split_method(m)[0] if m not in labels else m) for m in rows['label']]
     colours = [method_color(m) for m in rows['label']]
-    said = 'ours' if show == 'ours' else 'paper'
+    origin = 'ours' if show == 'ours' else 'paper'
     hover = [
-        f'<b>{r.label}</b> ({said})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks<br>mean place {r.place:.1f}'
+        f'<b>{r.label}</b> ({origin})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks'
+        f'<br>mean place {r.place:.1f}'
         for r in rows[['label', 'mean', 'tasks', 'place']].itertuples(index=False)
     ]
     at = dict(x=rows['mean'], y=y, mode='markers', hovertext=hover, hovertemplate='%{hovertext}<extra></extra>')
@@ -806,9 +809,11 @@ def plot_return_ranking(
     fig.add_annotation(y=1, yref='y domain', yanchor='bottom', text='place', **place)
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, range=[-0.6, len(labels) - 0.4])
-    said = f'Ranking over the {n} task{"s" * (n > 1)} that all have' if title is None else title
+    heading = f'Ranking over the {n} task{"s" * (n > 1)} that all have' if title is None else title
     fig.update_xaxes(title=f'mean {metric_words(metric)} (return)')
-    fig.update_layout(title=said, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if said else 30, b=78))
+    fig.update_layout(
+        title=heading, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if heading else 30, b=78)
+    )
     legend = dict(y=-54 / (22 * len(labels)), yanchor='top', font_size=12)
     return style(fig.update_layout(dragmode=False, legend=legend, showlegend=len(fig.data) > 1))
 
@@ -818,10 +823,10 @@ def _task_lines(fig, scores, tasks):
     known = {t: _return_lines(scores, t) for t in tasks}
     for name, symbol in (('random', 'line-ns'), ('oracle', 'line-ns')):
         at = [(v[name], k) for k, v in enumerate(known.values()) if name in v]
-        said, _ = _LINES[name]
+        label, _ = _LINES[name]
         width = 1.5 if name == 'random' else 3
         mark = dict(symbol=symbol, size=11, line=dict(color=MUTED, width=width), color=MUTED)
-        hover = dict(hovertemplate=f'{said} <b>%{{x:.3f}}</b><extra></extra>', name=said)
+        hover = dict(hovertemplate=f'{label} <b>%{{x:.3f}}</b><extra></extra>', name=label)
         if at:
             fig.add_scatter(x=[v for v, _ in at], y=[k for _, k in at], mode='markers', marker=mark, **hover)
     ends = [(k, v['random'], v['oracle']) for k, v in enumerate(known.values()) if len(v) == 2]
@@ -935,14 +940,14 @@ def plot_paper_agreement(
         words = f', rank correlation {number(value)}' + (
             f' ({number(ends[0])} to {number(ends[1])})' if len(ends) == 2 else ''
         )
-    said = f'{n} tasks and memories{words}' if title is None else title
+    heading = f'{n} tasks and memories{words}' if title is None else title
     fig.update_traces(hovertemplate='%{hovertext}<extra></extra>', selector=lambda t: t.hovertext is not None)
     pad = 0.05 if high == 1 else 0.025 * (high - low)
     reach = dict(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)
     fig.update_xaxes(title='MMER of the paper (return)', **reach).update_yaxes(
         title=f'{metric_words(metric)}, ours (return)', **reach
     )
-    fig.update_layout(title=said, height=520, width=640, margin=dict(t=56 if said else 20, r=130), dragmode=False)
+    fig.update_layout(title=heading, height=520, width=640, margin=dict(t=56 if heading else 20, r=130), dragmode=False)
     return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #1f230002
