@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ...core.files import is_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...core.training import native_bfloat16, pick_device
@@ -243,7 +244,7 @@ class FrameAutoencoder(FrameEncoder):
             )
         for name in ('n_codes', 'frames_per_episode', 'batch_size'):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not is_whole(value, 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
 
     def _validation(self, held_out: Recording) -> Callable[[nn.Module], float]:

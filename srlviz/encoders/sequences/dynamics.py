@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...core.files import is_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder, SequenceNetwork
@@ -180,7 +181,7 @@ def _chosen_actions(actions: str | Sequence[int], recording: Recording) -> list[
     if lost := [a for a in actions if isinstance(a, str) and a not in named]:
         raise unknown('action', lost[0], named)
     numbers = [named[a] if isinstance(a, str) else a for a in actions]
-    if any(isinstance(a, bool) or not isinstance(a, (int, np.integer)) or a < 0 for a in numbers):
+    if not all(is_whole(a) for a in numbers):
         raise ValueError(f"actions are whole numbers of columns from 0; got {actions!r:.80}")
     return sorted({int(a) for a in numbers})
 

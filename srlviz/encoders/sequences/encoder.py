@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from ...core.files import is_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
@@ -107,7 +108,7 @@ class SequenceEncoder(ABC):
         """Refuse arguments that are none; the ValueError names the first."""
         for name in ('n_codes', 'epochs', 'batch_size', 'shortest', 'longest', 'windows'):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if not is_whole(value, 1):
                 raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
         if self.shortest > self.longest:
             raise ValueError(f"shortest={self.shortest} is more than longest={self.longest}")

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ...core.files import is_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder
@@ -147,7 +148,7 @@ class Forecaster(SequenceEncoder):
     @property
     def min_rows(self) -> int:
         """Fewest rows of a window to learn from: one to read, and `horizon` more"""
-        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int) or self.horizon < 1:
+        if not is_whole(self.horizon, 1):
             raise ValueError(f"horizon must be a whole number of at least 1 row; got {self.horizon!r}")
         return self.horizon + 1
 
