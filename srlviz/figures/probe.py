@@ -280,11 +280,11 @@ def _upright(kind):
 
 def _sources(fig, columns, edges, above):
     """Write over the columns whose they are, and draw a line under that."""
-    for source, said in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
+    for source, heading in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
         if at := [k for k, c in enumerate(columns) if c and c[0] == source]:
             left, right = edges[at[0]], edges[at[-1] + 1]
             look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=12, color=MUTED))
-            fig.add_annotation(x=left, yshift=above, text=said, xanchor='left', **look)
+            fig.add_annotation(x=left, yshift=above, text=heading, xanchor='left', **look)
             line = dict(type='line', yref='y domain', line=dict(color=MUTED, width=1))
             fig.add_shape(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, **line)
 
@@ -473,7 +473,7 @@ def plot_probe_heatmap(
     grid = probe_grid(scores, metric=metric, game=game, paper=paper)
     mean, game = grid[0], game or _one_game(scores)
     rows = _spaced(list(mean.index), lambda row, _: row[1] == 'mean' and row[0] != 'all', 0.28)
-    columns = _spaced(list(mean.columns), lambda c, before: before and c[0] == 'paper' != before[0], 0.35)
+    columns = _spaced(list(mean.columns), lambda c, previous: previous and c[0] == 'paper' != previous[0], 0.35)
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
     fig, slim = go.Figure(), width is not None
     wide, small = _cell_width(x_edges[-1])
@@ -526,7 +526,7 @@ def _wrong_answers(t, truth, predicted, names, spread):
     ties = lambda a, b: np.c_[a, b, np.full(len(a), np.nan)].ravel()
     line = dict(mode='lines', line=dict(color=WRONG, width=1), opacity=0.45, showlegend=False, hoverinfo='skip')
     cross = dict(color=WRONG, size=3 + 5 * weight, opacity=0.45 + 0.55 * weight, symbol='x-thin')
-    said = np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]]
+    words = np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]]
     off = '' if len(names) else ', off by %{customdata[2]}'
     return [
         go.Scatter(x=ties(t[far], t[far]), y=ties(truth[far], predicted[far]), **line),
@@ -536,7 +536,7 @@ def _wrong_answers(t, truth, predicted, names, spread):
             mode='markers',
             name='wrong',
             marker=cross | dict(line=dict(color=WRONG, width=1.5)),
-            customdata=said,
+            customdata=words,
             hovertemplate='predicted %{customdata[0]} for %{customdata[1]}' + off + '<extra></extra>',
         ),
     ]
@@ -547,7 +547,7 @@ def _answers_over_time(t, truth, predicted, names=()):
     bad = truth != predicted
     spread = max(np.ptp(np.r_[truth, predicted]), 1e-12) if len(t) else 1
     ties, wrong = _wrong_answers(t[bad], truth[bad], predicted[bad], names, spread)
-    said = value_words(truth, names)
+    words = value_words(truth, names)
     right = go.Scatter(
         x=t[~bad],
         y=predicted[~bad],
@@ -563,7 +563,7 @@ def _answers_over_time(t, truth, predicted, names=()):
         name='true',
         legendrank=1,
         line=dict(color=INK, width=1.5, shape='hv'),
-        text=said,
+        text=words,
         hovertemplate='true %{text}<extra></extra>',
     )
     return [ties, right, wrong, line]

@@ -320,7 +320,7 @@ def plot_returns_heatmap(
     grid = _returns_grid(scores, show=show, metric=metric, tasks=tasks, methods=methods)
     columns, scale = list(grid.mean), _scale(grid, show, metric)
     means = game_means(grid.mean) if len(grid.mean) > 1 else []
-    other = lambda r, before: before is not None and _task_rank(r)[0] != _task_rank(before)[0]
+    other = lambda r, previous: previous is not None and _task_rank(r)[0] != _task_rank(previous)[0]
     rows = [(m, 1.15) for m in means] + [(None, 0.3)] * bool(means) + _spaced(list(grid.mean.index), other, 0.16)
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([1] * len(columns))
     names, slim = _row_names(rows), width is not None

@@ -138,7 +138,7 @@ class Reconstructed:
         self.order, self.size = np.zeros(0, int), np.zeros(0)
         if said.film:
             self.film = SideBySide(episode.obs[said.film], said[said.film])
-            self.wrong['film (gray levels)'] = film_errors(self.film.true, self.film.said)
+            self.wrong['film (gray levels)'] = film_errors(self.film.true, self.film.predicted)
         if said.numbers:
             self.true = np.asarray(episode.obs[said.numbers], np.float32)
             spread = spread_of(self.true) if spread is None else spread
@@ -329,7 +329,7 @@ class ReconstructionBrowser(Explorer):
         """Draw the static form: some frames, true and said, the chosen sensors, errors over time."""
         one, hz, parts = self.one, self.recording.hz, []
         if one.film is not None:
-            parts.append(plot_reconstruction(one.film.true, one.film.said, frames, hz=hz))
+            parts.append(plot_reconstruction(one.film.true, one.film.predicted, frames, hz=hz))
         if one.errors is not None and self.chosen:
             parts.append(self._sensor_figure())
         parts.append(self.parts.errors.figure)
