@@ -898,7 +898,8 @@ EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('
 
 
 def plots() -> dict:
-    found = [importlib.import_module(f'{figures.__name__}.{m.name}') for m in pkgutil.iter_modules(figures.__path__)]
+    modules = [m for m in pkgutil.walk_packages(figures.__path__, f'{figures.__name__}.') if not m.ispkg]
+    found = [importlib.import_module(m.name) for m in modules]
     return {name: getattr(m, name) for m in found for name in m.__all__ if name.startswith('plot_')}
 
 
