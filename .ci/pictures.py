@@ -51,11 +51,11 @@ def stale(root) -> list[str]:
 
 def packed(data: str) -> str:
     "A PNG of few colours, in base64."
-    from srlviz.figures.pictures import MOST_PNG, palette_png
+    from srlviz.figures.pictures import MAX_PNG_BYTES, palette_png
 
     png = palette_png(base64.b64decode(data))
-    if len(png) > MOST_PNG:
-        sys.exit(f'a picture of {len(png):,} bytes, more than {MOST_PNG:,}')
+    if len(png) > MAX_PNG_BYTES:
+        sys.exit(f'a picture of {len(png):,} bytes, more than {MAX_PNG_BYTES:,}')
     return base64.b64encode(png).decode()
 
 

@@ -25,7 +25,7 @@ from srlviz.core.training import threads
 from srlviz.data.landing import read_flights
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.context import ContextModel
-from srlviz.encoders.sequences.encoder import batch_loss, random_batches
+from srlviz.encoders.sequences.encoder import batch_loss
 from srlviz.encoders.sequences.forecast import Forecaster
 from srlviz.encoders.sequences.networks import Conv1DNet
 from srlviz.encoders.sequences.batches import Batch
@@ -147,13 +147,15 @@ def training(xeval: Path, steps: int, film: int):
     print(f"{'steps of training, 32 windows':34}{'25 to 75 rows':>30}{'50 rows':>30}")
     for name, (encoder, theirs, loss) in pairs(xeval, film).items():
         filmed = 'frames' in encoder.inputs
-        n, least = (4, 3) if filmed else (32, steps)
+        n, min_rows = (4, 3) if filmed else (32, steps)
         row = f'{name:34}'
         for shortest, longest in ((25, 75), (50, 50)):
             if filmed:
                 shortest, longest = shortest // 2, longest // 2
-            batch = make_batch(n, max(shortest, encoder.least), max(longest, encoder.least), film if filmed else None)
-            a, b, ratio = side_by_side(encoder, theirs, loss, batch, min(steps, least))
+            batch = make_batch(
+                n, max(shortest, encoder.min_rows), max(longest, encoder.min_rows), film if filmed else None
+            )
+            a, b, ratio = side_by_side(encoder, theirs, loss, batch, min(steps, min_rows))
             row += f"{1 / a:9.1f}/s ({1 / b:.1f}) {ratio:5.2f}x  "
         print(row + (f'({n} windows of half the rows, {film} px)' if filmed else ''), flush=True)
 
@@ -175,7 +177,7 @@ def waiting(flights):
     for encoder in SequenceAutoencoder(**few), Forecaster(network='attention', horizon=1, **few):
         model = encoder.fit(flights).model_.train()
         adam, waited, worked = torch.optim.Adam(model.parameters()), [], []
-        batches, now = iter(random_batches(encoder, flights)(1)), time.perf_counter
+        batches, now = iter(encoder.random_batches(flights)(1)), time.perf_counter
         while True:
             start = now()
             if (batch := next(batches, None)) is None:

@@ -330,7 +330,7 @@ def test_static(tmp_path):
     page = b.to_html(tmp_path / 'flight.html').read_text(encoding='utf-8')
     assert 'Path over the runway' in page and 'engine 1 fire' in page and 'src="http' not in page
     json.loads(plot_flight(made(), [0, 3], TABLE).to_json())
-    json.loads(plot_fleet(fleet_table(fleet()), dark=True).to_json())
+    json.loads(plot_fleet(fleet_table(fleet())).to_json())
 
 
 # in a browser

@@ -738,7 +738,7 @@ FIGURES = dict(
     plot_ram=lambda f: f(
         np.arange(128),
         pd.DataFrame(dict(variable=[evil('v')], address=[3])),
-        before=np.zeros(128),
+        previous=np.zeros(128),
         selected=3,
         title=evil('t'),
     ),
@@ -816,10 +816,11 @@ FIGURES = dict(
     plot_predicted=lambda f: f(
         np.ones(2), np.zeros(2), pd.DataFrame(dict(flight=evil('flight'), start=[0, 5])), name=evil('n'), unit=evil('u')
     ),
-    plot_said=lambda f: f(np.ones((9, 2)), np.zeros((9, 2)), [evil('n'), 'b'], [evil('u'), ''], title=evil('t')),
+    plot_sensor_predictions=lambda f: f(
+        np.ones((9, 2)), np.zeros((9, 2)), [evil('n'), 'b'], [evil('u'), ''], title=evil('t')
+    ),
     plot_errors=lambda f: f({evil('what'): {evil('m'): np.ones(9), 'b': np.ones(9)}}, title=evil('t')),
     plot_reconstruction=lambda f: f(*[np.zeros((4, 8, 8), np.uint8)] * 2, title=evil('t')),
-    plot_reconstructed=lambda f: f([plots()['plot_errors']({evil('what'): {evil('m'): np.ones(9)}})], title=evil('t')),
     plot_failure_curves=lambda f: f({evil('m'): ([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')),
     plot_both_kinds=lambda f: f([True, False], [1.0, 0.0], 0.5, title=evil('t')),
     plot_calibration=lambda f: f({evil('m'): ([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')),

@@ -7,7 +7,6 @@ from srlviz.core.files import sample_path
 from srlviz.core.protocols import tiny_recording
 from srlviz.core.training import seeded
 from srlviz.data.landing import read_flights
-from srlviz.encoders.sequences.encoder import held_out_loss
 from srlviz.encoders.sequences.batches import WindowRows
 from srlviz.studies.methods import methods
 from srlviz.studies.benchmarks.probing import make_encoder
@@ -84,7 +83,7 @@ def test_eight_flights_can_be_learned(method):
     flights = read_flights(sample_path('landings'))[:8]
     flights = flights.replace(split=[''] * 8)
     encoder = make_encoder(method, **LONG).fit(flights)
-    validate, model = held_out_loss(encoder, flights), encoder.model_.eval()
+    validate, model = encoder.held_out_loss(flights), encoder.model_.eval()
     with torch.no_grad():
         after = validate(model)
         with seeded(encoder.seed):

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from ..core.views.resize import area_means
+from ..core.files import is_whole
 from ..core.names import unknown
 from ..core.recordings import Recording
 from .frames.cnn import frame_shape
@@ -29,7 +30,7 @@ class _Reader:
     def __init__(self, size, stack, scale, layout, inputs=None):
         if layout not in _LAYOUTS:
             raise ValueError(f"layout is one of {', '.join(_LAYOUTS)}; got {layout!r}")
-        if isinstance(stack, bool) or not isinstance(stack, int) or stack < 1:
+        if not is_whole(stack, 1):
             raise ValueError(f"stack must be a whole number of at least 1; got {stack!r}")
         if scale is not None and not (np.isreal(scale) and scale > 0):
             raise ValueError(f"scale must be a number above 0, by which pixels are divided, or None; got {scale!r}")
@@ -154,12 +155,13 @@ def _checked_codes(codes, net, n) -> np.ndarray:
         more = '; nn.Sequential(net, nn.Flatten()) makes one of a map' if getattr(codes, 'ndim', 0) > 2 else ''
         more = '; codes[:, None] makes one of a single number' if getattr(codes, 'shape', None) == (n,) else more
         raise ValueError(
-            f"{type(net).__name__} must give one vector a row, ({n}, n_codes); got {_said(codes)}{more or _part(codes)}"
+            f"{type(net).__name__} must give one vector a row, ({n}, n_codes); "
+            f"got {_described(codes)}{more or _part(codes)}"
         )
     return codes.astype(np.float32)
 
 
-def _said(codes) -> str:
+def _described(codes) -> str:
     "What a network gave, with the parts of what has some"
     if isinstance(codes, (np.ndarray, torch.Tensor)):
         return f"an array of shape {tuple(codes.shape)}"

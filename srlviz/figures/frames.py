@@ -120,7 +120,7 @@ def _mark_traces(marks, width, height, x0=0, y0=0, size=11):
     return traces
 
 # %% ../../nbs/07_figures/04_frames.ipynb #ab9733ff
-def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '', dark: bool | None = None) -> go.Figure:
+def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '') -> go.Figure:
     """Draw one frame, and marks on it.
 
     Parameters
@@ -149,7 +149,6 @@ def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '', dark: boo
             margin=dict(l=4, r=4 + legend, t=top, b=4),
             legend=dict(orientation='v', x=1.02, y=1, yanchor='top'),
         ),
-        dark=dark,
     )
 
 # %% ../../nbs/07_figures/04_frames.ipynb #6cec2ca3
@@ -231,7 +230,6 @@ def plot_factor_strip(
     over: Sequence[Over] = (),
     words: str = '',
     height: int = 130,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw one factor over an episode, the current step marked, and others over it.
 
@@ -275,7 +273,6 @@ def plot_factor_strip(
             hovermode='x',
             hoverdistance=-1,
         ),
-        dark=dark,
     )
 
 # %% ../../nbs/07_figures/04_frames.ipynb #eb2bc66f
@@ -340,7 +337,6 @@ def plot_contact_sheet(
     columns: int = 6,
     zoom: float = 1,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw frames side by side with their steps and marks, and a factor over time below.
 
@@ -387,4 +383,4 @@ def plot_contact_sheet(
         margin=dict(l=left, r=12, t=top, b=bottom),
         legend=dict(y=1, yanchor='bottom'),
     )
-    return style(fig, dark=dark)
+    return style(fig)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['METHOD_ORDER', 'PAPER_METHODS', 'CATEGORY_ORDER', 'UNCONDITIONED', 'game_title', 'probe_grid', 'read_method',
-           'method_words', 'Room', 'cell_shapes', 'frame_cell', 'plot_probe_heatmap', 'thin', 'median_miss',
-           'value_words', 'plot_probe_trace', 'worst_steps']
+           'method_words', 'cell_shapes', 'frame_cell', 'plot_probe_heatmap', 'median_miss', 'value_words',
+           'plot_probe_trace', 'worst_steps']
 
 # %% ../../nbs/07_figures/05_probe.ipynb #987b252b
 import re
@@ -84,8 +84,8 @@ def _natural(name):
 # %% ../../nbs/07_figures/05_probe.ipynb #ad4ee64f
 def _one_game(scores: pd.DataFrame) -> str:
     """Find the game that a table is about: the only one of ours, or of the paper where there is nothing of ours."""
-    ours = scores[scores['source'] != 'paper']
-    games = list((ours if len(ours) else scores)['task'].unique())
+    our_rows = scores[scores['source'] != 'paper']
+    games = list((our_rows if len(our_rows) else scores)['task'].unique())
     if len(games) != 1:
         some = f"{', '.join(map(str, games[:6]))}{'...' if len(games) > 6 else ''}"
         raise ValueError(f"the table holds {len(games)} games ({some}): say which, game=...")
@@ -193,12 +193,12 @@ def _lines(words, width=15):
     return '<br>'.join(lines).removeprefix('<br>')
 
 
-def _short(words, most=20):
+def _short(words, max_length=20):
     """Cut a long name in its middle; the hover says it in full."""
-    return words if len(words) <= most else f'{words[: most - 8]}…{words[-7:]}'
+    return words if len(words) <= max_length else f'{words[: max_length - 8]}…{words[-7:]}'
 
 
-class Room(NamedTuple):
+class _Room(NamedTuple):
     """The sizes of a heat map, in pixels: what its cells ask for, or what there is room for."""
 
     wide: float  # of a cell
@@ -217,17 +217,17 @@ def _room(n_columns, n_rows, tall, left, names, width, height, top):
     if height is not None:
         tall = float(np.clip((height - top - 12) / n_rows, 15, tall))
     if width is None:
-        return Room(_cell_width(n_columns)[0], tall, left, 76, False)
+        return _Room(_cell_width(n_columns)[0], tall, left, 76, False)
     longest = max((len(re.sub('<[^>]*>', '', line)) for n in names for line in n.split('<br>')), default=0)
     left = int(np.clip(7 * longest + 10, 60, 0.4 * width))
-    return Room((width - left - 8) / n_columns, tall, left, 8, True)
+    return _Room((width - left - 8) / n_columns, tall, left, 8, True)
 
 
-def _spaced(items, gap_before, gap):
+def _spaced(items, needs_gap, gap):
     """Give items the size 1, and put a gap (None) before those that ask for one: a list of (item or None, size)."""
     spaced = []
     for k, item in enumerate(items):
-        if gap_before(item, items[k - 1] if k else None):
+        if needs_gap(item, items[k - 1] if k else None):
             spaced.append((None, gap))
         spaced.append((item, 1))
     return spaced
@@ -280,11 +280,11 @@ def _upright(kind):
 
 def _sources(fig, columns, edges, above):
     """Write over the columns whose they are, and draw a line under that."""
-    for source, said in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
+    for source, heading in (('srlviz', 'srlviz'), ('paper', 'as printed in the paper')):
         if at := [k for k, c in enumerate(columns) if c and c[0] == source]:
             left, right = edges[at[0]], edges[at[-1] + 1]
             look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=12, color=MUTED))
-            fig.add_annotation(x=left, yshift=above, text=said, xanchor='left', **look)
+            fig.add_annotation(x=left, yshift=above, text=heading, xanchor='left', **look)
             line = dict(type='line', yref='y domain', line=dict(color=MUTED, width=1))
             fig.add_shape(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, **line)
 
@@ -328,12 +328,12 @@ def _hover(row, column, mean, spread, count, metric):
     category, printed = pretty(group).lower(), column[0] == 'paper'
     what = f'mean of {category}' if target == 'mean' else f'<b>{target}</b> ({category})'
     what = 'mean over categories' if group == 'all' else what
-    who = method_words(column[1]) + (' (paper)' if printed else '')
+    method_text = method_words(column[1]) + (' (paper)' if printed else '')
     if np.isnan(mean):
         lacks = 'the paper gives no value per factor' if printed and target != 'mean' else 'no value'
-        return f"{what}<br>{who}<br>{lacks}"
+        return f"{what}<br>{method_text}<br>{lacks}"
     seeds = f' ± {spread:.3f} over {count:.0f} seeds' if count > 1 else ''
-    return f'{what}<br>{who}<br>{pretty(metric)} <b>{mean:.3f}</b>{seeds}'
+    return f'{what}<br>{method_text}<br>{pretty(metric)} <b>{mean:.3f}</b>{seeds}'
 
 
 def _number(value, bold=False, slim=False):
@@ -457,7 +457,6 @@ def plot_probe_heatmap(
     width: int | None = None,
     height: int | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw probe scores, factors grouped by category x methods, the paper's beside ours.
 
@@ -474,7 +473,7 @@ def plot_probe_heatmap(
     grid = probe_grid(scores, metric=metric, game=game, paper=paper)
     mean, game = grid[0], game or _one_game(scores)
     rows = _spaced(list(mean.index), lambda row, _: row[1] == 'mean' and row[0] != 'all', 0.28)
-    columns = _spaced(list(mean.columns), lambda c, before: before and c[0] == 'paper' != before[0], 0.35)
+    columns = _spaced(list(mean.columns), lambda c, previous: previous and c[0] == 'paper' != previous[0], 0.35)
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([s for _, s in columns])
     fig, slim = go.Figure(), width is not None
     wide, small = _cell_width(x_edges[-1])
@@ -486,8 +485,8 @@ def plot_probe_heatmap(
     cells = _probe_cells(rows, columns, grid, metric, slim)
     fig.add_traces(_probe_map(cells, x_edges, y_edges, x, y, metric, numbers, bar=not slim).data)
     _name_rows(fig, names, [c for c, (r, _) in zip(y, rows) if r], y_edges, room)
-    if theirs := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
-        middle = (x_edges[theirs[0]] + x_edges[theirs[-1] + 1]) / 2
+    if other_rows := [k for k, (c, _) in enumerate(columns) if c and c[0] == 'paper']:
+        middle = (x_edges[other_rows[0]] + x_edges[other_rows[-1] + 1]) / 2
         _note_empty(fig, rows, y, middle, [bool(r) and not mean.loc[r].loc[['paper']].notna().any() for r, _ in rows])
     if selected:
         fig = frame_cell(fig, [None, selected[0], 'srlviz', selected[1]])
@@ -497,10 +496,10 @@ def plot_probe_heatmap(
         width=int(width or room.left + room.wide * x_edges[-1] + 84),
         margin=dict(l=room.left, r=room.right, t=int(top), b=12),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../nbs/07_figures/05_probe.ipynb #8d67338f
-def thin(truth, predicted, n: int = 2000) -> np.ndarray:
+def _thin(truth, predicted, n: int = 2000) -> np.ndarray:
     """Pick at most n steps: the extremes of the truth, and the worst errors of each piece of time."""
     error = np.abs(np.asarray(predicted, float) - np.asarray(truth, float))
     return np.union1d(decimate(truth, n // 2), decimate(error, n // 2))
@@ -527,7 +526,7 @@ def _wrong_answers(t, truth, predicted, names, spread):
     ties = lambda a, b: np.c_[a, b, np.full(len(a), np.nan)].ravel()
     line = dict(mode='lines', line=dict(color=WRONG, width=1), opacity=0.45, showlegend=False, hoverinfo='skip')
     cross = dict(color=WRONG, size=3 + 5 * weight, opacity=0.45 + 0.55 * weight, symbol='x-thin')
-    said = np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]]
+    words = np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]]
     off = '' if len(names) else ', off by %{customdata[2]}'
     return [
         go.Scatter(x=ties(t[far], t[far]), y=ties(truth[far], predicted[far]), **line),
@@ -537,7 +536,7 @@ def _wrong_answers(t, truth, predicted, names, spread):
             mode='markers',
             name='wrong',
             marker=cross | dict(line=dict(color=WRONG, width=1.5)),
-            customdata=said,
+            customdata=words,
             hovertemplate='predicted %{customdata[0]} for %{customdata[1]}' + off + '<extra></extra>',
         ),
     ]
@@ -548,7 +547,7 @@ def _answers_over_time(t, truth, predicted, names=()):
     bad = truth != predicted
     spread = max(np.ptp(np.r_[truth, predicted]), 1e-12) if len(t) else 1
     ties, wrong = _wrong_answers(t[bad], truth[bad], predicted[bad], names, spread)
-    said = value_words(truth, names)
+    words = value_words(truth, names)
     right = go.Scatter(
         x=t[~bad],
         y=predicted[~bad],
@@ -564,7 +563,7 @@ def _answers_over_time(t, truth, predicted, names=()):
         name='true',
         legendrank=1,
         line=dict(color=INK, width=1.5, shape='hv'),
-        text=said,
+        text=words,
         hovertemplate='true %{text}<extra></extra>',
     )
     return [ties, right, wrong, line]
@@ -607,7 +606,6 @@ def plot_probe_trace(
     episode: int | None = None,
     at: int | None = None,
     height: int = 260,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the true value of a factor over time and what a probe says it is.
 
@@ -625,12 +623,15 @@ def plot_probe_trace(
         shapes = f'{truth.shape} and {predicted.shape}' + ('' if second is None else f' and {second.shape}')
         raise ValueError(f"truth and predicted are (N,) of one length, got {shapes}")
     t = np.arange(len(truth)) if t is None else np.asarray(t)
-    said = [_exact(truth, predicted, names)]
+    summary = [_exact(truth, predicted, names)]
     if second is not None:
-        said = [f'{pretty(method)} {said[0]}', f'{pretty(against_method)} {_exact(truth, second, ())}'.split(',')[0]]
-    keep = thin(truth, predicted) if len(truth) else np.arange(0)
+        summary = [
+            f'{pretty(method)} {summary[0]}',
+            f'{pretty(against_method)} {_exact(truth, second, ())}'.split(',')[0],
+        ]
+    keep = _thin(truth, predicted) if len(truth) else np.arange(0)
     if second is not None and len(truth):
-        keep = np.union1d(thin(truth, predicted, 1200), thin(truth, second, 800))
+        keep = np.union1d(_thin(truth, predicted, 1200), _thin(truth, second, 800))
     truth, predicted, t = truth[keep], predicted[keep], t[keep]
     second = None if second is None else second[keep]
     over = _second_answers(t, truth, second, against_method, names)
@@ -638,11 +639,13 @@ def plot_probe_trace(
     if at is not None:
         fig.add_vline(at, line=dict(color=WRONG, width=2))
     where = f', episode {episode}' if episode is not None else ''
-    title = f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(said)}</sub>' if method else factor
-    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90, dark)
+    title = (
+        f'<b>{factor}</b> read from {pretty(method)}{where}<br><sub>{"; ".join(summary)}</sub>' if method else factor
+    )
+    return _finish_trace(fig, t, title, names, height, 72 if second is None else 90)
 
 
-def _finish_trace(fig, t, title, names, height, top, dark):
+def _finish_trace(fig, t, title, names, height, top):
     """Set axes and sizes."""
     ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
     fig.update_xaxes(title='step t', showgrid=False, range=ends).update_yaxes(title='' if len(names) else 'value')
@@ -656,7 +659,7 @@ def _finish_trace(fig, t, title, names, height, top, dark):
         title=dict(text=title, font_size=14),
         legend=dict(y=1.0, x=0, font_size=12),
     )
-    return style(fig, dark=dark)
+    return style(fig)
 
 # %% ../../nbs/07_figures/05_probe.ipynb #b3958b00
 def worst_steps(truth: pd.Series, predicted: pd.Series, n: int = 8, apart: int = 12) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .feedforward import Position
-from .memory import Memory, clock, precise
+from .memory import Memory, chunked, clock, precise
 
 # %% ../../nbs/04_memories/06_attention.ipynb #dcc5f050
 def linear_attention(
@@ -36,28 +36,22 @@ def linear_attention(
 
     Source: Katharopoulos et al. (2020), section 3.4; the chunks and the starts are ours.
     """
-    B, T, _ = q.shape
+    T = q.shape[1]
     if T == 1:
         sums = torch.where(starts[:, :, None], 0, sums) + k.mT @ v
         return q @ sums, sums
     C = min(chunk, T)
-    n = -(-T // C)
-    cut = lambda z: (F.pad(z, (0, 0, 0, n * C - T)) if T < n * C else z).view(B, n, C, -1)
-    q, k, v, seen = (
-        cut(q),
-        cut(k),
-        cut(v),
-        cut(starts[..., None].to(q.dtype)).cumsum(2),
-    )  # (B, n, C, ...); seen (B, n, C, 1): starts so far
+    seen = chunked(starts[..., None].to(q.dtype), C).cumsum(2)  # (B, n, C, 1): starts so far
+    q, k, v = (chunked(z, C) for z in (q, k, v))  # (B, n, C, ...)
     last = seen[:, :, -1:]
     inside = (q @ k.mT * (seen == seen.mT).tril()) @ v
-    new, goes_on = (k * (seen == last)).mT @ v, (last == 0).to(q.dtype)
-    before = []
-    for new_c, on_c in zip(new.unbind(1), goes_on.unbind(1)):
-        before.append(sums)
+    new, continues = (k * (seen == last)).mT @ v, (last == 0).to(q.dtype)
+    previous = []
+    for new_c, on_c in zip(new.unbind(1), continues.unbind(1)):
+        previous.append(sums)
         sums = torch.addcmul(new_c, sums, on_c)
-    y = inside + (q * (seen == 0)) @ torch.stack(before, 1)
-    return y.view(B, n * C, -1)[:, :T], sums
+    y = inside + (q * (seen == 0)) @ torch.stack(previous, 1)
+    return y.flatten(1, 2)[:, :T], sums
 
 # %% ../../nbs/04_memories/06_attention.ipynb #87d267e9
 class _FastWeights(Memory):

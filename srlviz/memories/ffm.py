@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory, complex_exp, complex_product, precise
+from .memory import Memory, chunked, complex_exp, complex_product, precise
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
@@ -32,29 +32,27 @@ def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: in
 
     Source: Morad et al. (2023), section 4, in its recurrent form; the chunks are ours.
     """
-    B, T, m = x.shape
+    T = x.shape[1]
     if T == 1:
         return (torch.where(starts[..., None], 0, sums) * rate.exp() + x[:, 0, :, None])[:, None]
     C = min(chunk, T)
-    n = -(-T // C)
-    cut = lambda z: (F.pad(z, (0, 0, 0, n * C - T)) if T < n * C else z).view(B, n, C, -1)
-    x, starts = cut(x), cut(starts[..., None])  # (B, n, C, m), (B, n, C, 1)
+    x, starts = chunked(x, C), chunked(starts[..., None], C)  # (B, n, C, m), (B, n, C, 1)
     seen = starts.cumsum(2)  # starts in the chunk so far
-    before = _before(x * (seen == seen[:, :, -1:]), rate, sums, seen[:, :, -1:] == 0)
-    s, gamma, steps = before, rate.exp(), []
+    previous = _sums_before(x * (seen == seen[:, :, -1:]), rate, sums, seen[:, :, -1:] == 0)
+    s, gamma, steps = previous, rate.exp(), []
     for x_i, start in zip(x[..., None].unbind(2), starts[..., None].unbind(2)):
         s = torch.where(start, 0, s) * gamma + x_i  # (B, n, m, c): step i of every chunk
         steps.append(s)
-    return torch.stack(steps, 2).view(B, n * C, m, -1)[:, :T]
+    return torch.stack(steps, 2).flatten(1, 2)[:, :T]
 
 
-def _before(x: Tensor, rate: Tensor, sums: Tensor, goes_on: Tensor) -> Tensor:
+def _sums_before(x: Tensor, rate: Tensor, sums: Tensor, continues: Tensor) -> Tensor:
     """The sums (B, n, m, c) before each chunk;
     x (B, n, C, m) without what a chunk forgets, goes_on (B, n, 1, 1) if it forgets nothing of the sums before."""
     C = x.shape[2]
     powers = (rate * torch.arange(C - 1, -1, -1, device=x.device)[:, None, None]).exp()  # (C, m, c)
     new = torch.einsum('bnjm,jmkp->bnmkp', x, torch.view_as_real(powers))
-    kept, out = goes_on * (rate * C).exp(), []  # (B, n, m, c)
+    kept, out = continues * (rate * C).exp(), []  # (B, n, m, c)
     for new_c, kept_c in zip(torch.view_as_complex(new.contiguous()).unbind(1), kept.unbind(1)):
         out.append(sums)
         sums = sums * kept_c + new_c

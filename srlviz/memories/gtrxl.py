@@ -111,12 +111,12 @@ class GTrXL(Memory):
 
     def initial_state(self, batch_size: int = 1):
         "Zeros: the past (batch_size, n_layers, window, n_hidden), and the clock (batch_size,) in float32 or better."
-        past, before = super().initial_state(batch_size)
-        return past, before if before.dtype == torch.float64 else before.float()
+        past, elapsed = super().initial_state(batch_size)
+        return past, elapsed if elapsed.dtype == torch.float64 else elapsed.float()
 
     def run(self, x, state, starts):
-        (past, before), pasts = state, []
-        t, after = clock(before, starts)
+        (past, elapsed), pasts = state, []
+        t, after = clock(elapsed, starts)
         here = (
             torch.arange(self.window - 1, -1, -1, device=x.device) <= t[:, -1:]
         )  # (B, w): steps of the present episode

@@ -72,12 +72,12 @@ class RoPEAttention(Memory):
 
     def initial_state(self, batch_size: int = 1):
         "Zeros: keys and values (batch_size, window, n_hidden), and the clock (batch_size,) in float32 or better."
-        keys, values, before = super().initial_state(batch_size)
-        return keys, values, precise(before)
+        keys, values, elapsed = super().initial_state(batch_size)
+        return keys, values, precise(elapsed)
 
     def run(self, x, state, starts):
-        keys, values, before = state
-        t, after = clock(before, starts)
+        keys, values, elapsed = state
+        t, after = clock(elapsed, starts)
         e = self.embed(x)
         q, k, v = self.project(self.norm(e)).chunk(3, -1)
         keys, values = torch.cat([keys, k], 1), torch.cat([values, v], 1)  # (B, w + T, n_hidden)

@@ -21,7 +21,7 @@ from ..core.recordings import Episode, Recording
 from ..core.views.steps import Steps
 from ..figures.frames import frame_png
 from srlviz.figures.maps import (
-    MOST_POINTS,
+    MAX_POINTS,
     MapColumns,
     alike,
     inside,
@@ -155,7 +155,7 @@ class MapPane:
     def figure(self, cards: bool = False, **look) -> go.Figure:
         """Draw it."""
         x, known = self.explorer, self.known()
-        look = dict(most=x.most, drag=x.drag, cards=cards, height=self.height, title=pretty(self.key[0])) | look
+        look = dict(max_points=x.most, drag=x.drag, cards=cards, height=self.height, title=pretty(self.key[0])) | look
         values = known[x.factor] if x.factor else None
         at = None if cards else (x.episode, x.t)  # a view has a ring of its own, which moves without drawing anew
         return plot_code_map(self.map, values, steps=x.steps, at=at, tags=x.tags, **look)
@@ -334,7 +334,7 @@ class CodesExplorer(Explorer):
         factor: str | None = None,
         episode: int = 0,
         t: int = 0,
-        most: int = MOST_POINTS,
+        most: int = MAX_POINTS,
         interactive: bool | None = None,
     ):
         super().__init__(interactive)

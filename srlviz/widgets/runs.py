@@ -19,7 +19,7 @@ import traitlets
 from markupsafe import Markup
 
 from ..core.jobs.runs import STATES, RunFolder
-from ..figures.runs import plot_curves, plot_failures, plot_progress, run_parameters, say_seconds
+from ..figures.runs import plot_curves, plot_failures, plot_progress, run_parameters, format_seconds
 from ..figures.style import style
 from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row
 from .sensors import RowList
@@ -40,7 +40,7 @@ def _run_rows(runs: pd.DataFrame, running: pd.DataFrame) -> tuple[list[dict], li
     columns += [dict(label='%', kind='number', width='38px'), dict(label='time', kind='text', width='60px')]
     told = zip(*(runs[c] for c in names)) if names else [()] * len(runs)
     rows = [
-        [[status, status], *map(_cell, of), None if np.isnan(p) else int(p), '' if np.isnan(t) else say_seconds(t)]
+        [[status, status], *map(_cell, of), None if np.isnan(p) else int(p), '' if np.isnan(t) else format_seconds(t)]
         for status, of, p, t in zip(runs['status'], told, done, took)
     ]
     return columns, rows
@@ -71,7 +71,7 @@ def _say_state(folder: RunFolder) -> Markup:
     counts, left, state = folder.counts, folder.time_left(), state_of(folder.counts)
     parts = [_SAID.get(state, f'{counts["running"]:,} running')]
     if state == 'running':
-        parts.append(f'about {say_seconds(left)} left' if np.isfinite(left) else 'time left is not known yet')
+        parts.append(f'about {format_seconds(left)} left' if np.isfinite(left) else 'time left is not known yet')
     parts += [f'{counts["failed"]:,} failed'] * bool(counts['failed'])
     parts += [f'{len(folder.diverged):,} diverged'] * bool(folder.diverged)
     parts += [f'{len(folder.interrupted):,} cut off'] * bool(folder.interrupted)
@@ -83,7 +83,7 @@ def _say_run(runs: pd.DataFrame, key: str, traceback: str, most: int = 20_000) -
     """Tell all that is known of a run, its error and traceback if it failed."""
     r = runs[runs['key'] == key].iloc[0]
     facts = [f'{c} {_cell(r[c])}' for c in run_parameters(runs)] + [f'on {r["host"]}'] * bool(r['host'])
-    facts += [f'{say_seconds(r["seconds"])}'] * bool(np.isfinite(r['seconds']))
+    facts += [f'{format_seconds(r["seconds"])}'] * bool(np.isfinite(r['seconds']))
     facts += [f'{r["memory"] / 1e6:,.0f} MB'] * bool(r['memory'] > 0)
     said = Markup('<b>{}</b> {}: {}').format(r['status'], key, ', '.join(facts))
     if r['error']:

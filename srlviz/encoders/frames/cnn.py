@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...core.files import is_whole
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
 from ...core.training import epoch_batches, native_bfloat16, pick_device, seeded, threads, train, window_starts
@@ -41,13 +42,13 @@ def _sizes(size, shrink=1):
 
 def _checked_sizes(size, shrink):
     "The same; a ValueError for frames that the last convolution has nothing left of"
-    if isinstance(shrink, bool) or not isinstance(shrink, int) or shrink < 1:
+    if not is_whole(shrink, 1):
         raise ValueError(f"shrink must be a whole number of at least 1; got {shrink!r}")
-    sizes, least = _sizes(size, shrink), 38 * shrink
+    sizes, min_side = _sizes(size, shrink), 38 * shrink
     if min(sizes[-1]) < 1:
         frames = f"frames of {size[0]}x{size[1]} pixels are too small for this network"
         raise ValueError(
-            f"{frames}; it needs at least {least}x{least}" + (f" with shrink={shrink}" if shrink > 1 else '')
+            f"{frames}; it needs at least {min_side}x{min_side}" + (f" with shrink={shrink}" if shrink > 1 else '')
         )
     return sizes
 
@@ -112,8 +113,8 @@ class FrameCNN(nn.Module):
 
     def features(self, frames: torch.Tensor) -> torch.Tensor:
         """(B, H, W, C) uint8 -> local features (B, 128, 11, 8)"""
-        if frames.shape[1:] != (own := (*self.size, self.n_channels)):
-            raise ValueError(f"frames of shape {tuple(frames.shape[1:])} for a network of {own}")
+        if frames.shape[1:] != (expected := (*self.size, self.n_channels)):
+            raise ValueError(f"frames of shape {tuple(frames.shape[1:])} for a network of {expected}")
         with self._in_bfloat16(frames):
             return self.local(self.pixels(frames, torch.bfloat16 if self.bfloat16 else torch.float32))
 

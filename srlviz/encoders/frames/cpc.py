@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as recomputed
 
+from ...core.files import is_whole
 from ...core.recordings import Recording
 from ...core.training import epoch_batches
 from .cnn import FrameEncoder, FrameWindows, fit_splits, mean_loss, model_loss
@@ -46,17 +47,17 @@ def future_infonce(
             layer(contexts[:-k]).flatten(0, 1),
             latents[k:].flatten(0, 1),
         )  # (N, n_codes): row i of one belongs to row i of the other
-        own = torch.arange(len(keys), device=keys.device)
+        targets = torch.arange(len(keys), device=keys.device)
         rows = max(1, at_once // len(keys))
         total += sum(
             recomputed(_naming, p, keys, i, use_reentrant=False, preserve_rng_state=False)
-            for p, i in zip(predictions.split(rows), own.split(rows))
+            for p, i in zip(predictions.split(rows), targets.split(rows))
         ) / len(keys)
     return total / len(offsets)
 
 
-def _naming(predictions, keys, own):
-    return F.cross_entropy(predictions @ keys.T, own, reduction='sum')
+def _naming(predictions, keys, targets):
+    return F.cross_entropy(predictions @ keys.T, targets, reduction='sum')
 
 # %% ../../../nbs/03_encoders/frames/04_cpc.ipynb #4e15333a
 class _Predictor(nn.Module):
@@ -156,7 +157,7 @@ class CPC(FrameEncoder):
 # %% ../../../nbs/03_encoders/frames/04_cpc.ipynb #983d99c1
 def _offsets(offsets, length):
     "The offsets asked for, or every fourth"
-    if not isinstance(length, (int, np.integer)) or length < 2:
+    if not is_whole(length, 2):
         raise ValueError(f"sequence_length must be a whole number of at least 2; got {length!r}")
     if offsets is None:
         return tuple(range(1, length, 4))

@@ -82,8 +82,8 @@ def _learn_factors(recording, n_classes):
         else:
             classes[f.name] = _classes(f.name, values, n_classes)
     if not names:
-        told = f"no factor of recording {recording.name!r} ({', '.join(f.name for f in recording.factors)})"
-        raise ValueError(f"{told} changes in the episodes to learn from")
+        message = f"no factor of recording {recording.name!r} ({', '.join(f.name for f in recording.factors)})"
+        raise ValueError(f"{message} changes in the episodes to learn from")
     return _Factors(names, classes, scales)
 
 

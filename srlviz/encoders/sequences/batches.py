@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['INPUTS', 'Batch', 'modalities', 'read_shapes', 'Scale', 'sensor_scale', 'WindowRows', 'Places', 'draw_windows',
-           'Ahead', 'whole_episodes', 'too_short']
+           'Ahead', 'whole_episodes', 'warn_short_episodes']
 
 # %% ../../../nbs/03_encoders/sequences/00_batches.ipynb #c4029181
 import warnings
@@ -81,8 +81,8 @@ def read_shapes(recording: Recording, names: Sequence[str], reader: str) -> dict
                 if 'vector' in have and 'sensors' not in have
                 else ''
             )
-            told = f"episodes of {recording.name!r} have {found}{how}"
-            raise ValueError(f"{reader} reads sensors, (T, N) numbers; {told}")
+            message = f"episodes of {recording.name!r} have {found}{how}"
+            raise ValueError(f"{reader} reads sensors, (T, N) numbers; {message}")
         shapes['sensors'] = tuple(have['sensors'].shape[1:])
     return shapes
 
@@ -195,25 +195,25 @@ def draw_windows(
     shortest: int = 25,
     longest: int = 75,
     per_episode: int = 1,
-    least: int = 1,
+    min_rows: int = 1,
     seed: Sequence[int] = (0,),
 ) -> list[Places]:
     """Draw random windows of episodes, batch by batch.
 
     Parameters
     ----------
-    lengths : rows of each episode; those with fewer than `least` give no window
+    lengths : rows of each episode; those with fewer than `min_rows` give no window
     batch_size : windows of a batch, at most; batches are equally large to one
     shortest, longest : rows of a window, one number a batch; episodes that are shorter are taken whole
     per_episode : windows of each episode
-    least : fewest rows of a window
+    min_rows : fewest rows of a window
     seed : one or more numbers
     """
     lengths, rng = np.asarray(lengths), np.random.default_rng(list(seed))
-    episodes = rng.permutation(np.repeat(np.flatnonzero(lengths >= least), per_episode))
+    episodes = rng.permutation(np.repeat(np.flatnonzero(lengths >= min_rows), per_episode))
     batches = []
     for some in np.array_split(episodes, -(-len(episodes) // batch_size)) if len(episodes) else ():
-        width = np.minimum(rng.integers(max(shortest, least), max(longest, least) + 1), lengths[some])
+        width = np.minimum(rng.integers(max(shortest, min_rows), max(longest, min_rows) + 1), lengths[some])
         starts = rng.integers(0, lengths[some] - width + 1)
         batches.append(Places(some, starts, starts + width))
     return batches
@@ -243,11 +243,11 @@ class Ahead:
                     task.cancel()
 
 # %% ../../../nbs/03_encoders/sequences/00_batches.ipynb #5eb2b689
-def whole_episodes(lengths: Sequence[int], most: int) -> list[Places]:
-    """Put episodes, whole and in order, into batches of at most `most` padded rows (or of one episode)."""
+def whole_episodes(lengths: Sequence[int], max_rows: int) -> list[Places]:
+    """Put episodes, whole and in order, into batches of at most `max_rows` padded rows (or of one episode)."""
     batches, some = [], []
     for i, n in enumerate(lengths):
-        if some and (len(some) + 1) * max(int(n), *(int(lengths[k]) for k in some), 0) > most:
+        if some and (len(some) + 1) * max(int(n), *(int(lengths[k]) for k in some), 0) > max_rows:
             batches.append(some)
             some = []
         some.append(i)
@@ -256,11 +256,11 @@ def whole_episodes(lengths: Sequence[int], most: int) -> list[Places]:
     return [Places(np.array(b), np.zeros(len(b), int), lengths[b]) for b in batches]
 
 
-def too_short(lengths: Sequence[int], least: int, reader: str) -> None:
+def warn_short_episodes(lengths: Sequence[int], min_rows: int, reader: str) -> None:
     """Warn of episodes that are too short to be learned from; a ValueError if all are."""
-    n = int((np.asarray(lengths) < least).sum())
+    n = int((np.asarray(lengths) < min_rows).sum())
     if n == len(lengths):
         longest = max(lengths, default=0)
-        raise ValueError(f"{reader} learns from windows of at least {least} rows; the longest episode has {longest}")
+        raise ValueError(f"{reader} learns from windows of at least {min_rows} rows; the longest episode has {longest}")
     if n:
-        warnings.warn(f"{reader} does not learn from {n} of {len(lengths)} episodes, of fewer than {least} rows")
+        warnings.warn(f"{reader} does not learn from {n} of {len(lengths)} episodes, of fewer than {min_rows} rows")

@@ -45,11 +45,11 @@ def pooled(steps: torch.Tensor, mask: torch.Tensor, how: str) -> torch.Tensor:
     raise unknown('pool', how, POOLS)
 
 # %% ../../../nbs/03_encoders/sequences/01_masked.ipynb #0a63ad83
-def masked_mse(said: torch.Tensor, true: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def masked_mse(predicted: torch.Tensor, true: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Average the squared error of (B, T, ...) over the values of the real rows; a scalar."""
-    if said.shape == true.shape and bool(mask.all()):
-        return F.mse_loss(said, true)  # the same in half the time
-    error = ((said - true) ** 2).flatten(2).mean(2)  # (B, T)
+    if predicted.shape == true.shape and bool(mask.all()):
+        return F.mse_loss(predicted, true)  # the same in half the time
+    error = ((predicted - true) ** 2).flatten(2).mean(2)  # (B, T)
     return (error * mask).sum() / mask.sum().clamp(min=1)
 
 

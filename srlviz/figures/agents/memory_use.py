@@ -44,7 +44,7 @@ def _borrowed(twins: pd.Series, method: str) -> list[str]:
 
 def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
     "From blind to sighted, one row a task"
-    words = [said or f'a gap of {gap:.2f}' for said, gap in zip(rows['said'], rows['gap'])]
+    words = [note or f'a gap of {gap:.2f}' for note, gap in zip(rows['said'], rows['gap'])]
     words = [f'{w}<br>with sight: {twin}' if twin else w for w, twin in zip(words, rows['twin'])]
     return go.Bar(
         y=rows['task'],
@@ -60,9 +60,7 @@ def _gap_bars(rows: pd.DataFrame, clear: bool) -> go.Bar:
     )
 
 
-def plot_observability_gap(
-    closed: pd.DataFrame, *, methods: Sequence[str] | None = None, title: str = '', dark: bool | None = None
-) -> go.Figure:
+def plot_observability_gap(closed: pd.DataFrame, *, methods: Sequence[str] | None = None, title: str = '') -> go.Figure:
     """Draw the gap of each task, and where memories end in it.
 
     Of several sighted agents the best ends the bar; a diamond is the oracle, where the table has it. A mark is open
@@ -103,10 +101,10 @@ def plot_observability_gap(
         fig.add_trace(go.Scatter(**at))
     fig.update_yaxes(type='category', categoryorder='array', categoryarray=list(ends['task']), showgrid=False, dtick=1)
     fig.update_xaxes(title='return')
-    return style(fig.update_layout(height=130 + 30 * len(ends), title=title, barmode='overlay'), dark=dark)
+    return style(fig.update_layout(height=130 + 30 * len(ends), title=title, barmode='overlay'))
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #ac0156b6
-def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = None) -> go.Figure:
+def plot_gap_closed(mean: pd.DataFrame, *, title: str = '') -> go.Figure:
     """Draw the mean share of the gap that each memory closes.
 
     Parameters
@@ -144,7 +142,7 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '', dark: bool | None = 
     fig.update_yaxes(type='category', autorange='reversed', showgrid=False, dtick=1)
     ends = np.nanmin([0, *mean['low'], *mean['closed']]) - 0.05, np.nanmax([1, *mean['high'], *mean['closed']]) + 0.05
     fig.update_xaxes(title='share of the observability gap that is closed', tickformat='.0%', range=ends)
-    return style(fig.update_layout(height=110 + 28 * len(mean), title=title), dark=dark)
+    return style(fig.update_layout(height=110 + 28 * len(mean), title=title))
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #3ecea707
 _QUANTITIES = {
@@ -168,7 +166,6 @@ def plot_contamination(
     methods: Sequence[str] | None = None,
     quantities: Sequence[str] | None = None,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw for how long strange observations disturb.
 
@@ -195,14 +192,14 @@ def plot_contamination(
             rows = table[(table['quantity'] == q) & (table['method'] == m)].sort_values('t')
             fig.add_trace(_band(rows, m), row=1, col=i + 1)
             line = dict(color=method_color(m), width=2.2, dash=('solid', 'dash', 'dot', 'dashdot')[k % 4])
-            said = dict(name=m or 'median', legendgroup=m, showlegend=not i and bool(m))
+            legend = dict(name=m or 'median', legendgroup=m, showlegend=not i and bool(m))
             hover = f'<b>{m}</b><br>after %{{x}} clean steps: %{{y:.3g}}<extra></extra>'
-            curve = go.Scatter(x=rows['t'], y=rows['median'], mode='lines', line=line, hovertemplate=hover, **said)
+            curve = go.Scatter(x=rows['t'], y=rows['median'], mode='lines', line=line, hovertemplate=hover, **legend)
             fig.add_trace(curve, row=1, col=i + 1)
     fig.update_xaxes(title='clean steps since')
     fig.update_yaxes(rangemode='tozero')
     fig.update_annotations(font_size=13)
-    fig = style(fig.update_layout(height=340, title=title), dark=dark)
+    fig = style(fig.update_layout(height=340, title=title))
     return fig.update_layout(
         margin=dict(t=70 if title else 36), legend=dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
     )
@@ -214,7 +211,6 @@ def plot_credit(
     *,
     log: bool = False,
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw where credit goes, beside where it belongs.
 
@@ -241,14 +237,10 @@ def plot_credit(
         look = dict(symbol='circle', size=max(2, min(8, 130 // len(G))), color=WRONG)
         hover = 'the answer of step %{y}<br>was seen at step %{x}<extra></extra>'
         fig.add_trace(go.Scatter(x=s, y=t, mode='markers', marker=look, name='what matters', hovertemplate=hover))
-    return style(fig.update_layout(title=title, showlegend=False), dark=dark).update_layout(
-        margin=dict(t=44 if title else 16)
-    )
+    return style(fig.update_layout(title=title, showlegend=False)).update_layout(margin=dict(t=44 if title else 16))
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #89a7ab1e
-def plot_credit_shares(
-    table: pd.DataFrame, *, of: str = 'policy', title: str = '', dark: bool | None = None
-) -> go.Figure:
+def plot_credit_shares(table: pd.DataFrame, *, of: str = 'policy', title: str = '') -> go.Figure:
     """Draw the share of credit that goes to what matters.
 
     Parameters
@@ -280,4 +272,4 @@ def plot_credit_shares(
     fig.update_yaxes(tickformat='.0%', range=[0, 1.02])
     fig.update_yaxes(title=f'credit of the {of} on what matters', col=1)
     fig.update_annotations(font_size=13)
-    return style(fig.update_layout(height=340, title=title), dark=dark)
+    return style(fig.update_layout(height=340, title=title))

@@ -203,8 +203,8 @@ def _returns_grid(
     if show == 'ours':
         return found
     blind = [c for c in found.mean if 'state' not in split_method(c)[1].split(' · ')]  # the paper's saw no hidden state
-    theirs = pd.DataFrame({c: printed.mean.get(split_method(c)[0], np.nan) for c in blind}, found.mean.index)
-    mean = (found.mean - theirs).dropna(axis=0, how='all').dropna(axis=1, how='all')
+    printed_mean = pd.DataFrame({c: printed.mean.get(split_method(c)[0], np.nan) for c in blind}, found.mean.index)
+    mean = (found.mean - printed_mean).dropna(axis=0, how='all').dropna(axis=1, how='all')
     if not mean.size:
         raise ValueError("ours and the paper's have no task and memory in common")
     return _ReturnsGrid(mean, *(t.reindex_like(mean) for t in (found.spread * np.nan, found.count)))
@@ -258,8 +258,8 @@ def _scale(grid, show, metric):
 
 def metric_words(metric: str) -> str:
     """Say a metric of returns as an axis does."""
-    said = dict(mmer='MMER', final_return='Final return', mmer_split='MMER, split', epoch_return='Mean return')
-    return said.get(metric, metric.capitalize().replace('_', ' '))
+    names = dict(mmer='MMER', final_return='Final return', mmer_split='MMER, split', epoch_return='Mean return')
+    return names.get(metric, metric.capitalize().replace('_', ' '))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #015263e0
 class _Cell(NamedTuple):
@@ -275,10 +275,10 @@ def _mean_cell(row, label, scale, left_out):
         changed = f'no mean: not comparable, {not_comparable("", split_method(label)[0])}'
         return _Cell('all', np.nan, f'<b>Mean over {len(row.games)} tasks</b><br>{label}<br>{changed}', '')
     have, of, value = row.have[label], len(row.games), row.mean[label]
-    said = f'{scale.words} <b>{number(value, 3)}</b>' if value == value else f'no mean: it has {have} of them'
-    said += f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else ''
+    summary = f'{scale.words} <b>{number(value, 3)}</b>' if value == value else f'no mean: it has {have} of them'
+    summary += f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else ''
     text = number(value) if value == value else f'{have}/{of}'
-    return _Cell('all', value, f'<b>Mean over {of} tasks</b><br>{label}<br>{said}', text)
+    return _Cell('all', value, f'<b>Mean over {of} tasks</b><br>{label}<br>{summary}', text)
 
 
 def _cell(row, label, grid, scale, sign, beside):
@@ -286,10 +286,10 @@ def _cell(row, label, grid, scale, sign, beside):
     changed = not_comparable(row, split_method(label)[0]) if beside and value == value else ''
     seeds = f' ± {spread:.3f}' if spread == spread else ''
     seeds += f', {count:.0f} trial' + 's' * int(count > 1) if count == count else ''
-    said = f'{scale.words} <b>{sign(value)}</b>{seeds}' if value == value else 'not measured'
-    said += f'<br>not comparable: {changed}' if changed else ''
+    summary = f'{scale.words} <b>{sign(value)}</b>{seeds}' if value == value else 'not measured'
+    summary += f'<br>not comparable: {changed}' if changed else ''
     text = number(value) if value == value else ''
-    return _Cell(row, value, f'<b>{row}</b><br>{label}<br>{said}', f'({text})' if changed else text)
+    return _Cell(row, value, f'<b>{row}</b><br>{label}<br>{summary}', f'({text})' if changed else text)
 
 
 def _cells(rows, columns, grid, scale, beside, left_out):
@@ -367,7 +367,6 @@ def plot_returns_heatmap(
     width: int | None = None,
     height: int | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw returns as a map of tasks x memories, their means on top.
 
@@ -394,7 +393,7 @@ def plot_returns_heatmap(
     brackets = show != 'ours' and (changed & grid.mean.notna()).any(axis=None)
     notes = [epoch_words(scores)] if show == 'difference' and metric == 'mmer' else []
     notes += ['in brackets: popgym changed after the paper, not comparable'] * bool(brackets)
-    other = lambda r, before: before is not None and _task_rank(r)[0] != _task_rank(before)[0]
+    other = lambda r, previous: previous is not None and _task_rank(r)[0] != _task_rank(previous)[0]
     rows = [(m, 1.15) for m in means] + [(None, 0.3)] * bool(means) + _spaced(list(grid.mean.index), other, 0.16)
     (y_edges, y), (x_edges, x) = _edges([s for _, s in rows]), _edges([1] * len(columns))
     names, slim = _row_names(rows), width is not None
@@ -424,7 +423,7 @@ def plot_returns_heatmap(
         width=int(width or room.wide * x_edges[-1] + room.left + 84),
         margin=dict(l=room.left, r=room.right, t=top, b=10),
     )
-    return style(_add_notes(fig, *notes), dark=dark)
+    return style(_add_notes(fig, *notes))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c95e5860
 def _name_printed(fig: go.Figure, metric: str) -> go.Figure:
@@ -445,11 +444,11 @@ def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
 
 def _add_lines(fig, lines, vertical=True, words=True, reach=(-1, 1), **at):
     for name, value in lines.items():
-        said, dash = _LINES[name]
+        label, dash = _LINES[name]
         add = fig.add_vline if vertical else fig.add_hline
         add(value, line=dict(color=MUTED, width=1.6, dash=dash), **at)
         if words:
-            text = dict(text=f'{said} {number(value)}', showarrow=False, font=dict(size=11, color=MUTED))
+            text = dict(text=f'{label} {number(value)}', showarrow=False, font=dict(size=11, color=MUTED))
             share = (value - reach[0]) / (reach[1] - reach[0])
             side = 'right' if share > 0.85 else 'left' if share < 0.15 else 'center'
             place = dict(x=value, y=1, yref='y domain', yanchor='bottom', xanchor=side) if vertical else None
@@ -476,8 +475,8 @@ def _bounds(intervals, task, label):
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #78324945
 def _bar_words(label, value, rows, bounds, task, metric):
     n = len(rows)
-    said = f'<b>{task}</b><br>{label}<br>{metric_words(metric)} <b>{number(value, 3)}</b>, {n} trial{"s" * (n > 1)}'
-    return said + (f'<br>interval {number(bounds[0], 3)} to {number(bounds[1], 3)}' if bounds is not None else '')
+    text = f'<b>{task}</b><br>{label}<br>{metric_words(metric)} <b>{number(value, 3)}</b>, {n} trial{"s" * (n > 1)}'
+    return text + (f'<br>interval {number(bounds[0], 3)} to {number(bounds[1], 3)}' if bounds is not None else '')
 
 
 def _add_bars(fig, rows, labels, task, metric, intervals, unit, low):
@@ -550,7 +549,6 @@ def plot_return_bars(
     highlight: str | None = None,
     line: int = 19,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the returns of memories on one task as bars, the best on top.
 
@@ -603,7 +601,7 @@ def plot_return_bars(
         legend=dict(y=-52 / (line * len(labels) + 16), yanchor='top', font_size=12),
         dragmode=False,
     )
-    return style(_add_notes(fig, epoch_words(scores) if len(mine) and len(printed) else ''), dark=dark)
+    return style(_add_notes(fig, epoch_words(scores) if len(mine) and len(printed) else ''))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #2060d4ed
 def _curve_table(scores: pd.DataFrame, *, best: bool = False, **chosen) -> pd.DataFrame:
@@ -654,7 +652,6 @@ def plot_return_curves(
     highlight: str | None = None,
     columns: int = 3,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the return against environment steps, one panel a task, the band from the lowest trial to the highest.
 
@@ -683,12 +680,12 @@ def plot_return_curves(
             first = m in set(rows['label']) and m not in set(table.loc[table['task'].isin(there[:i]), 'label'])
             _add_curve(fig, rows[rows['label'] == m], m, first, bool(highlight) and m != highlight, best, **at)
         _add_lines(fig, _return_lines(scores, task), vertical=False, words=len(there) == 1, **at)
-    said = 'Largest mean return so far' if best else 'Mean return of an epoch'
-    fig.update_yaxes(title_text=said, col=1).update_xaxes(rangemode='tozero')
+    quantity = 'Largest mean return so far' if best else 'Mean return of an epoch'
+    fig.update_yaxes(title_text=quantity, col=1).update_xaxes(rangemode='tozero')
     fig.update_xaxes(title_text='environment steps', row=down).update_annotations(font_size=12)
-    words = (there[0] if len(there) == 1 else said) if title is None else title
+    words = (there[0] if len(there) == 1 else quantity) if title is None else title
     fig.update_layout(height=90 + 250 * down, title=words, margin=dict(t=58 if words else 24, b=92), dragmode=False)
-    return style(fig.update_layout(legend=dict(y=-52 / (250 * down - 50), yanchor='top', font_size=12)), dark=dark)
+    return style(fig.update_layout(legend=dict(y=-52 / (250 * down - 50), yanchor='top', font_size=12)))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #9457cafb
 def _shared_tasks(mean: pd.DataFrame, *, navigation: bool = True) -> pd.DataFrame:
@@ -705,8 +702,8 @@ def _shared_tasks(mean: pd.DataFrame, *, navigation: bool = True) -> pd.DataFram
     kept = mean if navigation else mean[[t.rpartition('-')[0] not in _NAVIGATION for t in mean.index]]
     whole = kept[kept.notna().all(axis=1)]
     if not len(whole):
-        least = kept.notna().sum().idxmin() if kept.size else 'nobody'
-        raise ValueError(f"no task has a return of all these memories; {least} has the fewest: name fewer methods")
+        fewest = kept.notna().sum().idxmin() if kept.size else 'nobody'
+        raise ValueError(f"no task has a return of all these memories; {fewest} has the fewest: name fewer methods")
     return whole
 
 
@@ -752,9 +749,9 @@ def _add_boxes(fig, table, labels):
         out = v[(v < ends[0]) | (v > ends[1])]
         dots = dict(mode='markers', marker=dict(color=colour, size=4), hoverinfo='skip', showlegend=False)
         fig.add_scatter(x=out, y=[k] * len(out), **dots, row=1, col=1)
-        said = f'<b>{m}</b><br>mean {v.mean():.3f}<br>median {q[1]:.3f}<br>quartiles {q[0]:.3f} to {q[2]:.3f}'
+        text = f'<b>{m}</b><br>mean {v.mean():.3f}<br>median {q[1]:.3f}<br>quartiles {q[0]:.3f} to {q[2]:.3f}'
         mark = dict(color='#ffffff', size=8, line=dict(color='#000000', width=1.4))
-        hover = dict(hovertext=[said], hovertemplate='%{hovertext}<extra></extra>', showlegend=False)
+        hover = dict(hovertext=[text], hovertemplate='%{hovertext}<extra></extra>', showlegend=False)
         fig.add_scatter(x=[v.mean()], y=[k], mode='markers', marker=mark, **hover, row=1, col=1)
 
 
@@ -778,7 +775,6 @@ def plot_return_boxes(
     methods: Sequence[str] | None = None,
     navigation: bool = True,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw normalized returns over tasks as boxes, one a memory, and the plain means beside them.
 
@@ -807,10 +803,12 @@ def plot_return_boxes(
     fig.update_xaxes(title=f'{metric_words(metric)}, worst 0 to best 1 of each task', range=[-0.03, 1.03], row=1, col=1)
     fig.update_xaxes(title=f'mean {metric_words(metric)}', showticklabels=False, showgrid=False, row=1, col=2)
     fig.update_xaxes(range=[-0.6, len(parts) - 0.4], ticks='', showline=False, row=1, col=2)
-    said = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
-    said = said if title is None else title
-    fig.update_layout(title=said, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if said else 30, b=54))
-    return style(fig.update_layout(dragmode=False), dark=dark)
+    heading = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
+    heading = heading if title is None else title
+    fig.update_layout(
+        title=heading, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if heading else 30, b=54)
+    )
+    return style(fig.update_layout(dragmode=False))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #719edb95
 def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> pd.DataFrame:
@@ -859,10 +857,10 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
 def _ranked(fig, rows, labels, show, intervals):
     y = [labels.index(split_method(m)[0] if m not in labels else m) for m in rows['label']]
     colours = [method_color(m) for m in rows['label']]
-    said = 'ours' if show == 'ours' else 'paper'
+    origin = 'ours' if show == 'ours' else 'paper'
     hover = []
     for r in rows[['label', 'mean', 'tasks', 'place', 'changed']].itertuples(index=False):
-        words = f'<b>{r.label}</b> ({said})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks'
+        words = f'<b>{r.label}</b> ({origin})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks'
         changed = '<br>not comparable with ours: popgym changed after the paper' if r.changed else ''
         hover.append(f'{words}<br>mean place {r.place:.1f}{changed}')
     at = dict(x=rows['mean'], y=y, mode='markers', hovertext=hover, hovertemplate='%{hovertext}<extra></extra>')
@@ -898,7 +896,6 @@ def plot_return_ranking(
     intervals: pd.DataFrame | None = None,
     highlight: str | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the mean returns of memories over their common tasks, the best on top, ours and the paper's on one line.
 
@@ -925,12 +922,14 @@ def plot_return_ranking(
     fig.add_annotation(y=1, yref='y domain', yanchor='bottom', text='place', **place)
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, range=[-0.6, len(labels) - 0.4])
-    said = f'Ranking over the {n} task{"s" * (n > 1)} that all have' if title is None else title
+    heading = f'Ranking over the {n} task{"s" * (n > 1)} that all have' if title is None else title
     fig.update_xaxes(title=f'mean {metric_words(metric)} (return)')
-    fig.update_layout(title=said, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if said else 30, b=78))
+    fig.update_layout(
+        title=heading, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if heading else 30, b=78)
+    )
     legend = dict(y=-54 / (22 * len(labels)), yanchor='top', font_size=12)
     fig.update_layout(dragmode=False, legend=legend, showlegend=len(fig.data) > 1)
-    return style(_add_notes(fig, *notes), dark=dark)
+    return style(_add_notes(fig, *notes))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c44385bb
 def _task_lines(fig, scores, tasks):
@@ -938,10 +937,10 @@ def _task_lines(fig, scores, tasks):
     known = {t: _return_lines(scores, t) for t in tasks}
     for name, symbol in (('random', 'line-ns'), ('oracle', 'line-ns')):
         at = [(v[name], k) for k, v in enumerate(known.values()) if name in v]
-        said, _ = _LINES[name]
+        label, _ = _LINES[name]
         width = 1.5 if name == 'random' else 3
         mark = dict(symbol=symbol, size=11, line=dict(color=MUTED, width=width), color=MUTED)
-        hover = dict(hovertemplate=f'{said} <b>%{{x:.3f}}</b><extra></extra>', name=said)
+        hover = dict(hovertemplate=f'{label} <b>%{{x:.3f}}</b><extra></extra>', name=label)
         if at:
             fig.add_scatter(x=[v for v, _ in at], y=[k for _, k in at], mode='markers', marker=mark, **hover)
     ends = [(k, v['random'], v['oracle']) for k, v in enumerate(known.values()) if len(v) == 2]
@@ -959,7 +958,6 @@ def plot_memory_returns(
     selected: str | None = None,
     line: int = 16,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw the returns of one memory, one line a task, from random play to the oracle.
 
@@ -1014,7 +1012,7 @@ def plot_memory_returns(
         height=inner + 112 + 26 * (title != ''), margin=dict(l=190, r=12, t=16 + 36 * (title != ''), b=80)
     )
     fig.update_layout(legend=dict(y=-50 / inner, yanchor='top', font_size=12))
-    return style(_add_notes(fig, epoch_words(scores) if len(grids) == 2 else ''), dark=dark)
+    return style(_add_notes(fig, epoch_words(scores) if len(grids) == 2 else ''))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #7a5d1eab
 def plot_paper_agreement(
@@ -1026,7 +1024,6 @@ def plot_paper_agreement(
     correlation: Sequence[float] | None = None,
     selected: tuple[str, str] | None = None,
     title: str | None = None,
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw our returns against the paper's; circles are open where popgym was mended after the paper.
 
@@ -1066,16 +1063,16 @@ def plot_paper_agreement(
         words = f', rank correlation {number(value)}' + (
             f' ({number(ends[0])} to {number(ends[1])})' if len(ends) == 2 else ''
         )
-    said = f'{n} tasks and memories{words}' if title is None else title
+    heading = f'{n} tasks and memories{words}' if title is None else title
     fig.update_traces(hovertemplate='%{hovertext}<extra></extra>', selector=lambda t: t.hovertext is not None)
     pad = 0.05 if high == 1 else 0.025 * (high - low)
     reach = dict(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)
     fig.update_xaxes(title='MMER of the paper (return)', **reach).update_yaxes(
         title=f'{metric_words(metric)}, ours (return)', **reach
     )
-    fig.update_layout(title=said, height=520, width=640, margin=dict(t=56 if said else 20, r=130), dragmode=False)
+    fig.update_layout(title=heading, height=520, width=640, margin=dict(t=56 if heading else 20, r=130), dragmode=False)
     fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top'))
-    return style(_add_notes(fig, *notes), dark=dark)
+    return style(_add_notes(fig, *notes))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #1f230002
 def plot_return_profiles(
@@ -1085,7 +1082,6 @@ def plot_return_profiles(
     highlight: str | None = None,
     axis: str = 'return',
     title: str = '',
-    dark: bool | None = None,
 ) -> go.Figure:
     """Draw performance profiles.
 
@@ -1124,4 +1120,4 @@ def plot_return_profiles(
         title=f'share of trials with {axis} > τ', range=[0, 1.02], tickformat='.0%'
     )
     fig.update_layout(title=title, height=420, margin=dict(t=52 if title else 16, r=130), dragmode=False)
-    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')), dark=dark)
+    return style(fig.update_layout(legend=dict(orientation='v', x=1.01, y=1, yanchor='top')))

@@ -51,7 +51,7 @@ class PairLosses:
 
     Parameters
     ----------
-    encoder : a fitted STDIM, or anything with `loss_map(before, now)` -> part -> (B, h, w) in nats
+    encoder : a fitted STDIM, or anything with `loss_map(previous, now)` -> part -> (B, h, w) in nats
     recording : whose neighbouring frames are compared
     n_pairs, seed : how many pairs, and which
     stride, field : pixels from one place of the map to the next, and pixels that one sees
@@ -66,7 +66,7 @@ class PairLosses:
     def __init__(self, encoder, recording: Recording, n_pairs: int = 64, seed: int = 0, stride=None, field=None):
         if not hasattr(encoder, 'loss_map'):
             raise ValueError(
-                f"{type(encoder).__name__} has no loss_map(before, now); contrastive encoders such as STDIM do"
+                f"{type(encoder).__name__} has no loss_map(previous, now); contrastive encoders such as STDIM do"
             )
         check_frames(recording, "the map compares frames")
         self.pairs, shrink = draw_pairs(recording, n_pairs, seed), getattr(encoder, 'shrink', 1)
@@ -327,7 +327,7 @@ class Nearest:
             {method: self.frames(method) for method in self.found},
             caption=f'episode {episode}, t {t}',
             factors=self.factors,
-            told=recording.factors,
+            about=recording.factors,
             zoom=120 / recording[0].obs['frame'].shape[2],
             title=f'{pretty(recording.name)}: nearest frames in code space',
         )

@@ -172,7 +172,7 @@ def _plot_bytes(
     """
     game, look = pretty(lab.game), dict(selected=selected, fit=fit)
     if view == 'values':
-        return plot_ram(lab.ram, lab.labels, before=before, title=f'{game}: the 128 bytes', **look)
+        return plot_ram(lab.ram, lab.labels, previous=before, title=f'{game}: the 128 bytes', **look)
     if effects is not None:
         return plot_effects(effects, title=f'{game}: which bytes move which pixels, at this moment', **look)
     title = f'{game}: press “find what each byte moves” (of this moment)'

@@ -101,14 +101,14 @@ def _wrong_flights(windows: pd.DataFrame, present: Sequence, said: Sequence, thr
     Returns
     -------
     DataFrame, the most wrong first, or the nearest: kind, flight, windows (how many), window (the first of these),
-        start, said
+        start, predicted
     """
     listed = nearest_windows(present, said, threshold) if kind == 'near' else wrong_side(present, said, threshold)
     listed = listed if kind in ('all', 'near') else listed[listed['kind'] == kind]
     told = listed.join(windows[['flight', 'start']], on='window')
     first = told.drop_duplicates(['flight', 'kind'])
     n = told.groupby(['flight', 'kind']).size().rename('windows')
-    table = first.join(n, on=['flight', 'kind'])[['kind', 'flight', 'windows', 'window', 'start', 'said']]
+    table = first.join(n, on=['flight', 'kind'])[['kind', 'flight', 'windows', 'window', 'start', 'predicted']]
     return table.reset_index(drop=True)
 
 
@@ -353,7 +353,7 @@ class FailureExplorer(Explorer):
             self.list.shown = self.list.picked = []
             self.list.empty = f'no {self.kind} at this threshold'
             self.list.rows = [
-                [r.kind, str(r.flight), int(r.windows), round(r.start / self.hz, 1), round(float(r.said), 3)]
+                [r.kind, str(r.flight), int(r.windows), round(r.start / self.hz, 1), round(float(r.predicted), 3)]
                 for r in self.listed.itertuples()
             ]
             self.list.shown = list(range(len(self.listed)))
@@ -398,7 +398,7 @@ class FailureExplorer(Explorer):
             output_words(self.factor),
             window['flight'],
             ends,
-            number(line['said']),
+            number(line['predicted']),
             number(self.threshold),
             k + 1,
             len(self.listed),

@@ -34,16 +34,16 @@ from srlviz.figures.landing.flights import (
     event_labels,
     family,
     fleet_table,
-    how_much,
+    format_strength,
     onsets,
     plot_fleet,
     plot_flight,
     plot_map,
     plot_profile,
-    say,
+    format_value,
     short_name,
-    told_events,
-    where,
+    event_table,
+    place_name,
 )
 from ...figures.style import pretty
 from ..base import Explorer, Words, button, check_choice, check_place, menu, reacts, row
@@ -127,7 +127,7 @@ def _flight_facts(episode: Episode, units: Mapping[str, str] | None = None) -> l
     """List what holds for a whole flight as pairs of words; what is not known is left out."""
     found = []
     for name, value in episode.factors.items():
-        if value.shape or name in _UNTOLD or (said := say(value)) in ('nan', ''):
+        if value.shape or name in _UNTOLD or (said := format_value(value)) in ('nan', ''):
             continue
         unit = (units or {}).get(name, '')
         plain = lambda v, text=f'{said} {unit}'.strip().replace(' °', '°'): text
@@ -159,13 +159,13 @@ def _facts_html(episode: Episode, told: Told = Told(), events: pd.DataFrame | No
     """Tell a flight in HTML: how it ended, what happened when, and the conditions."""
     f, hz = episode.factors, told.hz
     began = onsets(f, told.events) if events is None else events
-    outcome = say(f['outcome']) if 'outcome' in f else episode.ended
+    outcome = format_value(f['outcome']) if 'outcome' in f else episode.ended
     place, _, ending = describe(episode).partition(' · ')
     badge = Markup('<span class="badge" data-outcome="{}">{}</span>').format(outcome, ending)
     first = [badge, Markup('<b>{}</b>').format(place), f'{len(episode) / hz:.0f} s', *([split] if split else [])]
     rows = zip(began['text'], began['name'], began['value'], began['t'])
     event = Markup('{} <i>from {:.0f} s, {}</i>').format
-    happened = Markup(' · ').join(event(w, t / hz, how_much(n, v)) for w, n, v, t in rows)
+    happened = Markup(' · ').join(event(w, t / hz, format_strength(n, v)) for w, n, v, t in rows)
     pairs = (Markup('<i>{}</i> {}').format(k, v) for k, v in _flight_facts(episode, told.units))
     return _line([*first, happened or Markup('<i>nothing happened</i>')]) + _line(pairs)
 
@@ -232,7 +232,7 @@ class FlightReading(Reading):
 
     def __init__(self, episode: Episode, table: pd.DataFrame, told: Told, events: Sequence[tuple] | None = None):
         super().__init__(episode, table, told)
-        found = onsets(episode.factors, told.events) if events is None else told_events(events, told.hz, told.events)
+        found = onsets(episode.factors, told.events) if events is None else event_table(events, told.hz, told.events)
         self.events = found
 
     posed = property(lambda self: all(n in self.episode.factors for n in _POSE), doc="True if its place is known.")
@@ -453,10 +453,10 @@ def _heading(name: str, told: Told) -> str:
 
 def _fleet_row(r: dict, more: Sequence[str], told: Told) -> list:
     known = lambda v: None if v != v else round(float(v), 2)
-    outcome = say(r.get('outcome', ''))
+    outcome = format_value(r.get('outcome', ''))
     ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
     happened = [told.events.get(n) or family(n) or n for _, n, _ in r['events']]
-    first = [r['flight'], where(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
+    first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
     return [*first, *(known(r[c]) for c in more), r['split'], happened]
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #a64ba416

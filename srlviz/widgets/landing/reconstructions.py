@@ -17,14 +17,13 @@ import traitlets
 from markupsafe import Markup
 
 from ...core.recordings import Episode, Recording
-from ...figures.landing.flights import short_name, short_unit, sparks
+from ...figures.landing.flights import column, short_name, short_unit, sparks
 from srlviz.figures.landing.reconstructions import (
     SideBySide,
     film_errors,
     plot_errors,
-    plot_reconstructed,
     plot_reconstruction,
-    plot_said,
+    plot_sensor_predictions,
     rank_sensors,
     root_mean,
     sensor_errors,
@@ -139,7 +138,7 @@ class Reconstructed:
         self.order, self.size = np.zeros(0, int), np.zeros(0)
         if said.film:
             self.film = SideBySide(episode.obs[said.film], said[said.film])
-            self.wrong['film (gray levels)'] = film_errors(self.film.true, self.film.said)
+            self.wrong['film (gray levels)'] = film_errors(self.film.true, self.film.predicted)
         if said.numbers:
             self.true = np.asarray(episode.obs[said.numbers], np.float32)
             spread = spread_of(self.true) if spread is None else spread
@@ -330,11 +329,11 @@ class ReconstructionBrowser(Explorer):
         """Draw the static form: some frames, true and said, the chosen sensors, errors over time."""
         one, hz, parts = self.one, self.recording.hz, []
         if one.film is not None:
-            parts.append(plot_reconstruction(one.film.true, one.film.said, frames, hz=hz))
+            parts.append(plot_reconstruction(one.film.true, one.film.predicted, frames, hz=hz))
         if one.errors is not None and self.chosen:
             parts.append(self._sensor_figure())
         parts.append(self.parts.errors.figure)
-        return plot_reconstructed(parts, title=f'{label_words(self.method)}: {self.title()}')
+        return column(parts, title=f'{label_words(self.method)}: {self.title()}')
 
     def _open(self) -> Reconstructed:
         """Get what the chosen encoder said of the chosen episode; an encoder is asked once."""
@@ -405,7 +404,7 @@ class ReconstructionBrowser(Explorer):
         """Draw the chosen sensors on paper."""
         at, said = list(self.chosen), self.one.said[self.one.said.numbers]
         units = [short_unit(u) for u in self.table['units'].fillna('').iloc[at]]
-        return plot_said(
+        return plot_sensor_predictions(
             self.one.true[:, at],
             said[:, at],
             list(self.table['name'].iloc[at]),
