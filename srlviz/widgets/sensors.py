@@ -671,7 +671,7 @@ class SensorBrowser(EpisodeExplorer):
         self._draw()
 
     def _read_recording(self):
-        self.episodes.tell(self.recording)
+        self.episodes.offer(self.recording)
         self.shown = ShownEpisode(self.adapter, self.recording, 0)
         self.picker.reset(self.reading)
         with self.quietly():

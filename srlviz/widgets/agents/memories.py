@@ -585,9 +585,9 @@ class MemoryExplorer(Explorer):
     method, stream, show = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Enum(['state', 'output'], 'state')
     t, channel, resets = traitlets.Int(0), traitlets.Int(-1), traitlets.Tuple()
     log, against, panel = traitlets.Bool(False), traitlets.Unicode(''), traitlets.Unicode('steps')
-    now = property(lambda self: self.read.streams[self.stream])
-    memory = property(lambda self: self.read.memory(self.method, self.stream))
-    starts = property(lambda self: self.read.starts(self.stream, self.resets))
+    now = property(lambda self: self.readings.streams[self.stream])
+    memory = property(lambda self: self.readings.memory(self.method, self.stream))
+    starts = property(lambda self: self.readings.starts(self.stream, self.resets))
 
     def __init__(
         self,
@@ -606,10 +606,10 @@ class MemoryExplorer(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.read = _Readings(memories, streams, saliency, n_hidden, seed, steps)
+        self.readings = _Readings(memories, streams, saliency, n_hidden, seed, steps)
         self.views, self.facts = _MemoryViews(dict(recall=recall, cost=cost)), Words()
-        self.method = method or next(iter(self.read.memories))
-        self.stream = stream or self.read.fitting(self.method)[0]
+        self.method = method or next(iter(self.readings.memories))
+        self.stream = stream or self.readings.fitting(self.method)[0]
         self._lay_out()
         self.add_class('srlviz-memory-explorer')
         self.start_reacting()
@@ -623,9 +623,12 @@ class MemoryExplorer(Explorer):
     def _is_there(self, proposal):
         name, value = proposal['trait'].name, proposal['value']
         if name in ('method', 'stream', 'panel', 'against'):
-            others = ['', *(m for m in self.read.memories if m != self.method and self.stream in self.read.fitting(m))]
-            known = dict(method=self.read.memories, panel=['steps', *self.views.tables], against=others)
-            return check_choice(name, value, self.read.fitting(self.method) if name == 'stream' else known[name])
+            others = [
+                '',
+                *(m for m in self.readings.memories if m != self.method and self.stream in self.readings.fitting(m)),
+            ]
+            known = dict(method=self.readings.memories, panel=['steps', *self.views.tables], against=others)
+            return check_choice(name, value, self.readings.fitting(self.method) if name == 'stream' else known[name])
         T, n_out = len(self.now.x), self.memory.n_out
         if name == 't':
             return check_index('step', value, T, 'the stream has')
@@ -651,7 +654,7 @@ class MemoryExplorer(Explorer):
 
     def passage(self) -> Passage:
         """What the memory holds and says at each step."""
-        return self.read.passage(self.method, self.stream, self.resets)
+        return self.readings.passage(self.method, self.stream, self.resets)
 
     def weigh(self, method: str = '') -> np.ndarray:
         """The table (T, T) of what each input s weighs for each output t, of this memory or another."""
@@ -668,24 +671,24 @@ class MemoryExplorer(Explorer):
     def _adapt_choice(self, changed: str):
         """After another memory or stream, bring the rest of the choice within what there is."""
         with self.quietly():
-            stream, against, fit = self.stream, self.against, self.read.fitting(self.method)
+            stream, against, fit = self.stream, self.against, self.readings.fitting(self.method)
             if list(self.menus.stream.options) != fit:
                 self.menus.stream.options = fit
             self.stream = stream if stream in fit else fit[0]
             self.t, self.channel = min(self.t, len(self.now.x) - 1), -1
             if changed == 'stream' or any(r >= len(self.now.x) for r in self.resets):
-                self.resets = self.read.given_resets(self.stream)
-            others = [m for m in self.read.memories if m != self.method and self.stream in self.read.fitting(m)]
+                self.resets = self.readings.given_resets(self.stream)
+            others = [m for m in self.readings.memories if m != self.method and self.stream in self.readings.fitting(m)]
             self.menus.offer(len(self.now.x) - 1, self.memory.n_out, others)
             self.against = against if against in others else ''
 
     def _ask_weights(self, method: str) -> np.ndarray:
         """What each input weighs for each output of a memory; if that is to be asked for yet, the explorer says so."""
         key = method, self.stream, self.resets, self.channel
-        if self.read.saliency is None or key in self.read.weighed.entries:
-            return self.read.weights(*key)
+        if self.readings.saliency is None or key in self.readings.weighed.entries:
+            return self.readings.weights(*key)
         with busy(self.status, f'Asking what {len(self.now.x)} inputs weigh for {method}', *self.menus.locked):
-            return self.read.weights(*key)
+            return self.readings.weights(*key)
 
     def _figure_of_weights(self) -> go.Figure:
         """Draw what each input weighs for the output of step t, for an explorer's memory and what lies over it."""
@@ -700,7 +703,7 @@ class MemoryExplorer(Explorer):
 
     def _memory_figures(self) -> list[go.Figure]:
         """Draw an explorer's inputs, state, and weights."""
-        alone = self.read.saliency is None
+        alone = self.readings.saliency is None
         parts = [
             _plot_inputs(self.now, self.starts),
             _plot_memory(self.method, self.passage(), self.starts, self.show, last=alone),
@@ -711,14 +714,14 @@ class MemoryExplorer(Explorer):
         """Draw an explorer's table of weights, recall and cost, as far as there is."""
         tables = [_plot_table(name, table, self.method) for name, table in self.views.tables.items()]
         return (
-            [] if self.read.saliency is None else [plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log)]
+            [] if self.readings.saliency is None else [plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log)]
         ) + tables
 
     def _draw(self, changed: str):
         """Draw what depends on a trait that changed."""
         if changed in ('method', 'stream'):
             self._adapt_choice(changed)
-            made = isinstance(self.read.memories[self.method], type)
+            made = isinstance(self.readings.memories[self.method], type)
             self.facts.value = _say_memory(self.method, self.memory, self.passage(), made)
         whole = changed in ('method', 'stream', 'resets')
         if whole or changed == 'panel':
@@ -726,20 +729,26 @@ class MemoryExplorer(Explorer):
         if whole:
             self.views.inputs.figure = _plot_inputs(self.now, self.starts)
         if whole or changed == 'show':
-            last = self.read.saliency is None
+            last = self.readings.saliency is None
             self.views.heat.figure = _plot_memory(self.method, self.passage(), self.starts, self.show, last=last)
-        if self.read.saliency is not None:
+        if self.readings.saliency is not None:
             if whole or changed in ('channel', 'log'):
                 what = 'output' if self.channel < 0 else f'output {self.channel}'
                 self.views.draw_matrix(self.weigh(), self.starts, self.log, what)
             if whole or changed in ('channel', 'log', 'against', 't'):
                 self.views.weights.figure = self._figure_of_weights()
-        self.menus.show_step(self.t, self.resets, self.read.given_resets(self.stream))
-        self.status.say(_say_step(self.t, self.resets, None if self.read.saliency is None else self.weigh()[self.t]))
+        self.menus.show_step(self.t, self.resets, self.readings.given_resets(self.stream))
+        self.status.say(
+            _say_step(self.t, self.resets, None if self.readings.saliency is None else self.weigh()[self.t])
+        )
 
     def _show_panel(self):
         """Show the plots over time, or a table, on the left."""
-        over_steps = [self.views.inputs, self.views.heat, *([] if self.read.saliency is None else [self.views.weights])]
+        over_steps = [
+            self.views.inputs,
+            self.views.heat,
+            *([] if self.readings.saliency is None else [self.views.weights]),
+        ]
         if self.panel != 'steps':
             self.views.draw_table(self.panel, self.method)
         parts = over_steps if self.panel == 'steps' else [self.views.of_table[self.panel]]
@@ -748,17 +757,17 @@ class MemoryExplorer(Explorer):
 
     def _lay_out(self):
         """Lay out an explorer, and tie its traits to its parts."""
-        v, as_came = self.views, lambda: self.set_trait('resets', self.read.given_resets(self.stream))
-        self.menus = m = _MemoryMenus(list(self.read.memories), self.toggle_reset, as_came, ['steps', *v.tables])
+        v, as_came = self.views, lambda: self.set_trait('resets', self.readings.given_resets(self.stream))
+        self.menus = m = _MemoryMenus(list(self.readings.memories), self.toggle_reset, as_came, ['steps', *v.tables])
         self.facts.add_class('srlviz-memory-facts')
         self.side = W.VBox().add_class('srlviz-column')
         left = [*([row(m.panel)] if v.tables else []), row(m.t, m.play, m.cut), self.side]
-        weighed = [] if self.read.saliency is None else [self.status, m.channel, m.against, m.log, v.matrix]
+        weighed = [] if self.readings.saliency is None else [self.status, m.channel, m.against, m.log, v.matrix]
         right = [m.method, m.stream, self.facts, row(m.show), m.again, *(weighed or [self.status])]
         self.children = [columns(left, right, 'wide')]
         self.bind(method=m.method, show=m.show, t=m.t, channel=m.channel, log=m.log, against=m.against, panel=m.panel)
         with self.quietly():
-            m.stream.options, m.stream.value = self.read.fitting(self.method), self.stream
+            m.stream.options, m.stream.value = self.readings.fitting(self.method), self.stream
             m.t.max = m.play.max = len(self.now.x) - 1
         self.bind(stream=m.stream)
         for part in (m.play, *((plot, 'cursor') for plot in v.by_step)):
