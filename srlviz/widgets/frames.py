@@ -239,8 +239,8 @@ class _FactorMenus:
     explorer : has the traits `factor` and `second`
     """
 
-    def __init__(self, explorer: Explorer, width: int = 240):
-        self.factor, self.second = menu('Factor', [('', '')], width), menu('Over it', [('', '')], width)
+    def __init__(self, explorer: Explorer):
+        self.factor, self.second = menu('Factor', [('', '')], 240), menu('Over it', [('', '')], 240)
         self.explorer, self.row = explorer, row(self.factor, self.second)
         explorer.bind(factor=self.factor, second=self.second)
 

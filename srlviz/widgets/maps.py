@@ -99,17 +99,17 @@ class _Cards:
 
     Parameters
     ----------
-    recording : whose steps they are;  max_lines : of factors
+    recording : whose steps they are
     """
 
-    def __init__(self, recording: Recording, max_lines: int = 6):
-        self.recording, self.max_lines, self.last = recording, max_lines, (-1, None)
+    def __init__(self, recording: Recording):
+        self.recording, self.last = recording, (-1, None)
 
     def words(self, known: MapColumns, row: int, factor: str = '') -> list[str]:
         """Say a step in lines: where it is, the factor that points are coloured by, and other factors."""
         e, t = int(known.episode[row]), int(known.t[row])
         names = dict.fromkeys([*[factor] * bool(factor), *known.scores, *known.factors])
-        told = [known[n] for n in list(names)[: self.max_lines] if n not in ('episode', 't')]
+        told = [known[n] for n in list(names)[:6] if n not in ('episode', 't')]
         return [f'episode {e}, t {t}' if t >= 0 else f'episode {e}', *(f'{v.name}: {v.word(row)}' for v in told)]
 
     def picture(self, episode: int, t: int) -> bytes | None:

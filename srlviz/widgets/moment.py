@@ -40,13 +40,15 @@ from srlviz.widgets.sensors import (
 from .views import FramePlayer, factor_row
 
 # %% ../../nbs/08_widgets/06_moment.ipynb #92bd3cf2
+_N_COLUMNS = 4  # drawn of an episode without a film
+
+
 class _MomentReading:
     """One episode, of which only what is looked at is read.
 
     Parameters
     ----------
     recording, i : where it is
-    n : how many columns are drawn of an episode without a film
 
     Attributes
     ----------
@@ -54,8 +56,8 @@ class _MomentReading:
     title : words for it
     """
 
-    def __init__(self, recording: Recording, i: int, n: int = 4):
-        self.recording, self.episode, self.n = recording, recording[i], n
+    def __init__(self, recording: Recording, i: int):
+        self.recording, self.episode = recording, recording[i]
         self.film, self.table = film_modality(self.episode), select_factors(recording, None)
         here = np.array([f in self.episode.factors for f in self.table['name']], bool)
         self.table, texts = self.table[here].reset_index(drop=True), {}
@@ -79,9 +81,9 @@ class _MomentReading:
     def traces(self, height: int | None = None, factor: str = '') -> go.Figure:
         """Draw some columns over time, or a factor in place of the last of them."""
         reading = self.reading()
-        columns, own = default_choice(reading, self.n)[: self.n], [factor] * (factor in reading.timed)
+        columns, own = default_choice(reading, _N_COLUMNS)[:_N_COLUMNS], [factor] * (factor in reading.timed)
         return plot_reading(
-            reading, [*columns[: self.n - len(own)], *(f for f in own if f not in columns)], height=height
+            reading, [*columns[: _N_COLUMNS - len(own)], *(f for f in own if f not in columns)], height=height
         )
 
     def drawn(self, factor: str = '') -> go.Figure:

@@ -407,9 +407,9 @@ class _ChoiceMenus(W.HBox):
     extra : what stands behind the menus
     """
 
-    def __init__(self, words: Mapping[str, str], *extra: W.Widget, width: int = 182):
+    def __init__(self, words: Mapping[str, str], *extra: W.Widget):
         super().__init__()
-        self.parts = {name: menu(label, ('',), width) for name, label in words.items()}
+        self.parts = {name: menu(label, ('',), 182) for name, label in words.items()}
         for part in self.parts.values():
             part.style.description_width = '50px'
         self.append(*extra)

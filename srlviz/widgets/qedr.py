@@ -575,13 +575,13 @@ class QEDRMatrix(Explorer):
             what = 'episode' if table.whole else 'step'
             self.status.say(f'{said} to see the {what}s behind it, a point to open the {what}.')
 
-    def _draw_all(self, again: bool = False):
+    def _draw_all(self):
         """Draw everything that is not as it is chosen."""
         if self.moment is not None and self.moment.recording is not self.recording:
             self.moment.recording = self.recording
         self.signs.disabled = self._result_of().weights is None
         self._draw()
-        self._draw_points(again)
+        self._draw_points()
         self._draw_curve()
         self.words.value = self._cell_words()
         self._show_hint()

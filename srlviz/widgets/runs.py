@@ -79,7 +79,7 @@ def _say_state(folder: RunFolder) -> Markup:
     return Markup('<span role="status"><b>{}</b> in {}: {}</span>').format(study, str(folder.path), words)
 
 
-def _say_run(runs: pd.DataFrame, key: str, traceback: str, max_chars: int = 20_000) -> Markup:
+def _say_run(runs: pd.DataFrame, key: str, traceback: str) -> Markup:
     """Tell all that is known of a run, its error and traceback if it failed."""
     r = runs[runs['key'] == key].iloc[0]
     facts = [f'{c} {_cell(r[c])}' for c in run_parameters(runs)] + [f'on {r["host"]}'] * bool(r['host'])
@@ -89,7 +89,7 @@ def _say_run(runs: pd.DataFrame, key: str, traceback: str, max_chars: int = 20_0
     if r['error']:
         words += Markup('<div role="alert">{}</div>').format(str(r['error'])[:2000])
     if traceback:
-        text = traceback[-max_chars:]
+        text = traceback[-20_000:]
         words += Markup('<pre class="srlviz-traceback" tabindex="0" aria-label="traceback">{}</pre>').format(text)
     return words
 

@@ -354,9 +354,9 @@ class _SensorPicker(W.VBox):
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
     picked = traitlets.Tuple()
 
-    def __init__(self, height: int = 142):
+    def __init__(self):
         self.rank, self.varies, self.choices, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
-        self.found, self.list = Words(), RowList(multiple=True, height=height, label='sensors')
+        self.found, self.list = Words(), RowList(multiple=True, height=142, label='sensors')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1.3fr)'),
             dict(label='unit', kind='text', width='56px'),
@@ -433,11 +433,10 @@ class SensorParts:
     ----------
     player : a FramePlayer
     dots : how many plots with a path come before the traces
-    height : pixels of the traces
     """
 
-    def __init__(self, player: FramePlayer, dots: int = 0, height: int = 310):
-        self.player, self.height, self.picker, self.named = player, height, _SensorPicker(), {}
+    def __init__(self, player: FramePlayer, dots: int = 0):
+        self.player, self.picker, self.named = player, _SensorPicker(), {}
         self.table = FrameTable(channel=player.channel, height=310)
         self.table.add_class('srlviz-beside')
         label = 'what is chosen over time; press or drag to move the step'
@@ -457,7 +456,7 @@ class SensorParts:
 
     def draw(self, reading: Reading, chosen: Sequence[int | str], over: Reading | None, words: Sequence[str]):
         """Draw what is chosen, and show its numbers."""
-        self.traces.figure = plot_reading(reading, chosen, over, words, self.height)
+        self.traces.figure = plot_reading(reading, chosen, over, words, height=310)
         rows_shown, values = _number_rows(reading, chosen)
         self.table.show(rows_shown, values)
         self.named = {name: c for _, name, c in reading.rows(chosen)}

@@ -68,6 +68,7 @@ ELSEWHERE = {
     'studies.trials._read': _NO_FILE,
     'widgets.base.asset': _NO_FILE,
     'widgets.landing.flights.sensor_table': _NO_FILE,
+    'widgets.agents.memories._AgentMemory.read': _NO_FILE,
     'widgets.views.PlotlyScript.send_once': _NO_FILE,
 }
 

@@ -172,11 +172,12 @@ def _percent(share: float) -> str:
     return f'{100 * share:.0f} %' if share >= 0.01 or share == 0 else f'{100 * share:.2g} %'
 
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #09f1867b
-def _default_streams(n_in: int = 6, steps: int = 48, seed: int = 0) -> dict[str, Stream]:
+def _default_streams(n_in: int = 6) -> dict[str, Stream]:
     """Make streams that show what a memory is like:
     `letters`, drawn by chance in two episodes, and `one pulse`, a letter and then nothing."""
+    steps = 48
     letter, names, at = (
-        np.random.default_rng(seed).integers(0, n_in, steps),
+        np.random.default_rng(0).integers(0, n_in, steps),
         [chr(97 + i) if n_in <= 26 else f'input {i}' for i in range(n_in)],
         np.arange(steps),
     )

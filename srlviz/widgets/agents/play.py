@@ -327,10 +327,10 @@ def _over_words(env: gymnasium.Env, recorder: Recorder) -> str:
     return f'The game is over after {steps}. Return {signed_number(recorder.total)}{limits}. Enter: the next game'
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #b3eb9ed1
-def _steps_table(env: gymnasium.Env, recorder: Recorder, n: int = 10) -> Markup | str:
-    """The last steps as a table, the newest first; '' before the first."""
+def _steps_table(env: gymnasium.Env, recorder: Recorder) -> Markup | str:
+    """The last ten steps as a table, the newest first; '' before the first."""
     told = lambda s: (s['t'], _say_seen(env, s), _say_action(env, s['action']), _coloured(s['reward']))
-    rows = list(map(told, reversed(recorder.last(n))))
+    rows = list(map(told, reversed(recorder.last(10))))
     if not rows:
         return ''
     several = [('t', 'saw', 'did', 'earned'), *rows]

@@ -112,8 +112,11 @@ class _Rollouts:
         return gather_episodes(self.world(task, policy), episodes, **told)
 
 # %% ../../../nbs/08_widgets/agents/01_pomdp.ipynb #81562af8
-def step_table(rollout: Rollout, factors: Sequence[Factor], max_group_size: int = 12) -> tuple[list[dict], np.ndarray]:
-    """The numbers beside the picture: the step, and factors, but for groups of more than `max_group_size`.
+_MAX_GROUP_SIZE = 12  # factors of a larger group are not listed
+
+
+def step_table(rollout: Rollout, factors: Sequence[Factor]) -> tuple[list[dict], np.ndarray]:
+    """The numbers beside the picture: the step, and factors, but for large groups.
 
     Returns
     -------
@@ -122,7 +125,7 @@ def step_table(rollout: Rollout, factors: Sequence[Factor], max_group_size: int 
     (r, end), truth = (rollout.episode, [np.nan]), with_end(*rollout).factors
     rows = [dict(name=name, group='This step', unit='') for name in ('reward', 'return so far')]
     sizes = Counter(f.group for f in factors)
-    shown = [f for f in factors if not f.group or sizes[f.group] <= max_group_size]
+    shown = [f for f in factors if not f.group or sizes[f.group] <= _MAX_GROUP_SIZE]
     rows += [factor_row(f, pretty(f.group) if f.group else 'Hidden state') for f in shown]
     values = [np.r_[r.rewards, end], np.r_[0, r.rewards.cumsum()], *(np.asarray(truth[f.name], float) for f in shown)]
     return rows, np.stack(values, 1).astype(np.float32)

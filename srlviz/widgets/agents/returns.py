@@ -194,9 +194,7 @@ class _ProbedFactor(NamedTuple):
         return np.asarray(classes, float) if middle is None else middle[np.clip(classes, 0, _N_BINS - 1)]
 
 
-def _probed_factors(
-    factors: Sequence[Factor], episodes: Sequence[Episode], max_factors: int = _MAX_PROBED
-) -> list[_ProbedFactor]:
+def _probed_factors(factors: Sequence[Factor], episodes: Sequence[Episode]) -> list[_ProbedFactor]:
     """Choose what a probe is asked: factors that vary, of each group evenly many."""
     column = lambda f: np.concatenate([np.broadcast_to(e.factors[f.name], len(e)) for e in episodes])
     values = {f.name: column(f) for f in factors}
@@ -204,12 +202,12 @@ def _probed_factors(
     groups = {}
     for f in vary:
         groups.setdefault(f.group or f.name, []).append(f)
-    share = max(2, max_factors // max(len(groups), 1))
+    share = max(2, _MAX_PROBED // max(len(groups), 1))
     kept = [
         of[i] for of in groups.values() for i in np.unique(np.linspace(0, len(of) - 1, min(share, len(of))).astype(int))
     ]
     made = []
-    for f in kept[:max_factors]:
+    for f in kept[:_MAX_PROBED]:
         v = values[f.name]
         edges = np.linspace(v.min(), v.max(), _N_BINS + 1) if f.kind != 'categorical' else None
         made.append(_ProbedFactor(f, edges))
@@ -291,10 +289,10 @@ def play_agent(task: str, agent, *, seed: int = 0, probe: Callable | None = None
 _MAX_STATE_ROWS = 16
 
 
-def _state_strip(states: np.ndarray, max_rows: int = _MAX_STATE_ROWS) -> Strip:
+def _state_strip(states: np.ndarray) -> Strip:
     """Make a strip of a memory's state: the numbers that vary most, in their order."""
     spread = states.std(0)
-    shown = np.sort(np.argsort(-spread, kind='stable')[:max_rows])
+    shown = np.sort(np.argsort(-spread, kind='stable')[:_MAX_STATE_ROWS])
     return Strip(states[:, shown], [f'number {i}' for i in shown], ['state'] * len(shown))
 
 

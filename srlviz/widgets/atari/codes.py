@@ -426,8 +426,8 @@ class _Query(Explorer):
 
     episode, t = traitlets.Int(0), traitlets.Int(0)
 
-    def __init__(self, recording: Recording, episode: int = 0, t: int = 0, interactive: bool | None = None):
-        super().__init__(interactive)
+    def __init__(self, recording: Recording, episode: int = 0, t: int = 0):
+        super().__init__()
         self.recording, size = recording, recording[0].obs['frame'].shape[1:3]
         self.player = FramePlayer(fps=float(recording.hz or 15), zoom=best_zoom(*size, wide=440))
         self.episode = episode

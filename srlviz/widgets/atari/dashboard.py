@@ -221,7 +221,7 @@ class _GameDetail(W.VBox):
 
     Parameters
     ----------
-    table : a GameTable;  frames : a GameFrames;  marks : as in `FrameBrowser`
+    table : of scores;  frames : what opens them;  marks : as in `FrameBrowser`
 
     Traits: shown, 'factors' or 'categories'; factor, '' while none is chosen; method. `probe` is the ProbeHeatmap of
     the game, or None where there are no scores of factors.

@@ -105,15 +105,15 @@ class _PokedPicture(Explorer):
     names : address -> names
     select : whether a rectangle may be drawn on it, which sets `box`
 
-    Traits: address, value (what the byte is set to; another byte begins SHIFT above what it is), frames (emulator
-    frames between setting it and looking), box (a region that is outlined).
+    Traits: address, value (what the byte is set to; another byte begins `_SHIFT` above what it is), frames
+    (emulator frames between setting it and looking), box (a region that is outlined).
     """
 
     address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)
     box = _Box()
 
-    def __init__(self, lab, names: Mapping[int, Sequence[str]], *, address=0, frames=2, select=False, interactive=None):
-        super().__init__(interactive)
+    def __init__(self, lab, names: Mapping[int, Sequence[str]], *, address=0, frames=2, select=False):
+        super().__init__()
         self.lab, self.names, self.size, self.select = lab, names, np.shape(lab.frame)[:2], select
         words = 'the picture with the byte set, as it would be, and what differs'
         self.view = PlotView(label=words, config=dict(displayModeBar=False))
@@ -128,7 +128,7 @@ class _PokedPicture(Explorer):
 
     @reacts('address')
     def shift(self, _):
-        """Set the byte to SHIFT above what it is: of another byte, or at another moment."""
+        """Set the byte to `_SHIFT` above what it is: of another byte, or at another moment."""
         with self.quietly():
             self.value = (int(self.lab.ram[self.address]) + _SHIFT) % 256
         self._draw(None)
@@ -155,7 +155,7 @@ def _plot_bytes(
     effects: pd.DataFrame | None = None,
     *,
     view: str = 'values',
-    before=None,
+    previous=None,
     selected: int | None = None,
     fit: bool = False,
 ) -> go.Figure:
@@ -166,13 +166,13 @@ def _plot_bytes(
     lab : a `srlviz.envs.ram.RAMLab`, or an object like it
     effects : what each byte moves, None if nobody asked
     view : 'values' or 'effects'
-    before : bytes of an earlier moment
+    previous : bytes of an earlier moment
     selected : the address to frame
     fit : leave the width to the page
     """
     game, look = pretty(lab.game), dict(selected=selected, fit=fit)
     if view == 'values':
-        return plot_ram(lab.ram, lab.labels, before=before, title=f'{game}: the 128 bytes', **look)
+        return plot_ram(lab.ram, lab.labels, before=previous, title=f'{game}: the 128 bytes', **look)
     if effects is not None:
         return plot_effects(effects, title=f'{game}: which bytes move which pixels, at this moment', **look)
     title = f'{game}: press “find what each byte moves” (of this moment)'
@@ -200,8 +200,8 @@ class _ByteGrid(Explorer):
 
     address, view = traitlets.Int(0), traitlets.Unicode('values')
 
-    def __init__(self, lab, region: W.Widget | None = None, interactive: bool | None = None):
-        super().__init__(interactive)
+    def __init__(self, lab, region: W.Widget | None = None):
+        super().__init__()
         self.lab, self.region, self.effects, self.earlier = lab, region or W.VBox(), None, None
         self.views = [v for v in _VIEWS if region is not None or v != 'region']
         turn = W.ToggleButtons(options=[(_VIEWS[v], v) for v in self.views], style=dict(button_width='auto'))
@@ -251,7 +251,7 @@ class _ByteGrid(Explorer):
 
     def figure(self, view: str | None = None, fit: bool = False) -> go.Figure:
         """Draw the bytes in a view; the shown one if None."""
-        look = dict(before=self.earlier, selected=self.address, fit=fit)
+        look = dict(previous=self.earlier, selected=self.address, fit=fit)
         return _plot_bytes(self.lab, self.effects, view=view or self.view, **look)
 
     def figures(self) -> list[go.Figure]:
@@ -326,8 +326,8 @@ class _RegionQuestion(Explorer):
 
     box, address = _Box(), traitlets.Int(0)
 
-    def __init__(self, recording: Recording, predict: Callable, size: tuple[int, int], interactive: bool | None = None):
-        super().__init__(interactive)
+    def __init__(self, recording: Recording, predict: Callable, size: tuple[int, int]):
+        super().__init__()
         self.recording, self.predict, self.size, self.table = recording, predict, size, None
         self.sliders = [
             W.IntRangeSlider(value=(0, n), min=0, max=n, description=name, continuous_update=False)

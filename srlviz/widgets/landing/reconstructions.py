@@ -149,13 +149,13 @@ class _ReconstructedEpisode:
             self.wrong['sensors (standard deviations)'] = root_mean(self.errors, 1)
             self.order, self.size = rank_sensors(self.errors), root_mean(self.errors, 0)
 
-    def worst(self, n: int = 3, apart: int = 10) -> list[int]:
-        """Find the steps that were said worst, none within `apart` steps of another, in order of time."""
+    def worst(self, n: int = 3) -> list[int]:
+        """Find the steps that were said worst, none within 10 steps of another, in order of time."""
         wrong = np.nan_to_num(next(iter(self.wrong.values())), nan=-1.0).astype(float)
         found = []
         while len(found) < n and wrong.max() > 0:
             found.append(t := int(wrong.argmax()))
-            wrong[max(t - apart, 0) : t + apart + 1] = -1
+            wrong[max(t - 10, 0) : t + 11] = -1
         return sorted(found)
 
 # %% ../../../nbs/08_widgets/landing/02_reconstructions.ipynb #826ac277
