@@ -32,7 +32,7 @@ browser.player.speed = 1.0
 browser.seek(0, 0)
 heatmap.metric, heatmap.against, heatmap.beside.answers.confused.value = 'f1', '', False
 heatmap.choose('player_y', 'majority')
-heatmap.seek(*heatmap.beside.answers.said.places()[0])"""
+heatmap.seek(*heatmap.beside.answers.shown.places()[0])"""
 
 
 @pytest.fixture(autouse=True)
@@ -206,7 +206,7 @@ def test_heat_map(page, lab):
         lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
         say='true against predicted is drawn',
     )
-    said = 'heatmap.beside.answers.said'
+    said = 'heatmap.beside.answers.shown'
     wrong = lab.ask(f'int(({said}.truth != {said}.predicted).sum())')
     wait_for(
         lambda: f'{wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
@@ -227,7 +227,7 @@ def beside(left, thumbs):
 def test_worst_frames(page, lab):
     lab.do("heatmap.choose('ball_x', 'random_cnn · standardized')")
     in_step(page)
-    worst = lab.ask("heatmap.beside.answers.said.worst[['episode', 't']].astype(int).values.tolist()")
+    worst = lab.ask("heatmap.beside.answers.shown.worst[['episode', 't']].astype(int).values.tolist()")
     thumbs = page.locator(f'{HEATMAP} .srlviz-picker button')
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()

@@ -26,7 +26,7 @@ one
 """
 MORE = """
 other = CodesExplorer({'vae': code_map([p @ [[0, 2], [3, 0]] for p in place])}, pong, factor='ball_y')
-both = link(one, other, words=('episode', 't', 'steps'))
+both = link(one, other, traits=('episode', 't', 'steps'))
 other
 """
 START = "[setattr(one, 'tags', {}), one.select(Steps()), one.seek(0, 0)] and None"

@@ -36,7 +36,7 @@ places.part, places.pair, places.show_map = next(iter(places.losses.losses)), 0,
 places.cell = places.losses.places(places.part, places.shown())[0]
 nearest.method, nearest.factor, nearest.k, nearest.live = None, None, 6, True
 nearest.seek(0, 100)
-nearest.trail.been.clear()"""
+nearest.trail.visited.clear()"""
 
 
 @pytest.fixture(autouse=True)

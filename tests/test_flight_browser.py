@@ -20,7 +20,7 @@ from srlviz.figures.landing.flights import (
     plot_traces,
     sparks,
 )
-from srlviz.widgets.landing.flights import FilmPlayer, FleetBrowser, FlightBrowser, find_flights, known_sensors
+from srlviz.widgets.landing.flights import FilmPlayer, FleetBrowser, FlightBrowser, find_flights, sensor_table
 
 TUTORIAL = ROOT / 'nbs/tutorials/05_landings.ipynb'
 TABLE = pd.DataFrame(
@@ -160,13 +160,13 @@ def test_known_sensors():
     "Without a table: the names that the recording tells, the 1,090 of the landings, or numbers"
     wide = Episode(dict(sensors=np.zeros((5, 1090), np.float32)))
     first = FlightBrowser(wide, interactive=True).list.rows[0]
-    assert known_sensors(Recording([wide]))['name'].is_unique and first == ['zulu_time_sec', 's', None]
+    assert sensor_table(Recording([wide]))['name'].is_unique and first == ['zulu_time_sec', 's', None]
     told = Recording([made()], meta=dict(columns=['sim/cockpit2/engine/indicators/N1_percent[0]', 'x', 'y', 'z']))
-    assert known_sensors(told)[['name', 'units', 'group']].fillna('').iloc[:2].to_numpy().tolist() == [
+    assert sensor_table(told)[['name', 'units', 'group']].fillna('').iloc[:2].to_numpy().tolist() == [
         ['sim/cockpit2/engine/indicators/N1_percent[0]', 'percent', 'engine'],
         ['x', '', 'sensors'],
     ]
-    assert known_sensors(fleet())['name'].tolist() == ['sensor 0', 'sensor 1', 'sensor 2', 'sensor 3']
+    assert sensor_table(fleet())['name'].tolist() == ['sensor 0', 'sensor 1', 'sensor 2', 'sensor 3']
     f = FleetBrowser(told, interactive=True)
     f.episode = 0
     assert f.browser.chosen == (0,)
@@ -229,7 +229,7 @@ def test_fleet():
     assert (f.episode, f.place.layout.display, f.list.picked, f.list.layout.display) == (-1, 'none', [], '')
     f.clear()
     f.episode = 0
-    f.flights.after.click()
+    f.flights.next.click()
     assert f.episode == f.browser.episode == 1 and f.list.layout.display == 'none'
     f.flights.back.click()
     assert f.episode == -1 and f.place.layout.display == 'none' and f.list.picked == []

@@ -225,7 +225,7 @@ def read_agent(place):
                 read(path)
     with suppress(Exception):
         left_agents(place)
-    agents = Agents(place, load=load_policy)  # as MMERDashboard asks them
+    agents = Agents(place)  # as MMERDashboard asks them
     for task in 'RepeatFirst-easy', 'RepeatPrevious-easy':
         with suppress(Exception):
             agents.of(task, 'GRU')

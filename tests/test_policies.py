@@ -107,7 +107,7 @@ def test_explores(make):
     assert same(explorer.recording(), record_pomdp(TASK, 2, player, seed=1, **QUIET))
     game = PlayWidget(TASK, seed=2, interactive=True)
     game.act(0)
-    game.lend(player, steps=2)
+    game.play_policy(player, steps=2)
     assert game.recorder.steps == 3 and game.recording().meta['helped'] == [[policy_identity(player)]]
 
 

@@ -109,7 +109,7 @@ function render({ model, el }) {
   globalThis.addEventListener('srlviz-where', asked);
 
   /** A step goes with the last seek of the kernel that this page heard of: of an older one it comes too late there. */
-  const put = t => model.set({ value: t, heard: model.get('sought') });
+  const put = t => model.set({ value: t, seeks_seen: model.get('seeks') });
 
   /** Send a step even if it seems known: an older one may still be on its way to the kernel. Not while a message of the kernel is handled, for what is set then is not sent. */
   function insist(t) {

@@ -67,8 +67,8 @@ ELSEWHERE = {
     'studies.sweeps.store.peak_memory': _NO_FILE,
     'studies.trials._read': _NO_FILE,
     'widgets.base.asset': _NO_FILE,
-    'widgets.landing.flights.known_sensors': _NO_FILE,
-    'widgets.agents.memories.AgentMemory.read': _NO_FILE,
+    'widgets.landing.flights.sensor_table': _NO_FILE,
+    'widgets.agents.memories._AgentMemory.read': _NO_FILE,
     'widgets.views.PlotlyScript.send_once': _NO_FILE,
 }
 
