@@ -403,10 +403,10 @@ def qedr(
     alpha : strength of the lasso, with codes and factors standardised by 'probe'; 0 is least squares
     categories : names of factors that are classified though they are numbers (`category_names(recording)`); what is no
         number always is
-    tol : when a lasso stops; see `disentangled.lasso`
+    tol : when a lasso stops; see `disentanglement.lasso`
     n_estimators, max_depth : of forests; None chooses a depth of 2 to 12 on 'valid'
     compat : 'xeval' computes what the landing paper's released code did, a lasso with its own alpha of 1; `.overall` is
-        then what it calls so: its disentanglement is of factors, and the other way round; see `disentangled.xeval`
+        then what it calls so: its disentanglement is of factors, and the other way round; see `disentanglement.xeval`
     seed : of forests and boosted trees
     progress : show a bar where it takes long
 

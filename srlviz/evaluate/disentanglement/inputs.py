@@ -196,7 +196,7 @@ def check_inputs(
     ------
     ValueError : no mapping, a missing split, rows or columns that do not fit together, values that are missing or not
         finite
-    NothingToAsk : a ValueError, too: an empty split, fewer rows of 'probe' than codes, no factor that changes
+    InsufficientData : a ValueError, too: an empty split, fewer rows of 'probe' than codes, no factor that changes
     """
     _check_mapping(codes, factors, splits)
     names = [s for s in SPLITS if s in codes and s in factors]
