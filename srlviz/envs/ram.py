@@ -9,10 +9,11 @@ __all__ = ['RAMLab', 'predict_region']
 import operator
 import os
 from collections.abc import Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
+from ..core.files import check_whole
 from ..core.jobs.progress import Bar
 
 from ..core.recordings import Recording
@@ -37,11 +38,8 @@ def _silence_stderr():
 
 
 def _whole_between(name: str, value, low: int, high: int, what: str) -> int:
-    "The whole number `value`, or an error that says its range"
-    with suppress(TypeError):
-        if not isinstance(value, (bool, np.bool_)) and low <= operator.index(value) <= high:
-            return operator.index(value)
-    raise ValueError(f"{name} must be a whole number from {low} to {high} ({what}); got {value!r}")
+    "The whole number `value`, or an error that says its range and what it counts"
+    return check_whole(value, f'{name} ({what})', low, high)
 
 
 def _labels(game: str | None, version: str = 'fixed') -> pd.DataFrame:

@@ -12,19 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import is_whole, parse_real, table_rows, table_text, parse_whole
+from ..core.files import check_whole, is_whole, parse_real, parse_whole, table_rows, table_text
 from ..core.scores import RANGES, score_row
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f7d8aaef
 _EPOCH_STEPS, _MIN_EPISODES = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
-
-
-def _check_whole(name: str, value, low: int, why: str = '') -> int:
-    "A whole number of at least `low`; NumPy's are as good"
-    value = value.item() if isinstance(value, np.integer) else value
-    if not is_whole(value, low):
-        raise ValueError(f"{name} must be a whole number, {low}{why} or more, got {value!r}")
-    return value
 
 
 def check_episodes(episodes: pd.DataFrame) -> pd.DataFrame:
@@ -143,7 +135,7 @@ def episodes_of(source, environments: int | None = None) -> pd.DataFrame:
         return check_episodes(_from_wrapper(source))
     paths = _monitor_files(source)
     n = len(paths)
-    n = n if environments is None else _check_whole('environments', environments, n, ' (one a file)')
+    n = n if environments is None else check_whole(environments, 'environments', n)
     each = []
     for p in paths:
         returns, lengths = _monitor(p)
@@ -177,11 +169,11 @@ _MAX_EPOCHS = 10**6
 def _windows(step: np.ndarray, epoch_steps: int, min_episodes: int, budget: int | None):
     "Of each whole epoch: its last step, the first episode that counts (< 0: too few), the one after the last, finished"
     epoch_steps, min_episodes, last = (
-        _check_whole('epoch_steps', epoch_steps, 1),
-        _check_whole('min_episodes', min_episodes, 1),
+        check_whole(epoch_steps, 'epoch_steps', 1),
+        check_whole(min_episodes, 'min_episodes', 1),
         int(step[-1]),
     )
-    budget = last if budget is None else _check_whole('budget', budget, last, ', the step of the last episode,')
+    budget = last if budget is None else check_whole(budget, 'budget', last)
     if budget // epoch_steps > _MAX_EPOCHS:
         raise ValueError(f"{budget:,} steps in epochs of {epoch_steps} are more than {_MAX_EPOCHS:,} epochs")
     ends = epoch_steps * np.arange(1, budget // epoch_steps + 1, dtype=np.int64)
@@ -285,7 +277,7 @@ def mmer_split(
     """
     if isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes and 'return' not in episodes:
         raise ValueError("mmer_split needs the finished episodes (step, return), not their means by epoch")
-    min_episodes, df = _check_whole('min_episodes', min_episodes, 2, ', one for each half,'), check_episodes(episodes)
+    min_episodes, df = check_whole(min_episodes, 'min_episodes', 2), check_episodes(episodes)
     value = df['return'].to_numpy()
     _, first, stop, _ = _windows(df['step'].to_numpy(), epoch_steps, min_episodes, budget)
     means = np.array([[value[a + (a + k) % 2 : b : 2].mean() for k in (0, 1)] for a, b in zip(first, stop) if a >= 0])
@@ -307,7 +299,7 @@ def final_return(episodes: pd.DataFrame, last: int = _MIN_EPISODES) -> float:
     ------
     ValueError : what `check_episodes` refuses; a number below 1
     """
-    last, value = _check_whole('last', last, 1), check_episodes(episodes)['return'].to_numpy()
+    last, value = check_whole(last, 'last', 1), check_episodes(episodes)['return'].to_numpy()
     return float(value[-last:].mean()) if len(value) >= last else np.nan
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #c344d6d3

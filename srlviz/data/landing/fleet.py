@@ -19,6 +19,7 @@ import numpy as np
 from ...core.jobs.progress import Bar
 
 from srlviz.core.files import (
+    check_whole,
     is_whole,
     COUNT,
     LIST,
@@ -75,9 +76,9 @@ def _world_code() -> str:
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #e69b11a7
 def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
     "Check the arguments; give them as plain JSON"
-    _check_whole('n, the number of flights,', n, 1, MAX_FLIGHTS)
-    _check_whole('seed', seed, 0, 2**31)
-    _check_whole('size', size, 16, 1024)
+    check_whole(n, 'n, the number of flights,', 1, MAX_FLIGHTS)
+    check_whole(seed, 'seed', 0, 2**31)
+    check_whole(size, 'size', 16, 1024)
     if size % 4:
         raise ValueError(f"size must be a multiple of 4, for the camera and the codec; got {size}")
     from srlviz.envs.landing.camera import view_angle
@@ -102,11 +103,6 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
         columns=world.columns()['name'].tolist(),
         packages={p: _version(p) for p in _PACKAGES},
     )
-
-
-def _check_whole(name: str, value, low: int, high: int) -> None:
-    if not is_whole(value, low, high):
-        raise ValueError(f"{name} must be a whole number from {low} to {high}; got {value!r}")
 
 
 def _as_json(x):

@@ -11,8 +11,9 @@ import math
 import numpy as np
 from gymnasium import spaces
 
+from ...core.files import check_whole
 from ..kernels import random_float, random_int
-from .base import POMDP, FactorNote, whole
+from .base import POMDP, FactorNote
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
 def _bandit_reset(e):
@@ -107,7 +108,7 @@ class MultiarmedBandit(POMDP):
     )
 
     def build(self, arms, length):
-        arms, length = whole('arms', arms, 1, 10_000), whole('length', length, 1, 10**9)
+        arms, length = check_whole(arms, 'arms', 1, 10_000), check_whole(length, 'length', 1, 10**9)
         self.observation_space, self.action_space = spaces.Discrete(2), spaces.Discrete(arms)
         self.state_space = spaces.Box(0, 1, (arms,))
         self.max_steps, self.return_range = length, (-1.0, 1.0)
@@ -223,7 +224,7 @@ def _draw_choice(panel, e, size: int, verb: str):
 def _ship_lengths(ships, size: int) -> list[int]:
     "The lengths of ships that fit on a board, each and together; a ValueError says what does not."
     try:
-        lengths = [whole('the length of a ship', n, 1, size) for n in ships]
+        lengths = [check_whole(n, 'the length of a ship', 1, size) for n in ships]
     except TypeError:
         lengths = []
     if not lengths:
@@ -275,7 +276,7 @@ class Battleship(POMDP):
     )
 
     def build(self, size, ships):
-        size = whole('size', size, 2, 100)
+        size = check_whole(size, 'size', 2, 100)
         lengths = _ship_lengths(ships, size)
         tiles = sum(lengths)
         board = np.zeros((size, size), np.int8)
@@ -452,9 +453,9 @@ class MineSweeper(POMDP):
     )
 
     def build(self, size, mines):
-        size = whole('size', size, 2, 100)
+        size = check_whole(size, 'size', 2, 100)
         # with fewer clear tiles than 3 there is no price for opening one twice
-        mines = whole('mines', mines, 1, size**2 - 3)
+        mines = check_whole(mines, 'mines', 1, size**2 - 3)
         clear, board = size**2 - mines, np.zeros((size, size), np.int8)
         self.observation_space = spaces.Discrete(min(mines, 9) + 1)
         self.action_space = spaces.MultiDiscrete([size, size])

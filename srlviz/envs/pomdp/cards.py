@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from ...core.files import check_whole
 from .drawing import RANKS, card_height
 from ...core.names import unknown
 from ..kernels import random_int
-from .base import POMDP, FactorNote, whole
+from .base import POMDP, FactorNote
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #c4bd96f3
 _SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
@@ -45,7 +46,7 @@ def _number_of(task: str, kind: str, known) -> int:
 
 def _sorted_deck(decks: int, kinds: int) -> np.ndarray:
     "The cards of `decks` decks of 52, before they are shuffled."
-    return np.repeat(np.arange(kinds, dtype=np.int8), 52 * whole('decks', decks, 1, 1000) // kinds)
+    return np.repeat(np.arange(kinds, dtype=np.int8), 52 * check_whole(decks, 'decks', 1, 1000) // kinds)
 
 
 def _remaining(R: np.ndarray, kinds: int) -> np.ndarray:
@@ -279,7 +280,7 @@ class RepeatPrevious(_Suits):
 
     def build(self, decks, k):
         deck = _sorted_deck(decks, 4)
-        self.k = whole('k', k, 1, deck.size - 1)
+        self.k = check_whole(k, 'k', 1, deck.size - 1)
         self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([4] * self.k), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)

@@ -12,8 +12,9 @@ import math
 import numpy as np
 from gymnasium import spaces
 
+from ...core.files import check_whole
 from ..kernels import random_float, random_normal
-from .base import POMDP, FactorNote, whole
+from .base import POMDP, FactorNote
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #b4d6bb1b
 def _seen_number(e, value, j):
@@ -208,7 +209,7 @@ class PositionOnlyCartPole(POMDP):
     reset1, step1 = staticmethod(_pole_reset), staticmethod(_pole_step)
 
     def build(self, length, noise, shown):
-        length, noise = whole('length', length, 1, 10**9), _width(noise)
+        length, noise = check_whole(length, 'length', 1, 10**9), _width(noise)
         if not shown or isinstance(shown, str) or not set(shown) <= set(_POLE):
             raise ValueError(f"shown must name some of {', '.join(_POLE)}; got {shown!r}")
         which, high = [list(_POLE).index(s) for s in shown], np.float32([_POLE[s] for s in shown])
@@ -421,7 +422,7 @@ class PositionOnlyPendulum(POMDP):
     reset1, step1 = staticmethod(_pendulum_reset), staticmethod(_pendulum_step)
 
     def build(self, length, noise):
-        length, noise = whole('length', length, 1, 10**9), _width(noise)
+        length, noise = check_whole(length, 'length', 1, 10**9), _width(noise)
         self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,))
         self.state_space = spaces.Box(np.float32([-1, -1, -8]), np.float32([1, 1, 8]))
         self.max_steps, self.return_range = length, (-1.0, 1.0)

@@ -11,8 +11,9 @@ import abc
 import numpy as np
 from gymnasium import spaces
 
+from ...core.files import check_whole
 from ..kernels import random_int
-from .base import POMDP, FactorNote, whole
+from .base import POMDP, FactorNote
 
 _FREE, _WALL, _START, _GOAL, _HIDDEN = range(5)
 _NO_ACTION = 4  # no action yet
@@ -201,9 +202,9 @@ class Labyrinth(POMDP):
 
     def build(self, height, width, length):
         for name, n in dict(height=height, width=width).items():
-            if whole(name, n, 5, 255) % 2 == 0:
+            if check_whole(n, name, 5, 255) % 2 == 0:
                 raise ValueError(f"{name} must be odd, walls included (popgym's maze_dims of 10 is 11 here); got {n}")
-        length = whole('length', length, height + width + 1, 10**9)
+        length = check_whole(length, 'length', height + width + 1, 10**9)
         self.observation_space, self.action_space = spaces.MultiDiscrete([5] * 10, dtype=np.int32), spaces.Discrete(4)
         cells = (height, width)
         grid, place = spaces.MultiDiscrete(np.full(cells, 4)), spaces.MultiDiscrete(cells)
