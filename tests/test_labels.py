@@ -37,7 +37,7 @@ def centres(lab, address, value, frames=(1, 2)):
 
     It is what the byte shows with `value` and does not show with most other values.
     """
-    draw = lambda v: lab._held.draw(frames, (address, v % 256), rgb=False)  # (frames, 210, 160): numbers of colours
+    draw = lambda v: lab._frozen.draw(frames, (address, v % 256), rgb=False)  # (frames, 210, 160): numbers of colours
     shown, differs = draw(value), np.zeros((len(frames), 210, 160), np.uint8)
     for s in OTHERS:
         differs += shown != draw(value + s)

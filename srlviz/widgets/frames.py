@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NO_EPISODE', 'as_recording', 'FactorValues', 'select_factors', 'best_zoom', 'episode_label', 'episode_menu',
            'EpisodeMenus', 'FrameTable', 'FactorStrip', 'strip_view', 'plot_film_sheet', 'check_episodes',
-           'EpisodeExplorer', 'FrameBrowser']
+           'EpisodeSeeker', 'FrameBrowser']
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #4ba7e8a4
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -279,11 +279,11 @@ def check_episodes(trait: str, value: int, recording: Recording, episode: int) -
     return check_index('step', value, int(recording.lengths[episode]), f'episode {episode} has steps')
 
 
-class EpisodeExplorer(Explorer):
-    """An explorer that shows one step of one episode of a recording, and plays it.
+class EpisodeSeeker:
+    """Seeking in an explorer that shows one step of one episode of a recording.
 
-    A subclass has the traits recording, episode and t, and a `player`; where it reads an episode anew, it begins at
-    `start_step`: the step that `seek` goes to, else the first.
+    Such an explorer has the traits recording, episode and t, and a `player`; where it reads another episode, it
+    starts at `start_step`: the step that `seek` goes to, else the first.
     """
 
     start_step = 0
@@ -369,7 +369,7 @@ class _FrameParts:
             self.table.picked = factor
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #1729a0be
-class FrameBrowser(EpisodeExplorer):
+class FrameBrowser(EpisodeSeeker, Explorer):
     """Browse the frames of a recording.
 
     Parameters

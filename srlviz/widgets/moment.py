@@ -15,9 +15,9 @@ import ipywidgets as W
 from ..core.recordings import Episode, Recording
 from ..figures.frames import plot_contact_sheet
 from ..figures.style import pretty
-from .base import Words, reacts
+from .base import Explorer, Words, reacts
 from srlviz.widgets.frames import (
-    EpisodeExplorer,
+    EpisodeSeeker,
     FactorStrip,
     FactorValues,
     FrameTable,
@@ -105,7 +105,7 @@ class _MomentReading:
         return plot_contact_sheet([np.asarray(frames[t])], [t], zoom=zoom, title=self.title, **look)
 
 # %% ../../nbs/08_widgets/06_moment.ipynb #367ac162
-class Moment(EpisodeExplorer):
+class Moment(EpisodeSeeker, Explorer):
     """Show one step of one episode by whatever the recording holds.
 
     Parameters

@@ -28,7 +28,7 @@ from ..figures.style import pretty
 from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row, script, sheet
 from srlviz.widgets.frames import (
     NO_EPISODE,
-    EpisodeExplorer,
+    EpisodeSeeker,
     EpisodeMenus,
     FrameTable,
     as_recording,
@@ -594,7 +594,7 @@ class ShownEpisode:
         self.adapter.show(self, parts)
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #3aded869
-class SensorBrowser(EpisodeExplorer):
+class SensorBrowser(EpisodeSeeker, Explorer):
     """Browse whatever a recording holds over time: vectors, sensors, factors, actions and rewards.
 
     Parameters

@@ -31,8 +31,8 @@ from srlviz.figures.landing.reconstructions import (
 )
 from ...figures.agents.returns import number
 from ...figures.landing.targets import encoder_label, label_words
-from ..base import Words, busy, check_choice, columns, menu, reacts, row
-from ..frames import EpisodeExplorer, as_recording, check_episodes, episode_label, episode_menu
+from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
+from ..frames import EpisodeSeeker, as_recording, check_episodes, episode_label, episode_menu
 from ..sensors import RowList, Several, StepCursor, check_column, merge_choice, column_table
 from ..views import FramePicker, FramePlayer, PlotView
 
@@ -239,7 +239,7 @@ class _ReconstructionParts:
         )
 
 # %% ../../../nbs/08_widgets/landing/02_reconstructions.ipynb #d6bf6617
-class ReconstructionBrowser(EpisodeExplorer):
+class ReconstructionBrowser(EpisodeSeeker, Explorer):
     """Browse what encoders say of episodes: the film beside what was said of it, sensors, errors over time.
 
     Parameters
