@@ -29,7 +29,7 @@ film = rng.integers(0, 255, (each, 84, 84, 1), dtype=np.uint8)
 place = np.cumsum(rng.standard_normal((n, 2)), 0).reshape(-1, each, 2).astype('f4')
 home = Recording([Episode(dict(frame=film), factors=dict(x=p[:, 0], y=p[:, 1])) for p in place], name='home')
 codes = [p @ rng.standard_normal((2, 32)) + rng.standard_normal((each, 32)) for p in place]
-explorer = CodesExplorer(code_map(codes), home, factor='x', most={most})
+explorer = CodesExplorer(code_map(codes), home, factor='x', max_points={most})
 explorer
 """
 PLOT = '.srlviz-codes-explorer .js-plotly-plot'

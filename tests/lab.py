@@ -174,7 +174,7 @@ class Server:
     def get(self, path, method='GET'):
         "Ask the server, with its token"
         asked = urllib.request.Request(self.url + path, headers={'Authorization': f'token {self.token}'}, method=method)
-        return urllib.request.urlopen(asked, timeout=5)
+        return urllib.request.urlopen(asked, timeout=60 if method == 'DELETE' else 5)  # a busy kernel ends slowly
 
     def log(self):
         return (self.folder / 'lab.log').read_text()

@@ -106,11 +106,11 @@ def test_runs_live(room):
 
 
 def changed_pages():
-    "Pages that differ from the commit before the last one; all where git does not know it."
+    "Pages that differ from the commit before the last one; none where git does not know it (`make slow` runs all)."
     command = ['git', 'diff', '--name-only', 'HEAD~1', '--', 'nbs']
     r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
     names = {NBS.parent / line for line in r.stdout.splitlines()}
-    return [p for p in QUICK if p in names] if r.returncode == 0 else QUICK
+    return [p for p in QUICK if p in names] if r.returncode == 0 else []
 
 
 def test_changed_pages_run_live():

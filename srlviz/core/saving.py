@@ -247,8 +247,10 @@ _FORMAT = {'kind': 'encoder', 'format': 1}
 def _fits(value: Any, hint: Any) -> bool:
     """Tell whether a value is of an annotated type; True for annotations that are no types, such as text.
 
-    A whole number is a float too, but a bool is neither; a list may stand for a tuple or any other sequence.
+    A whole number is a float too, but a bool is neither; a list may stand for a tuple or any other sequence, and a
+    number of NumPy for one of Python.
     """
+    value = value.item() if isinstance(value, np.generic) else value
     if hint is typing.Any:
         return True
     outer, inner = typing.get_origin(hint) or hint, [x for x in typing.get_args(hint) if x is not ...]
