@@ -526,6 +526,8 @@ def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) ->
         if curves.data:
             height = int(np.clip(room - bars.layout.height, *_CURVES))
             curves.update_layout(height=height, margin=dict(t=36, b=48), showlegend=False)
+            if height < 260:
+                curves.update_yaxes(title_text='')  # longer than the axis; the title says the same
     return [fig.update_layout(**small) for fig in (curves, bars)]
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #598936f1
