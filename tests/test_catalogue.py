@@ -10,7 +10,7 @@ from srlviz.core.checks.encoder import SMALL as TINY
 from srlviz.core.names import ROOMS, catalog_names
 from srlviz.core.protocols import catalog, check_encoder, check_memory, tiny_recording
 from srlviz.memories.memory import leaves
-from srlviz.studies.benchmarks.probing import encoder_class, make_encoder, method_name
+from srlviz.studies.methods import encoder_class, make_encoder, method_name
 
 ROOT = Path(__file__).parents[1]
 SMALL = dict(

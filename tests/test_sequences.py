@@ -8,8 +8,7 @@ from srlviz.core.protocols import tiny_recording
 from srlviz.core.training import seeded
 from srlviz.data.landing import read_flights
 from srlviz.encoders.sequences.batches import WindowRows
-from srlviz.studies.methods import methods
-from srlviz.studies.benchmarks.probing import make_encoder
+from srlviz.studies.methods import make_encoder, methods
 
 METHODS = sorted(m for m, (cls, _) in methods().items() if '.sequences.' in cls.__module__)
 FEW = dict(epochs=1, n_codes=8, batch_size=2, windows=1, device='cpu', progress=False)

@@ -92,11 +92,6 @@ def method_color(method: str) -> str:
     name = split_method(method)[0].lower().replace(' ', '_').replace('-', '_')
     return _METHOD_COLORS.get(name) or PALETTE[crc32(name.encode()) % len(PALETTE)]
 
-
-def _method_dash(method: str) -> str:
-    """Return the line style of a method: solid for the plain form, dotted for a variant."""
-    return 'dot' if split_method(method)[1] else 'solid'
-
 # %% ../../nbs/07_figures/03_style.ipynb #760be3ef
 def mixed(a: str, b: str, share: float) -> str:
     """Mix two colours written `#rrggbb`; `share` is of the second."""

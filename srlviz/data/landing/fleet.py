@@ -20,7 +20,6 @@ from ...core.jobs.progress import Bar
 
 from srlviz.core.files import (
     check_whole,
-    is_whole,
     COUNT,
     LIST,
     TABLE,

@@ -18,7 +18,6 @@ import pandas as pd
 
 from ...core.views.columns import distinct_columns
 from srlviz.core.files import (
-    is_whole,
     COUNT,
     TABLE,
     TEXT,

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'ENCODERS', 'METRICS', 'encoder_words', 'output_words', 'encoder_label', 'label_words',
-           'pick_targets', 'heads', 'target_rank', 'encoder_rank', 'target_grid', 'signed', 'plot_target_table',
-           'plot_target_ranking', 'output_scores', 'jitter', 'plot_predicted']
+           'pick_targets', 'heads', 'TargetGrid', 'target_rank', 'encoder_rank', 'target_grid', 'signed',
+           'plot_target_table', 'plot_target_ranking', 'output_scores', 'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #d25c34dc
 from collections.abc import Sequence
@@ -152,7 +152,7 @@ def heads(scores: pd.DataFrame) -> list[str]:
     return sorted(there.unique(), key=lambda p: (p != 'mlp', p))
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b40405c6
-class _TargetGrid(NamedTuple):
+class TargetGrid(NamedTuple):
     """Scores as encoders x targets; NaN where nothing was measured."""
 
     value: pd.DataFrame  # index (inputs, method, n_codes), mean over seeds
@@ -205,7 +205,7 @@ def target_grid(
     inputs: str | None = None,
     n_codes: int | None = None,
     group: str = 'targets',
-) -> _TargetGrid:
+) -> TargetGrid:
     """Lay out scores as encoders x targets.
 
     Parameters
@@ -248,7 +248,7 @@ def target_grid(
         lay(x).reindex(index) if len(rows) else pd.DataFrame(columns=targets, dtype=float)
         for x in (by.mean(), by.size())
     )
-    return _TargetGrid(value, count, mean.reindex(targets).fillna(_CHANCE.get(metric, np.nan)), metric)
+    return TargetGrid(value, count, mean.reindex(targets).fillna(_CHANCE.get(metric, np.nan)), metric)
 
 
 def _check_one_set(rows):
@@ -278,7 +278,7 @@ class _Block(NamedTuple):
     "The columns of one source"
 
     source: str
-    grid: _TargetGrid
+    grid: TargetGrid
     at: int  # its first column
 
 

@@ -37,8 +37,7 @@ from ...envs.atari import GAMES, VERSIONS, game_name
 from ...evaluate.probe import NORMS, ProbeResult, check_probe_arguments, linear_probe
 from ...evaluate.probe import unconverged_line, unconverged_words
 from .agents import load_agent
-from ..methods import Method, Unknown, encoder_class, find_method, find_methods, make_encoder  # noqa: F401
-from ..methods import method_name, methods, recipe, source_hash  # noqa: F401
+from ..methods import Method, Unknown, find_method, find_methods, recipe, source_hash
 
 # %% ../../../nbs/09_studies/benchmarks/00_probing.ipynb #e7e24d1f
 def _stamp(*what) -> str:
