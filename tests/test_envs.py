@@ -182,7 +182,7 @@ def test_hidden_numbers_have_names(task):
 def test_unknown_names_say_the_nearest():
     with pytest.raises(ValueError, match='RepeatPrevious-hard'):
         make_task('RepeatPrevius-hard')
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r'\bmedium\b'):
         CLASSES['Battleship']('mediun')
     with pytest.raises(ValueError, match='RepeatPrevious.*deck'):
         make_task('RepeatPrevious-hard', deck=3)

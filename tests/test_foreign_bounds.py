@@ -102,7 +102,6 @@ def test_a_sound_set_of_lerobot_is_read(tmp_path):
 
 @pytest.mark.parametrize('shape', [(5_000_000,), (10**6, 10**6), (2**53,) * 7, (2, 3)])
 @pytest.mark.parametrize('key', ['factor.x', 'observation.state'])
-@pytest.mark.variants
 def test_a_shape_of_lerobot_is_held_against_the_file(shape, key, tmp_path):
     root = lerobot(tmp_path / 'set', shape, key=key)
     refused(root, '', lambda: read_lerobot(root))

@@ -87,7 +87,7 @@ def test_errors_of_a_qedr_are_not_below_0(tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     arrays = dict(np.load(path))
     np.savez(path, **arrays | {'0/errors.test': -arrays['0/errors.test']})
-    with pytest.raises(ValueError, match='0'):
+    with pytest.raises(ValueError, match='errors has values below 0'):
         QEDR.load(path)
 
 

@@ -256,7 +256,6 @@ def test_a_pipe_as_claim_is_not_waited_for(swept):
 
 
 @pytest.mark.parametrize('text', ['', '{', '[]', '[' * 50_000, '{"host": 1, "pid": "x"}', '\xff'])
-@pytest.mark.variants
 def test_a_damaged_claim_grows_old(text, swept):
     claim = open_trial(swept) / 'claim.json'
     claim.write_bytes(text.encode('latin-1'))

@@ -197,12 +197,29 @@ FORGED_PICKLES = {
 }
 
 
-@pytest.mark.parametrize('name', FORGED_PICKLES)
-@pytest.mark.variants
-def test_a_forged_list_of_weights_is_refused(name, weights):
+HOSTILE_PICKLES = [
+    'a billion bytes',
+    'pairs of pairs of pairs',
+    'a counter',
+    'a command',
+]
+
+
+def check_a_forged_list_of_weights_is_refused(name, weights):
     content, says = FORGED_PICKLES[name]
     repacked(weights, data=content)
     refused(says, weights, load_weights, weights, {'seed': 0})
+
+
+@pytest.mark.parametrize('name', HOSTILE_PICKLES)
+def test_a_pickle_that_runs_or_takes_memory_is_refused(name, weights):
+    check_a_forged_list_of_weights_is_refused(name, weights)
+
+
+@pytest.mark.parametrize('name', [k for k in FORGED_PICKLES if k not in HOSTILE_PICKLES])
+@pytest.mark.variants
+def test_a_forged_list_of_weights_is_refused(name, weights):
+    check_a_forged_list_of_weights_is_refused(name, weights)
 
 
 FORGED_STATES = {
@@ -217,12 +234,27 @@ FORGED_STATES = {
 }
 
 
-@pytest.mark.parametrize('name', FORGED_STATES)
-@pytest.mark.variants
-def test_a_state_that_is_none_is_refused(name, tmp_path):
+HOSTILE_STATES = [
+    'a tensor that is larger than its bytes',
+    'a set',
+]
+
+
+def check_a_state_that_is_none_is_refused(name, tmp_path):
     state, says = FORGED_STATES[name]
     torch.save({'config': '{}', 'state': state}, path := tmp_path / 'w.pt')
     refused(says, path, load_weights, path, {})
+
+
+@pytest.mark.parametrize('name', HOSTILE_STATES)
+def test_a_state_of_objects_or_without_end_is_refused(name, tmp_path):
+    check_a_state_that_is_none_is_refused(name, tmp_path)
+
+
+@pytest.mark.parametrize('name', [k for k in FORGED_STATES if k not in HOSTILE_STATES])
+@pytest.mark.variants
+def test_a_state_that_is_none_is_refused(name, tmp_path):
+    check_a_state_that_is_none_is_refused(name, tmp_path)
 
 
 def test_packed_and_foreign_members_are_refused(weights):
@@ -273,12 +305,28 @@ FORGED_AGENTS = {
 }
 
 
-@pytest.mark.parametrize('name', FORGED_AGENTS)
-@pytest.mark.variants
-def test_a_forged_agent_is_named(name, tmp_path):
+LARGE_AGENTS = [
+    'a network of 16 million features',
+    'a network of a million features',
+    'a screen of a billion pixels',
+]
+
+
+def check_a_forged_agent_is_named(name, tmp_path):
     how, says = FORGED_AGENTS[name]
     forge_agent(path := tmp_path / 'agent.pt', **how)
     refused(says, path, load_agent, path)
+
+
+@pytest.mark.parametrize('name', LARGE_AGENTS)
+def test_an_agent_that_takes_gigabytes_is_named(name, tmp_path):
+    check_a_forged_agent_is_named(name, tmp_path)
+
+
+@pytest.mark.parametrize('name', [k for k in FORGED_AGENTS if k not in LARGE_AGENTS])
+@pytest.mark.variants
+def test_a_forged_agent_is_named(name, tmp_path):
+    check_a_forged_agent_is_named(name, tmp_path)
 
 
 def test_an_encoder_does_not_take_an_agent_with_nan(tmp_path):
@@ -503,13 +551,27 @@ FORGED_RUNWAYS = {
 }
 
 
-@pytest.mark.parametrize('name', FORGED_RUNWAYS)
-@pytest.mark.variants
-def test_a_forged_file_of_runways_is_named(name, tmp_path):
+HOSTILE_RUNWAYS = [
+    'a path for an airport',
+]
+
+
+def check_a_forged_file_of_runways_is_named(name, tmp_path):
     text, says = FORGED_RUNWAYS[name]
     path = tmp_path / 'runways.csv'
     path.write_text(text, encoding='utf-8')
     refused(says, path, Runways.from_ourairports, path)
+
+
+@pytest.mark.parametrize('name', HOSTILE_RUNWAYS)
+def test_a_runway_that_leaves_its_folder_is_named(name, tmp_path):
+    check_a_forged_file_of_runways_is_named(name, tmp_path)
+
+
+@pytest.mark.parametrize('name', [k for k in FORGED_RUNWAYS if k not in HOSTILE_RUNWAYS])
+@pytest.mark.variants
+def test_a_forged_file_of_runways_is_named(name, tmp_path):
+    check_a_forged_file_of_runways_is_named(name, tmp_path)
 
 
 def test_a_sound_file_of_runways_is_read(tmp_path):
@@ -691,10 +753,10 @@ def opened(out, results):
 def test_notes_of_a_study_lead_to_no_file_elsewhere(tmp_path, result):
     (tmp_path / 'out/trials/a-b').mkdir(parents=True)
     for path in f'../../../{result.name}', str(result):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=re.escape(path)):
             opened(tmp_path / 'out', {'majority': path})
     (tmp_path / 'out/trials/a-b/results').symlink_to(result.parent, target_is_directory=True)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match='results is a symbolic link'):
         opened(tmp_path / 'out', {'majority': f'results/{result.name}'})
 
 

@@ -415,9 +415,11 @@ def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipI
     ValueError : for a name that is there twice, an encrypted member, or another method than deflate (or, without
         `packed`, than plain storage)
     """
-    members = {m.filename: m for m in z.infolist()}
-    if len(members) < len(z.infolist()):
-        raise ValueError("a name stands in it twice")
+    members = {}
+    for m in z.infolist():
+        if m.filename in members:
+            raise ValueError(f"the name {m.filename!r:.80} stands in it twice")
+        members[m.filename] = m
     for name, m in members.items():
         if m.flag_bits & 1:
             raise ValueError(f"{name!r:.80} is encrypted")
