@@ -23,6 +23,7 @@ from srlviz.studies.benchmarks.returns import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
 FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']
+SLOWEST = ['DNC', 'GTrXL', 'IndRNN']  # several minutes of a core a trial; trained after the others
 AGENTS = [
     ('RepeatFirst-easy', 'GRU'),
     ('RepeatPrevious-easy', 'GRU'),
@@ -46,7 +47,7 @@ def shipped() -> pd.DataFrame:
 def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
     "What is trained, in order, a memory at a time: (task, method, inputs, seed)"
     easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
-    rest = [name for name in catalog('memories') if name not in FIVE]
+    rest = sorted((name for name in catalog('memories') if name not in FIVE), key=SLOWEST.count)
     yield [(task, line, '', 0) for task in paper_tasks() for line in LINES]
     yield [(*pair, '', 0) for pair in AGENTS]
     yield [(task, 'GRU', '', 0) for task in easy]
