@@ -152,15 +152,15 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
 
     Parameters
     ----------
-    closed : of `gap_closed`; only the tasks with a gap on which every method was measured count, so that all means
-        are over the same tasks. Leave a method out that has few: closed[closed['method'] != 'DNC']
+    closed : of `gap_closed`. Methods that were measured on less than half as many tasks with a gap as the method with
+        the most are left out; of the others only the tasks that all of them have count, so that means are comparable
     level, n_resamples, seed : of a percentile bootstrap that draws tasks
 
     Returns
     -------
     DataFrame, one row a method, the best first: method, closed (mean share), low, high (NaN of a single task), pooled
     (what was won on all tasks together, divided by all gaps: a small gap weighs little), tasks (how many), twin (the
-    methods whose returns with sight were the upper ends, as 'GRU, LSTM')
+    methods whose returns with sight were the upper ends, as 'GRU, LSTM'); `attrs['left_out']` names methods left out
 
     Raises
     ------
@@ -170,10 +170,13 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
         raise ValueError(f"level must be in (0, 1) and n_resamples >= 1, got {level} and {n_resamples}")
     rows, ends = [], [(1 - level) / 2, (1 + level) / 2]
     found = closed.dropna(subset='closed')
+    measured = found.groupby('method', observed=True)['task'].nunique()
+    kept = measured.index[measured >= measured.max() / 2]
+    found = found[found['method'].isin(kept)]
     count = found.groupby('task')['method'].nunique()
-    found = found[found['task'].isin(count.index[count == closed['method'].nunique()])]
+    found = found[found['task'].isin(count.index[count == len(kept)])]
     if found.empty:
-        raise ValueError('no task has a gap and every method; leave out those with few tasks')
+        raise ValueError('no task has a gap and every method')
     for method, part in found.groupby('method', sort=False, observed=True):
         share, rng = part['closed'].to_numpy(), np.random.default_rng(seed)
         drawn = share[rng.integers(len(share), size=(n_resamples, len(share)))].mean(1)
@@ -182,7 +185,9 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
         twins = ', '.join(sorted(part['twin'].unique()))
         rows.append((method, share.mean(), low, high, pooled, len(share), twins))
     table = pd.DataFrame(rows, columns=['method', 'closed', 'low', 'high', 'pooled', 'tasks', 'twin'])
-    return table.sort_values('closed', ascending=False, kind='stable', ignore_index=True)
+    table = table.sort_values('closed', ascending=False, kind='stable', ignore_index=True)
+    table.attrs['left_out'] = [m for m in closed['method'].unique() if m not in kept]
+    return table
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #6cb0c8d3
 def _gaussian_variation(mean_a, log_a, mean_b, log_b):
