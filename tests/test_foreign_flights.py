@@ -1297,7 +1297,7 @@ def test_what_is_exported_has_the_rights_that_the_umask_leaves(published, tmp_pa
 @pytest.mark.parametrize('task', ['../elsewhere', '..', 'a/b', '{here}/elsewhere'])
 def test_tasks_stay_in_their_folder(published, tmp_path, task):
     recording, task = read_published(published, columns='file'), task.format(here=tmp_path)
-    with pytest.raises(ValueError, match=re.escape(repr(task))):
+    with pytest.raises(ValueError, match=re.escape(repr(task)[:10])):  # a long name is cut
         export_published(recording, tmp_path / 'out', targets={task: {}}, progress=False)
     with pytest.raises(ValueError, match='task'):
         read_published(published, task=task)
