@@ -22,6 +22,7 @@ def contents(root: Path) -> dict[str, str]:
     "The hash of every file that stands in both worlds."
     kinds = [('srlviz', '*.py'), ('nbs', '*.ipynb'), *((d, '*.py') for d in BY_HAND)]
     found = [p for d, kind in kinds for p in (root / d).rglob(kind) if '.ipynb_checkpoints' not in p.parts]
+    found = [p for p in found if p.name != '_modidx.py']  # nbdev's index of symbols, which git ignores
     files = [*found, root / 'README.md']
     return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.exists()}
 
