@@ -15,7 +15,7 @@ def ours(x, y, n_resamples: int) -> dict:
     "What `rliable_returns.measured` gives, from our functions: name -> (point, bounds for each level)"
 
     def of(column, f, *scores, **said):
-        tables = [f(*scores, level=level, n_resamples=n_resamples, **said) for level in LEVELS]
+        tables = [f(*scores, confidence_level=level, n_resamples=n_resamples, **said) for level in LEVELS]
         tables = [t[t['task'] == 'all'] if 'task' in t else t for t in tables]
         bounds = [t[['low', 'high']].to_numpy(float).T for t in tables]  # each (2, rows)
         return np.squeeze(tables[0][column].to_numpy(float)), np.squeeze(bounds)

@@ -56,7 +56,16 @@ _REQUIREMENTS = dict(
     memories=_Requirements(('forward', 'initial_state')),
     envs=_Requirements(('reset', 'step', 'factors'), excluded=('Wrapper', 'VectorEnv')),
     widgets=_Requirements(base='Explorer'),
+    questions=_Requirements(('ask',)),
 )
+_FOLDERS = dict(questions='evaluate.questions')  # rooms that are part of a package
+
+
+def _package(room: str) -> str:
+    "The package of a room, such as srlviz.encoders"
+    if room not in (*ROOMS, *_FOLDERS):
+        raise unknown('room', room, (*ROOMS, *_FOLDERS))
+    return f'srlviz.{_FOLDERS.get(room, room)}'
 
 # %% ../../nbs/00_core/01_names.ipynb #25488098
 def _classes(package, required: _Requirements) -> dict[str, type]:
@@ -79,11 +88,11 @@ def _classes(package, required: _Requirements) -> dict[str, type]:
 
 # %% ../../nbs/00_core/01_names.ipynb #6a4bd473
 def catalog(room: str) -> dict[str, type]:
-    """Find what exists in a room: its encoders, memories, environments, explorers, or (elsewhere) its public classes.
+    """Find what exists in a room: encoders, memories, questions, explorers, or (elsewhere) its public classes.
 
     Parameters
     ----------
-    room : 'encoders', 'memories', 'envs', 'widgets', or any other package of srlviz
+    room : 'encoders', 'memories', 'envs', 'questions', 'widgets', or any other package of srlviz
 
     Returns
     -------
@@ -93,11 +102,10 @@ def catalog(room: str) -> dict[str, type]:
     ------
     ValueError : if there is no such room, or if two classes share a name
     """
-    if room not in ROOMS:
-        raise unknown('room', room, ROOMS)
-    if importlib.util.find_spec(f'srlviz.{room}') is None:
+    package = _package(room)
+    if importlib.util.find_spec(package) is None:
         return {}
-    return _classes(importlib.import_module(f'srlviz.{room}'), _REQUIREMENTS.get(room, _Requirements()))
+    return _classes(importlib.import_module(package), _REQUIREMENTS.get(room, _Requirements()))
 
 # %% ../../nbs/00_core/01_names.ipynb #baf6f333
 _SINGULAR = dict(encoders='encoder', memories='memory', envs='environment')
@@ -188,7 +196,7 @@ def _class_names(source: _Source, required: _Requirements) -> list[str]:
 
 
 def catalog_names(room: str) -> list[str]:
-    """Name what `catalog` finds in 'encoders', 'memories', 'envs' or 'widgets'; the source is read, nothing imported.
+    """Name what `catalog` finds in a room; the source is read, nothing imported.
 
     Raises
     ------
@@ -196,7 +204,8 @@ def catalog_names(room: str) -> list[str]:
     """
     if room not in _REQUIREMENTS:
         raise unknown('room', room, _REQUIREMENTS)
-    return _class_names(_Source(Path(resources.files('srlviz')) / room), _REQUIREMENTS[room])
+    folder = Path(resources.files('srlviz'), *_package(room).split('.')[1:])
+    return _class_names(_Source(folder), _REQUIREMENTS[room])
 
 # %% ../../nbs/00_core/01_names.ipynb #5058a94a
 def installed(room: str) -> dict[str, EntryPoint]:

@@ -1003,6 +1003,7 @@ def align(
     recording: Recording,
     reduce: str | None = None,
     columns: str | Sequence[str] | None = None,
+    gaps: bool = False,
 ) -> tuple[dict[str, np.ndarray], dict[str, pd.DataFrame]]:
     """Lay codes beside factors, split by split.
 
@@ -1013,6 +1014,7 @@ def align(
     reduce : for codes of whole episodes, which row of a per-step factor to take: 'first', 'last', or None to leave such
         factors out
     columns : names of factors; None takes all. Only these are read, and memory is that of these
+    gaps : let codes that are NaN pass, for a question that leaves out such rows
 
     Returns
     -------
@@ -1022,7 +1024,7 @@ def align(
     """
     if not isinstance(codes, np.ndarray):  # tensors, with gradients or without
         codes = [c.detach().cpu().numpy() if hasattr(c, 'detach') else c for c in codes]
-    _check_codes(codes, recording)
+    _check_codes(codes, recording, gaps)
     if reduce not in (None, 'first', 'last'):
         raise ValueError(f"reduce is None, 'first' or 'last'; got {reduce!r}")
     if not (recording.split != '').any():
@@ -1059,7 +1061,7 @@ def _whole_factors(recording, which, names, reduce):
     return pd.DataFrame({'episode': which, 't': t} | picked).set_index(['episode', 't'])
 
 
-def _check_codes(codes, recording):
+def _check_codes(codes, recording, gaps):
     if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
         split = "np.split(codes, recording.lengths.cumsum()[:-1])"
         raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
@@ -1069,5 +1071,5 @@ def _check_codes(codes, recording):
         if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n:
             expected = f"({n}, n_codes), or (n_codes,) for the whole episode"
             raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
-        if not np.isfinite(c).all():
+        if not np.isfinite(c[~np.isnan(c)] if gaps else c).all():
             raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")

@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'RANGES', 'PAPER_NAMES', 'method_label', 'split_label', 'with_labels',
            'check_scores', 'score_row', 'paper_name', 'srlviz_name', 'not_comparable', 'merge_scores', 'save_scores',
-           'load_scores', 'save_scores_by_source', 'paper_scores', 'spell_method', 'pivot_scores', 'interquartile_mean',
-           'bootstrap_interval', 'summarize_scores']
+           'load_scores', 'save_scores_by_source', 'paper_scores', 'spell_method', 'pivot_scores', 'summarize_scores']
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
 import csv, io, math, re
@@ -19,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from .files import atomic_path, make_folder, parse_real, sample_path, table_rows, table_text, parse_whole
+from .bootstrap import bootstrap_interval, interquartile_mean
 from .names import unknown
 
 # %% ../../nbs/00_core/05_scores.ipynb #8e31f008
@@ -621,92 +621,13 @@ def _averaged(df: pd.DataFrame, cell: list[str]) -> str:
             return c
     return ''
 
-# %% ../../nbs/00_core/05_scores.ipynb #7385ff6d
-def interquartile_mean(x: np.ndarray, axis: int | None = None) -> np.ndarray | float:
-    """Average the middle half: drop the lowest and the highest quarter (rounded down).
-
-    Parameters
-    ----------
-    x : scores, any shape, at least one
-    axis : to average along; None averages all entries
-
-    Source: Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the Statistical Precipice*, section 4.3.
-    """
-    x = np.asarray(x, float)
-    if not x.size:
-        raise ValueError("the interquartile mean needs at least one score, got none")
-    from scipy.stats import trim_mean
-
-    return trim_mean(x, 0.25, axis=axis)
-
-# %% ../../nbs/00_core/05_scores.ipynb #61914e7d
-def bootstrap_interval(
-    scores: np.ndarray | Mapping,
-    statistic: Callable = interquartile_mean,
-    level: float = 0.95,
-    n_resamples: int = 2000,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Bound a statistic over all runs and tasks by a stratified percentile bootstrap.
-
-    Parameters
-    ----------
-    scores : (n_runs,), (n_runs, n_tasks), or task -> (n_runs,) where tasks have unequal numbers of runs
-    statistic : takes the pooled scores of all tasks and `axis=`; `interquartile_mean`, `np.mean`, `np.median`
-    level : share of the resampled statistics inside the interval, in (0, 1)
-    n_resamples : how often to draw
-    seed : of the draws
-
-    Returns
-    -------
-    low, high : floats; both NaN if a task has a single run, which says nothing about other runs
-
-    Raises
-    ------
-    ValueError : on no scores, scores that are not finite, a level outside (0, 1), or fewer than one resample
-
-    Source: Agarwal et al. (2021), section 4.1: runs are resampled within each task, tasks are not.
-    """
-    tasks = scores.values() if isinstance(scores, Mapping) else np.atleast_2d(np.transpose(scores))
-    tasks = [np.asarray(runs, float) for runs in tasks]  # each (n_runs,)
-    if not tasks or any(t.ndim != 1 or not t.size or not np.isfinite(t).all() for t in tasks):
-        shapes = [t.shape for t in tasks]
-        words = "scores must be finite, (n_runs,), (n_runs, n_tasks) or task -> (n_runs,)"
-        raise ValueError(f"{words}; for each task got {shapes}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level}")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples must be >= 1, got {n_resamples}")
-    if min(len(t) for t in tasks) < 2:
-        return np.nan, np.nan
-    drawn = _resamples(tasks, n_resamples, np.random.default_rng(seed))
-    found, tail = np.concatenate([statistic(x, axis=-1) for x in drawn]), (1 - level) / 2
-    return float(np.percentile(found, 100 * tail)), float(np.percentile(found, 100 * (1 - tail)))
-
-
-_AT_ONCE, _BATCH = 2**22, 2**20  # scores that are drawn in one go; in a part of more
-
-
-def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    "The pooled scores of resamples, (some, n_scores) at a time"
-    if n_resamples * sum(map(len, tasks)) <= _AT_ONCE:  # the draws of scipy.stats.bootstrap
-        yield np.concatenate([t[rng.integers(0, len(t), (n_resamples, len(t)))] for t in tasks], axis=1)
-        return
-    pool, n = np.concatenate(tasks), np.array([len(t) for t in tasks])
-    size, first = np.repeat(n.astype(float), n), np.repeat(np.cumsum(n) - n, n)
-    some = max(1, _BATCH // len(pool))
-    for a in range(0, n_resamples, some):  # all tasks at once: there may be as many as scores
-        which = (rng.random((min(some, n_resamples - a), len(pool))) * size).astype(np.int64)
-        which += first
-        yield pool[which]
-
 # %% ../../nbs/00_core/05_scores.ipynb #85622032
 def summarize_scores(
     df: pd.DataFrame,
     by: str | Sequence[str] = 'method',
     over: str | Sequence[str] = ('task', 'seed'),
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -717,7 +638,7 @@ def summarize_scores(
     df : score table
     by : key column or columns that make the rows; `source` is always the first
     over : key columns that may be averaged over; all others must agree within a row
-    level, n_resamples, seed : as in `bootstrap_interval`; the strata are what differs besides the seed
+    confidence_level, n_resamples, seed : as in `bootstrap_interval`; the strata are what differs besides the seed
 
     Returns
     -------
@@ -743,7 +664,7 @@ def summarize_scores(
             if mean := {'all', 'mean'} & set(part[c]):
                 raise ValueError(f"{key} has {c}={mean.pop()!r}, a mean, among what it is the mean of; leave it out")
         runs = dict(list(part.groupby(strata, observed=True).value)) if strata else part.value
-        low, high = bootstrap_interval(runs, interquartile_mean, level, n_resamples, seed)
+        low, high = bootstrap_interval(runs, interquartile_mean, confidence_level, n_resamples, seed)
         rows[key] = dict(mean=part.value.mean(), iqm=interquartile_mean(part.value), low=low, high=high, n=len(part))
     if not rows:
         raise ValueError("no scores to summarize")
