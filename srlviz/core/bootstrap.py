@@ -67,14 +67,16 @@ def check_resampling(confidence_level: float, n_resamples: int) -> None:
     check_whole(n_resamples, 'n_resamples', 1)
 
 
-def bounds(statistics: np.ndarray, confidence_level: float = 0.95, n_units: int = 2) -> tuple[np.ndarray, np.ndarray]:
+def bounds(
+    statistics: np.ndarray, confidence_level: float = 0.95, enough: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Bound a statistic by the quantiles of its resamples.
 
     Parameters
     ----------
     statistics : (n_resamples, ...), NaN where a resample has no value
     confidence_level : share of the resamples between the bounds
-    n_units : how many units were drawn from; the bounds of a single one are NaN
+    enough : whether there was more than one unit to draw from; otherwise the bounds are NaN
 
     Returns
     -------
@@ -83,7 +85,7 @@ def bounds(statistics: np.ndarray, confidence_level: float = 0.95, n_units: int 
     check_resampling(confidence_level, len(statistics))
     statistics = np.asarray(statistics, np.float64)
     unknown = np.isnan(statistics).all(0)
-    if n_units < 2 or unknown.all():
+    if not enough or unknown.all():
         return np.full(unknown.shape, np.nan), np.full(unknown.shape, np.nan)
     ends = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
     if not np.isnan(statistics).any():

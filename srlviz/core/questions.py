@@ -141,7 +141,7 @@ class Answer:
         DataFrame, a row a target and 'mean': target, value, low, high (NaN of a single unit), n (how many units)
         """
         draws = self._draws(metric, over, confidence_level, n_resamples, seed)
-        low, high = bounds(self._drawn(metric, draws).to_numpy(), confidence_level, len(draws.units))
+        low, high = bounds(self._drawn(metric, draws).to_numpy(), confidence_level, len(draws.units) > 1)
         values = self.values(metric)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=len(draws.units)))
 
@@ -168,7 +168,7 @@ class Answer:
         self._check_same(other)
         draws = self._draws(metric, over, confidence_level, n_resamples, seed)
         difference = self._drawn(metric, draws) - other._drawn(metric, draws)
-        low, high = bounds(difference.to_numpy(), confidence_level, len(draws.units))
+        low, high = bounds(difference.to_numpy(), confidence_level, len(draws.units) > 1)
         a, b = self.values(metric), other.values(metric)
         return pd.DataFrame(
             dict(target=a.index, a=a.to_numpy(), b=b.to_numpy(), difference=(a - b).to_numpy(), low=low, high=high)

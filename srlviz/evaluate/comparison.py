@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.files import is_whole
+from ..core.bootstrap import bootstrap_interval, bounds, check_resampling, interquartile_mean
 from ..core.names import unknown
-from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, not_comparable
+from ..core.scores import SCORE_COLUMNS, check_scores, not_comparable
 from ..core.scores import srlviz_name, paper_scores, with_labels
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #cf1a2236
@@ -111,13 +111,10 @@ def _on_shared_tasks(methods: dict[str, dict[str, np.ndarray]]) -> dict[str, dic
 OVER = ('seed', 'task')
 
 
-def _check_interval(over: str, level: float, n_resamples: int) -> None:
+def _check_interval(over: str, confidence_level: float, n_resamples: int) -> None:
     if over not in OVER:
         raise unknown('over', over, OVER)
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level}")
-    if not is_whole(n_resamples, 1):
-        raise ValueError(f"n_resamples must be a whole number, 1 or more, got {n_resamples!r}")
+    check_resampling(confidence_level, n_resamples)
 
 
 def _mean_draws_over_tasks(
@@ -139,13 +136,6 @@ def _mean_draws_over_tasks(
 def _can_draw(tasks: Sequence, over: str) -> bool:
     "Is there something to draw, of tasks (n_runs, ...)?"
     return len(tasks) > 1 if over == 'task' else min(map(len, tasks)) > 1
-
-
-def _bounds(drawn: np.ndarray, level: float, enough: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    "Percentiles of draws (R, ...), NaN if there was nothing to draw"
-    if not enough:
-        return np.full(drawn.shape[1:], np.nan), np.full(drawn.shape[1:], np.nan)
-    return tuple(np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0))
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #b8d864b8
 _STATISTICS = ('mean', 'iqm')
@@ -174,7 +164,7 @@ def return_intervals(
     each_task: bool = False,
     statistic: str = 'mean',
     over: str = 'seed',
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -188,7 +178,7 @@ def return_intervals(
     each_task : one row a method and task, instead of one a method; it draws runs
     statistic : 'mean' (of the tasks' means) or 'iqm' (interquartile mean of all runs of all tasks)
     over : 'seed' draws runs within tasks; 'task' draws tasks and runs within them
-    level, n_resamples, seed : of a percentile bootstrap
+    confidence_level, n_resamples, seed : of a percentile bootstrap
 
     Returns
     -------
@@ -197,15 +187,15 @@ def return_intervals(
 
     Raises
     ------
-    ValueError : scores that are no finite numbers, an unknown statistic or `over`, a level outside (0, 1); over='task'
-        of an interquartile mean, where tasks have unequal numbers of runs
+    ValueError : scores that are no finite numbers, an unknown statistic or `over`, a confidence_level outside (0, 1);
+        over='task' of an interquartile mean, where tasks have unequal numbers of runs
 
     Source: Agarwal et al. (2021), sections 4.1 and 4.3.
     """
-    _check_interval(over, level, n_resamples)
+    _check_interval(over, confidence_level, n_resamples)
     if statistic not in _STATISTICS:
         raise unknown('statistic', statistic, _STATISTICS)
-    over, rows, interval = 'seed' if each_task else over, [], (level, n_resamples, seed)
+    over, rows, interval = 'seed' if each_task else over, [], (confidence_level, n_resamples, seed)
     methods = _by_method(scores, metric)
     for method, tasks in (methods if each_task else _on_shared_tasks(methods)).items():
         for name, part in [(t, [runs]) for t, runs in tasks.items()] if each_task else [('all', list(tasks.values()))]:
@@ -214,20 +204,22 @@ def return_intervals(
     return pd.DataFrame(rows, columns=['method', 'task', 'value', 'low', 'high', 'tasks', 'runs', 'over'])
 
 
-def _mean(tasks, over, level, n_resamples, seed):
+def _mean(tasks, over, confidence_level, n_resamples, seed):
     "The mean of the tasks' means, low, high; tasks is (n_runs,) for each"
     rng = np.random.default_rng(seed)
     drawn = _mean_draws_over_tasks([_mean_draws(runs, rng) for runs in tasks], over, n_resamples, rng)
-    return np.mean([runs.mean() for runs in tasks]), *_bounds(drawn, level, _can_draw(tasks, over))
+    return np.mean([runs.mean() for runs in tasks]), *bounds(drawn, confidence_level, _can_draw(tasks, over))
 
 
-def _iqm(tasks, over, level, n_resamples, seed):
+def _iqm(tasks, over, confidence_level, n_resamples, seed):
     "The interquartile mean of all runs of all tasks, low, high"
     value = interquartile_mean(np.concatenate(tasks))
     if over == 'seed':
-        return value, *bootstrap_interval(dict(enumerate(tasks)), interquartile_mean, level, n_resamples, seed)
+        return value, *bootstrap_interval(
+            dict(enumerate(tasks)), interquartile_mean, confidence_level, n_resamples, seed
+        )
     drawn = _iqm_draws(tasks, n_resamples, np.random.default_rng(seed))
-    return value, *_bounds(drawn, level, _can_draw(tasks, over))
+    return value, *bounds(drawn, confidence_level, _can_draw(tasks, over))
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #f5641800
 def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -256,7 +248,7 @@ def probability_of_improvement(
     *,
     metric: str = 'mmer',
     over: str = 'seed',
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -267,7 +259,7 @@ def probability_of_improvement(
     x, y : scores of one method each: (n_runs,), (n_runs, n_tasks), task -> (n_runs,), or a score table
     metric : of a score table
     over : 'seed' draws runs within tasks; 'task' draws tasks and runs within them
-    level, n_resamples, seed : of a percentile bootstrap
+    confidence_level, n_resamples, seed : of a percentile bootstrap
 
     Returns
     -------
@@ -277,21 +269,22 @@ def probability_of_improvement(
 
     Raises
     ------
-    ValueError : scores that are no finite numbers, no task in common, an unknown `over`, a level outside (0, 1)
+    ValueError : scores that are no finite numbers, no task in common, an unknown `over`, a confidence_level outside
+        (0, 1)
 
     Source: Agarwal et al. (2021), section 4.3; Mann & Whitney (1947).
     """
-    _check_interval(over, level, n_resamples)
+    _check_interval(over, confidence_level, n_resamples)
     x, y, rng = _by_task(x, metric, 'x'), _by_task(y, metric, 'y'), np.random.default_rng(seed)
     names = _common_tasks(x, y)
     wins = [_wins(x[t], y[t]) for t in names]
     draws, several = [_win_draws(w, rng) for w in wins], [min(w.shape) > 1 for w in wins]
     rows = []
     for t, w, draw, enough in zip(names, wins, draws, several):
-        low, high = _bounds(draw(n_resamples if enough else 1), level, enough)
+        low, high = bounds(draw(n_resamples if enough else 1), confidence_level, enough)
         rows.append((t, w.mean(), float(low), float(high), *w.shape, 'seed'))
     enough = all(several) if over == 'seed' else len(names) > 1
-    low, high = _bounds(_mean_draws_over_tasks(draws, over, n_resamples, rng), level, enough)
+    low, high = bounds(_mean_draws_over_tasks(draws, over, n_resamples, rng), confidence_level, enough)
     runs = [sum(w.shape[i] for w in wins) for i in (0, 1)]
     rows.append(('all', np.mean([r[1] for r in rows]), float(low), float(high), *runs, over))
     return pd.DataFrame(rows, columns=['task', 'probability', 'low', 'high', 'n_x', 'n_y', 'over'])
@@ -318,7 +311,7 @@ def performance_profile(
     *,
     metric: str = 'mmer',
     over: str = 'seed',
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -330,7 +323,8 @@ def performance_profile(
         (n_runs, n_tasks). On tasks of different ranges, normalise first
     thresholds : (n,), rising, in units of the scores
     metric : of a score table
-    over, level, n_resamples, seed : as in `probability_of_improvement`; the bounds are those of each threshold alone
+    over, confidence_level, n_resamples, seed : as in `probability_of_improvement`; the bounds are those of each
+        threshold alone
 
     Returns
     -------
@@ -343,14 +337,14 @@ def performance_profile(
 
     Source: Agarwal et al. (2021), section 4.2.
     """
-    _check_interval(over, level, n_resamples)
+    _check_interval(over, confidence_level, n_resamples)
     thresholds, tables = _check_thresholds(thresholds), []
     for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
         rng = np.random.default_rng(seed)
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
         enough = _can_draw(above, over)
         drawn = _mean_draws_over_tasks([_above_draws(a, rng) for a in above], over, n_resamples if enough else 1, rng)
-        low, high = _bounds(drawn, level, enough)
+        low, high = bounds(drawn, confidence_level, enough)
         share, runs = np.mean([a.mean(0) for a in above], axis=0), sum(map(len, above))
         columns = dict(method=method, threshold=thresholds, share=share, low=low, high=high)
         tables.append(pd.DataFrame(columns | dict(tasks=len(above), runs=runs, over=over)))
@@ -478,12 +472,14 @@ def _means_of_methods(cells: pd.DataFrame, over: str, counts: Callable):
     return point, drawn, used
 
 
-def _agreement_row(task: str, among: str, order, cells: pd.DataFrame, over: str, level: float) -> dict:
+def _agreement_row(task: str, among: str, order, cells: pd.DataFrame, over: str, confidence_level: float) -> dict:
     "A row of `agreement` from a point and its draws; those without a value are left out"
     point, drawn = order
     drawn = drawn[np.isfinite(drawn).all(1)]
     low, high = (
-        np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0) if len(drawn) else np.full((2, 2), np.nan)
+        np.quantile(drawn, [(1 - confidence_level) / 2, (1 + confidence_level) / 2], axis=0)
+        if len(drawn)
+        else np.full((2, 2), np.nan)
     )
     row = dict(task=task, among=among)
     for i, name in enumerate(('spearman', 'kendall')):
@@ -500,7 +496,7 @@ def agreement(
     *,
     metric: str = 'mmer',
     over: str = 'task',
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -514,7 +510,7 @@ def agreement(
     metric : of score tables
     over : what is drawn for the rows of all tasks: 'task' (would it be so on other tasks?), or 'cell' (single cells;
         where methods are compared, methods)
-    level, n_resamples, seed : of a percentile bootstrap
+    confidence_level, n_resamples, seed : of a percentile bootstrap
 
     Returns
     -------
@@ -533,32 +529,37 @@ def agreement(
     Raises
     ------
     ValueError : no cell in common, or none that can be compared; a cell of several measurements (budgets,
-        protocols), with the column to select by; an unknown metric or `over`; a level outside (0, 1)
+        protocols), with the column to select by; an unknown metric or `over`; a confidence_level outside (0, 1)
 
     Source: Spearman (1904); Kendall (1945), with ties; both by scipy.
     """
     if over not in _AGREEMENT_OVER:
         raise unknown('over', over, _AGREEMENT_OVER)
-    _check_interval('task', level, n_resamples)
+    _check_interval('task', confidence_level, n_resamples)
     cells = _cells(ours, paper_scores('popgym') if paper is None else paper, metric)
     cells, left_out = _comparable(cells, paper)
     rng = np.random.default_rng(seed)
     counts = lambda n: _counts(n, n_resamples, rng)
     parts = dict(list(cells.groupby('task', sort=False, observed=True)))
     each = {task: _rank_correlation(part['ours'], part['paper'], counts) for task, part in parts.items()}
-    rows = [_agreement_row(task, 'methods', each[task], part, 'cell', level) for task, part in parts.items()]
+    rows = [_agreement_row(task, 'methods', each[task], part, 'cell', confidence_level) for task, part in parts.items()]
     which, n_tasks = cells['task'].map({t: i for i, t in enumerate(parts)}).to_numpy(), len(parts)
     by_task = lambda n: counts(n_tasks)[:, which]
     pool = _rank_correlation(cells['ours'], cells['paper'], by_task if over == 'task' else counts)
     if over == 'task' and n_tasks < 2:
         pool = pool[0], pool[1][:0]
-    rows.append(_agreement_row('all', 'cells', pool, cells, over, level))
+    rows.append(_agreement_row('all', 'cells', pool, cells, over, confidence_level))
     rows.append(
         _agreement_row(
-            'all', 'methods within tasks', _within_tasks(list(each.values()), over, counts), cells, over, level
+            'all',
+            'methods within tasks',
+            _within_tasks(list(each.values()), over, counts),
+            cells,
+            over,
+            confidence_level,
         )
     )
     *means, used = _means_of_methods(cells, over, counts)
-    table = pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, level)])
+    table = pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, confidence_level)])
     lost = left_out['task'].value_counts().to_dict() | dict(all=len(left_out))
     return table.assign(left_out=[lost.get(task, 0) for task in table['task']])

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ..core.bootstrap import bootstrap_interval, check_resampling
 from ..core.names import unknown
-from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, method_label, split_label
+from ..core.scores import SCORE_COLUMNS, check_scores, method_label, split_label
 from .probe import ProbeResult, linear_probe, with_category_means
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #165c5d87
@@ -38,15 +39,12 @@ def _metric(right, true, predicted, metric: str) -> np.ndarray:
     return (f1 * true).sum(1) / true.sum(1) if metric == 'f1' else f1.sum(1) / (true + predicted > 0).sum(1)
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #ad8e5d55
-def _check_interval(results, metric, level, n_resamples):
+def _check_interval(results, metric, confidence_level, n_resamples):
     if not results:
         raise ValueError("an interval needs at least one result of a probe; got none")
     if metric not in METRICS:
         raise unknown('metric', metric, METRICS)
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level}")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples must be >= 1, got {n_resamples}")
+    check_resampling(confidence_level, n_resamples)
     if other := next((r for r in results if list(r.truth) != list(results[0].truth)), None):
         raise ValueError(f"results of different variables: {', '.join(results[0].truth)}; and {', '.join(other.truth)}")
     if 'episode' not in results[0].truth.index.names:
@@ -79,7 +77,7 @@ def probe_interval(
     groups: Mapping[str, str] | None = None,
     *,
     metric: str = 'f1',
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -94,7 +92,7 @@ def probe_interval(
     groups : variable -> category; adds the categories' means, and the mean of these (target 'mean', group 'all'), as
         `ProbeResult.table` does
     metric : 'f1', 'accuracy' or 'f1_macro'
-    level : share of the resampled scores inside the interval, in (0, 1)
+    confidence_level : share of the resampled scores inside the interval, in (0, 1)
     n_resamples, seed : how often to draw, and the seed of the draws
 
     Returns
@@ -105,11 +103,11 @@ def probe_interval(
 
     Raises
     ------
-    ValueError : no result, results of different variables, rows without episodes, an unknown metric, a level outside
-        (0, 1)
+    ValueError : no result, results of different variables, rows without episodes, an unknown metric, a
+        confidence_level outside (0, 1)
     """
     results = [results] if isinstance(results, ProbeResult) else list(results)
-    _check_interval(results, metric, level, n_resamples)
+    _check_interval(results, metric, confidence_level, n_resamples)
     names, many = list(results[0].truth), len(results) > 1
     scores = np.stack([r.scores.set_index('variable').loc[names, metric] for r in results])  # (S, V)
     n = len(results) if many else results[0].truth.index.get_level_values('episode').nunique()
@@ -118,7 +116,7 @@ def probe_interval(
     targets, weights = _means(names, groups)
     low = high = np.full(len(targets), np.nan)
     if n > 1:
-        low, high = np.quantile(draws @ weights.T, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low, high = np.quantile(draws @ weights.T, [(1 - confidence_level) / 2, (1 + confidence_level) / 2], axis=0)
     over = 'seeds' if many else 'test episodes'
     return targets.assign(value=scores.mean(0) @ weights.T, low=low, high=high, over=over, n=n)
 
@@ -249,7 +247,7 @@ def compare(
     *,
     metric: str = 'f1',
     over: str | None = None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -263,7 +261,7 @@ def compare(
     metric : one of the table's
     over : what is paired and drawn: 'task' (games), 'target' (variables) or 'seed'; None takes games where both have
         several in common, and else variables
-    level, n_resamples, seed : as in `bootstrap_interval`
+    confidence_level, n_resamples, seed : as in `bootstrap_interval`
 
     Returns
     -------
@@ -280,7 +278,7 @@ def compare(
     ValueError : an unknown method, metric or `over`; a method of several measurements (norms, widths, budgets), with
         the column to name; nothing in common; what `bootstrap_interval` refuses
 
-    A few pairs give too narrow an interval: at level .95, of normal differences, 4 pairs catch the mean 80 times in
+    A few pairs give too narrow an interval: at .95, of normal differences, 4 pairs catch the mean 80 times in
     100, 10 pairs 91 times, 22 pairs 93 times.
     """
     scores = check_scores(scores)
@@ -290,7 +288,10 @@ def compare(
     rows = [_method_rows(scores, query) for query in (a, b)]
     pairs, over = _common(rows, a, b, metric, over)
     labels = {k: query if isinstance(query, str) else _label(r.iloc[0]) for k, query, r in zip('ab', (a, b), rows)}
-    interval, groups = dict(level=level, n_resamples=n_resamples, seed=seed), _by_group(_units(pairs, over), over)
+    interval, groups = (
+        dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed),
+        _by_group(_units(pairs, over), over),
+    )
     found = pd.DataFrame([dict(group=g, **_difference(u, parts, interval)) for g, u, parts in groups])
     return found.assign(**labels, metric=metric, over=over, tasks=pairs['task'].nunique())[_COLUMNS]
 

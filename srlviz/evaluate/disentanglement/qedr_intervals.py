@@ -100,7 +100,7 @@ def refit_intervals(
     factors: Mapping[str, pd.DataFrame],
     result: QEDR,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 200,
     seed: int = 0,
     progress: bool = True,
@@ -111,7 +111,7 @@ def refit_intervals(
     ----------
     codes, factors : what `qedr` was given
     result : what it gave
-    level : share of the draws inside the interval
+    confidence_level : share of the draws inside the interval
     n_resamples, seed : draws, of test episodes for errors and of 'probe' for refits of lassos
 
     Returns
@@ -122,10 +122,10 @@ def refit_intervals(
     Raises
     ------
     ValueError : rows that name no episodes, a result of other codes or factors, one that was saved without rows or has
-        `compat`, a level outside (0, 1)
+        `compat`, a confidence_level outside (0, 1)
     """
-    if not 0 < level < 1 or n_resamples < 1:
-        raise ValueError(f"level lies in (0, 1) and n_resamples is >= 1; got {level} and {n_resamples}")
+    if not 0 < confidence_level < 1 or n_resamples < 1:
+        raise ValueError(f"level lies in (0, 1) and n_resamples is >= 1; got {confidence_level} and {n_resamples}")
     boosted = result.regressor == 'boosting'  # all of whose factors were categories, the numbers in bins
     q = check_inputs(codes, factors, () if boosted else result.categories)
     if q.names != list(result.importance) or q.x['probe'].shape[1] != len(result.importance):
@@ -137,13 +137,16 @@ def refit_intervals(
     if result.regressor == 'lasso':
         parts['refits', 'probe'] = _refitted(q, result, n_resamples, seed, progress)
     return pd.concat(
-        [_bounded(result, draws, level, over, q.table[s]) for (over, s), draws in parts.items()], ignore_index=True
+        [_bounded(result, draws, confidence_level, over, q.table[s]) for (over, s), draws in parts.items()],
+        ignore_index=True,
     )
 
 
-def _bounded(result: QEDR, draws: pd.DataFrame, level: float, over: str, table: pd.DataFrame) -> pd.DataFrame:
+def _bounded(
+    result: QEDR, draws: pd.DataFrame, confidence_level: float, over: str, table: pd.DataFrame
+) -> pd.DataFrame:
     n = table.index.get_level_values('episode').nunique()
-    bounds = np.array([(1 - level) / 2, (1 + level) / 2])
+    bounds = np.array([(1 - confidence_level) / 2, (1 + confidence_level) / 2])
     scores = [(getattr(result, metric), target) for metric, target in draws]
     values = np.array([s.overall if target == 'mean' else s.per_factor[target] for s, target in scores])
     bias = draws.median().to_numpy() - values if over == 'refits' else np.zeros(len(values))

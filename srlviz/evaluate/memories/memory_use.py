@@ -18,6 +18,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from ...core.bootstrap import bounds, check_resampling
 from ...core.names import unknown
 from ...core.recordings import Episode, Recording
 from ...core.scores import check_scores
@@ -147,14 +148,16 @@ def gap_closed(
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #99ea5545
-def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
+def mean_closed(
+    closed: pd.DataFrame, confidence_level: float = 0.95, n_resamples: int = 2000, seed: int = 0
+) -> pd.DataFrame:
     """Average the shares of the gap that memories close over tasks.
 
     Parameters
     ----------
     closed : of `gap_closed`. Methods that were measured on less than half as many tasks with a gap as the method with
         the most are left out; of the others only the tasks that all of them have count, so that means are comparable
-    level, n_resamples, seed : of a percentile bootstrap that draws tasks
+    confidence_level, n_resamples, seed : of a percentile bootstrap that draws tasks
 
     Returns
     -------
@@ -164,11 +167,11 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
 
     Raises
     ------
-    ValueError : a level outside (0, 1), no resample, or no task with a gap on which every method was measured
+    ValueError : a confidence_level outside (0, 1), no resample, or no task with a gap on which every method was
+        measured
     """
-    if not 0 < level < 1 or n_resamples < 1:
-        raise ValueError(f"level must be in (0, 1) and n_resamples >= 1, got {level} and {n_resamples}")
-    rows, ends = [], [(1 - level) / 2, (1 + level) / 2]
+    check_resampling(confidence_level, n_resamples)
+    rows = []
     found = closed.dropna(subset='closed')
     measured = found.groupby('method', observed=True)['task'].nunique()
     kept = measured.index[measured >= measured.max() / 2]
@@ -180,7 +183,7 @@ def mean_closed(closed: pd.DataFrame, level: float = 0.95, n_resamples: int = 20
     for method, part in found.groupby('method', sort=False, observed=True):
         share, rng = part['closed'].to_numpy(), np.random.default_rng(seed)
         drawn = share[rng.integers(len(share), size=(n_resamples, len(share)))].mean(1)
-        low, high = np.quantile(drawn, ends) if len(share) > 1 else (np.nan, np.nan)
+        low, high = map(float, bounds(drawn, confidence_level, len(share) > 1))
         pooled = (part['value'] - part['blind']).sum() / part['gap'].sum()
         twins = ', '.join(sorted(part['twin'].unique()))
         rows.append((method, share.mean(), low, high, pooled, len(share), twins))

@@ -153,13 +153,13 @@ def _drawn_means(errors: pd.DataFrame, weights: np.ndarray, which: np.ndarray) -
         return pd.DataFrame((weights @ sums) / (weights @ counts), columns=list(errors))
 
 
-def bounds(draws: pd.DataFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
+def bounds(draws: pd.DataFrame, confidence_level: float) -> tuple[np.ndarray, np.ndarray]:
     """The quantiles of each column that hold the share `level` between them; draws without a value do not count."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level}")
+    if not 0 < confidence_level < 1:
+        raise ValueError(f"level must be in (0, 1), got {confidence_level}")
     if not len(draws):
         raise ValueError("n_resamples must be at least 1, got 0")
-    low, high = draws.quantile([(1 - level) / 2, (1 + level) / 2]).to_numpy()
+    low, high = draws.quantile([(1 - confidence_level) / 2, (1 + confidence_level) / 2]).to_numpy()
     return low, high
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #8e5cdba1
@@ -247,10 +247,10 @@ class TargetScores:
         flights = self.windows['episode'].nunique()
         return f"{head}{flights} flights): mse (of the mean) {errors}; left out {dropped or 'nothing'}"
 
-    def interval(self, level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+    def interval(self, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
         """Bound the errors by a bootstrap over flights: DataFrame(target, mse, low, high, flights)."""
         draws = self._error_draws(n_resamples, seed)
-        low, high = bounds(draws, level)
+        low, high = bounds(draws, confidence_level)
         table = self.mse().set_index('target').loc[list(draws), ['mse', 'flights']]
         table.insert(1, 'low', low)
         table.insert(2, 'high', high)
@@ -290,7 +290,7 @@ class TargetScores:
             ]
         return check_scores(pd.DataFrame([r for r in rows if np.isfinite(r['value'])]))
 
-    def auroc(self, level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+    def auroc(self, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
         """Ask of each event how well what is said ranks the windows that have it above those that have not.
 
         Returns
@@ -311,7 +311,7 @@ class TargetScores:
         any_of = self.present.any(axis=1)
         means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
         table.loc[len(table)] = means
-        low, high = bounds(self._rank_draws(n_resamples, seed), level)
+        low, high = bounds(self._rank_draws(n_resamples, seed), confidence_level)
         table.insert(2, 'low', low)
         table.insert(3, 'high', high)
         return table
@@ -445,7 +445,7 @@ def compare_targets(
     b: TargetScores,
     metric: str = 'mse',
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -455,7 +455,7 @@ def compare_targets(
     ----------
     a, b : scores of the same table of targets
     metric : 'mse' (lower is better) of targets, or 'auroc' (higher is better) of events
-    level, n_resamples, seed : of the interval
+    confidence_level, n_resamples, seed : of the interval
 
     Returns
     -------
@@ -469,8 +469,8 @@ def compare_targets(
         raise unknown('metric', metric, ('mse', 'auroc'))
     _check_same(a, b)
     draw = lambda x: x._error_draws(n_resamples, seed) if metric == 'mse' else x._rank_draws(n_resamples, seed)
-    low, high = bounds(draw(a) - draw(b), level)
-    table = lambda x: x.mse() if metric == 'mse' else x.auroc(level, 1).rename(columns=dict(event='target'))
+    low, high = bounds(draw(a) - draw(b), confidence_level)
+    table = lambda x: x.mse() if metric == 'mse' else x.auroc(confidence_level, 1).rename(columns=dict(event='target'))
     of_a, of_b = (table(x).set_index('target')[metric] for x in (a, b))
     made = pd.DataFrame(dict(a=of_a, b=of_b, difference=of_a - of_b, low=low, high=high)).rename_axis('target')
     return made.assign(flights=a.windows['episode'].nunique()).reset_index()

@@ -15,8 +15,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ...core.bootstrap import bootstrap_interval
 from ...core.names import unknown
-from ...core.scores import bootstrap_interval, with_labels
+from ...core.scores import with_labels
 from srlviz.figures.probe import (
     CATEGORY_ORDER,
     METHOD_ORDER,
@@ -982,13 +983,15 @@ def plot_differences(table: pd.DataFrame, *, title: str | None = None) -> go.Fig
     return style(fig.update_layout(margin=dict(l=190, r=16, t=60, b=90), legend=legend, **look))
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #fe15fd9b
-def plot_learning_curve(table: pd.DataFrame, *, metric: str = 'f1', level: float = 0.95, title: str = '') -> go.Figure:
+def plot_learning_curve(
+    table: pd.DataFrame, *, metric: str = 'f1', confidence_level: float = 0.95, title: str = ''
+) -> go.Figure:
     """Draw probe scores against the number of probe frames.
 
     Parameters
     ----------
     table : columns method, n_frames, seed, value, and, where they differ, norm and other columns of a score table
-    level : of the interval over seeds
+    confidence_level : of the interval over seeds
     """
     lost = {'method', 'n_frames', 'seed', 'value'} - set(table)
     if lost:
@@ -1001,7 +1004,7 @@ def plot_learning_curve(table: pd.DataFrame, *, metric: str = 'f1', level: float
         v, colour, words = read_method(method), method_color(method), _curve_name(method)
         rows = table[table['label'] == method].sort_values('n_frames')
         groups = [(int(n), g['value'].to_numpy(float)) for n, g in rows.groupby('n_frames')]
-        bounds = [bootstrap_interval(g, np.mean, level=level, n_resamples=1000) for _, g in groups]
+        bounds = [bootstrap_interval(g, np.mean, confidence_level, n_resamples=1000) for _, g in groups]
         banded = [(n, *b) for (n, _), b in zip(groups, bounds) if b[0] == b[0]]
         if banded:
             n, low, high = map(list, zip(*banded))
@@ -1029,7 +1032,7 @@ def plot_learning_curve(table: pd.DataFrame, *, metric: str = 'f1', level: float
         )
         hover = [
             f'<b>{words}</b>, {n:,} frames<br>{pretty(metric)} <b>{g.mean():.3f}</b>'
-            + (f', {level:.0%} interval {a:.3f} to {b:.3f}' if a == a else '')
+            + (f', {confidence_level:.0%} interval {a:.3f} to {b:.3f}' if a == a else '')
             + f'<br>{len(g)} seed'
             + 's' * (len(g) > 1)
             for (n, g), (a, b) in zip(groups, bounds)
