@@ -22,6 +22,8 @@ import srlviz.widgets.views as views
 from srlviz.core.views.steps import Steps
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.scores import check_scores, score_row
+from srlviz.evaluate.prediction.detection import calibration_table, detection_curves
+from srlviz.evaluate.prediction.errors import confusion
 from srlviz.figures.pictures import figure_bundle
 from srlviz.figures.agents.rollouts import Strip
 
@@ -783,19 +785,30 @@ FIGURES = dict(
     plot_ablations=lambda f: f(table('global_t_dim'), by='game'),
     plot_differences=lambda f: f(differences(), title=evil('t')),
     plot_learning_curve=lambda f: f(
-        pd.DataFrame([dict(method=evil('m'), n_frames=n, seed=s, value=0.5) for n in (10, 20) for s in range(3)]),
+        pd.DataFrame([dict(label=evil('m'), n_frames=n, value=0.5, low=0.4, high=0.6, n_seeds=3) for n in (10, 20)]),
         metric=evil('metric'),
         title=evil('t'),
     ),
-    plot_confusion=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
+    plot_scores=lambda f: f(table()[table()['target'] == 'mean'], 'task', 'label', title=evil('t')),
+    plot_intervals=lambda f: f(pd.DataFrame(dict(label=[evil('m')], value=0.5, series=evil('s'))), axis=evil('axis')),
+    plot_profile=lambda f: f(
+        pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0])), axis=evil('axis'), title=evil('t')
+    ),
+    plot_confusion=lambda f: f(confusion([0, 1], [1, 1]), factor=evil('v'), method=evil('m')),
     plot_traces=lambda f: f(np.ones((9, 2)), [evil('n'), 'b'], [evil('u'), ''], events=EVENT, title=evil('t')),
-    plot_profile=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
+    plot_descent=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
     plot_map=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
     plot_film=lambda f: f(flights()[0], title=evil('t')),
     plot_flight=lambda f: f(flights()[0], [0, 1], SENSORS, events=EVENT),
     plot_fleet=lambda f: f(fleet(flights())),
     plot_progress=lambda f: f(trials()),
     plot_curves=lambda f: f(
+        pd.DataFrame(dict(label=evil('m'), steps=[1, 2], value=0.5)),
+        'steps',
+        axes=(evil('x'), evil('y')),
+        title=evil('t'),
+    ),
+    plot_run_curves=lambda f: f(
         pd.DataFrame(dict(key=['k0', 'k0'], step=[1, 2], name=evil('loss'), value=0.5)), trials(), evil('loss')
     ),
     plot_failures=lambda f: f(trials()),
@@ -811,7 +824,7 @@ FIGURES = dict(
         axis=evil('axis'),
         title=evil('t'),
     ),
-    plot_target_table=lambda f: f(target_scores(), selected=('wind', 'ours', evil('method'), evil('inputs'), 64)),
+    plot_target_table=lambda f: f(target_scores(), selected=(evil('inputs'), evil('method'), 64, 'ours', 'wind')),
     plot_target_ranking=lambda f: f(target_scores(), 'wind', selected=(evil('inputs'), evil('method'), 64)),
     plot_predicted=lambda f: f(
         np.ones(2), np.zeros(2), pd.DataFrame(dict(flight=evil('flight'), start=[0, 5])), name=evil('n'), unit=evil('u')
@@ -821,9 +834,13 @@ FIGURES = dict(
     ),
     plot_errors=lambda f: f({evil('what'): {evil('m'): np.ones(9), 'b': np.ones(9)}}, title=evil('t')),
     plot_reconstruction=lambda f: f(*[np.zeros((4, 8, 8), np.uint8)] * 2, title=evil('t')),
-    plot_failure_curves=lambda f: f({evil('m'): ([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')),
+    plot_failure_curves=lambda f: f(
+        {evil('m'): detection_curves([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')
+    ),
     plot_both_kinds=lambda f: f([True, False], [1.0, 0.0], 0.5, title=evil('t')),
-    plot_calibration=lambda f: f({evil('m'): ([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')),
+    plot_calibration=lambda f: f(
+        {evil('m'): calibration_table([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')
+    ),
     plot_qedr_matrix=lambda f: f(asked().importance, constant=[evil('constant')], **overall(), title=evil('t')),
     plot_alpha_curve=lambda f: f(
         pd.DataFrame(dict(alpha=[0.01, 0.1], n_used=[2, 1]) | dict.fromkeys(QEDR_PARTS, 0.5)), title=evil('t')

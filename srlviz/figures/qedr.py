@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
-from scipy.cluster.hierarchy import leaves_list, linkage
 
 from ..core.names import unknown
-from .probe import _lines, _short, cell_shapes
-from .agents.returns import number
+from .scores.score_map import broken_lines, cell_shapes, shortened
+from .scores.score_map import number
 from .inks import GRID, INK, LINE, MUTED, SEQUENTIAL, WRONG
 from .style import PALETTE, category_color, category_key, mixed, style
 from .landing.targets import jitter
@@ -28,7 +27,6 @@ ORDERS = dict(
     factor='by factor served most',
     disentanglement='by disentanglement',
     importance='by importance',
-    cluster='clustered',
     given='as they are',
 )
 
@@ -46,15 +44,6 @@ def _check_importance(importance: pd.DataFrame | np.ndarray) -> pd.DataFrame:
     if not np.isfinite(values).all() or values.min() < 0:
         raise ValueError(f"importances are finite and >= 0; got {values[~(values >= 0) | ~np.isfinite(values)][0]:.3g}")
     return importance if isinstance(importance, pd.DataFrame) else pd.DataFrame(values)
-
-
-def _clustered(rows: np.ndarray) -> np.ndarray:
-    """Order rows (n, k) so that similar ones stand together; rows of zeros come last."""
-    some = np.flatnonzero(rows.any(1))
-    none = np.flatnonzero(~rows.any(1))
-    if len(some) > 2:
-        some = some[leaves_list(linkage(rows[some], 'average', metric='cosine', optimal_ordering=True))]
-    return np.r_[some, none]
 
 # %% ../../nbs/07_figures/07_qedr.ipynb #fd114f86
 def _literal(name) -> str:
@@ -76,7 +65,7 @@ class _Arranged(NamedTuple):
 
 def arrange(
     importance: pd.DataFrame,
-    order: str = 'factor',
+    order: str | tuple[Sequence[int], Sequence[int]] = 'factor',
     threshold: float = 0.0,
     per_code: Sequence[float] | None = None,
     unused: bool = False,
@@ -86,7 +75,7 @@ def arrange(
     Parameters
     ----------
     importance : codes x factors
-    order : one of ORDERS; 'cluster' moves factors, too
+    order : one of ORDERS; or codes and factors in an order, such as `cluster_order` of `srlviz.evaluate` gives
     threshold : cells below this share of the largest importance are hidden
     per_code : disentanglement of each code, to sort by
     unused : whether dead and weak codes are shown, as the last
@@ -95,19 +84,19 @@ def arrange(
     ------
     ValueError : for an order that is not known, a threshold outside [0, 1)
     """
-    if order not in ORDERS:
+    given = None if isinstance(order, str) else order
+    if given is None and order not in ORDERS:
         raise unknown('order', order, ORDERS)
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is a share of the largest importance, 0 or more and below 1; got {threshold:g}")
     R = importance.to_numpy(float)
     total, top, factors = R.sum(1), R.max(1), np.arange(R.shape[1])
-    if order == 'disentanglement' and per_code is None:
+    if given is None and order == 'disentanglement' and per_code is None:
         raise ValueError("the disentanglement of codes is not known here; give it, or choose another order")
     keys = dict(given=[np.arange(len(R))], importance=[-total], factor=[-top, R.argmax(1)])
     keys['disentanglement'] = [-total, -np.asarray(total if per_code is None else per_code, float)]
-    codes = _clustered(R) if order == 'cluster' else np.lexsort(keys[order])
-    if order == 'cluster':
-        factors = _clustered(R.T)
+    codes = np.lexsort(keys[order]) if given is None else np.asarray(given[0])
+    factors = factors if given is None else np.asarray(given[1])
     dead, seen = total == 0, (top > 0) & (top >= threshold * R.max())
     shown = codes[seen[codes]]
     if unused:
@@ -356,7 +345,7 @@ def _matrix_words(importance, weights, shown: _Arranged, threshold: float, const
         details.append(f'hidden whole: {_listed(importance.index[shown.weak])}')
     lines.append('; '.join(details))
     if len(constant):
-        lines.append(f'constant, not scored: {_listed([_literal(_short(str(c), 24)) for c in constant])}')
+        lines.append(f'constant, not scored: {_listed([_literal(shortened(str(c), 24)) for c in constant])}')
     return lines
 
 
@@ -376,7 +365,7 @@ def plot_qedr_matrix(
     informativeness=None,
     weights: pd.DataFrame | np.ndarray | None = None,
     constant: Sequence[str] = (),
-    order: str = 'factor',
+    order: str | tuple[Sequence[int], Sequence[int]] = 'factor',
     threshold: float = 0.01,
     rows: tuple[int, int] | None = None,
     unused: bool = False,
@@ -395,7 +384,7 @@ def plot_qedr_matrix(
         the margins out
     weights : the same with signs, NaN where there is none; None draws importances
     constant : names of factors that were not scored
-    order : one of ORDERS
+    order : as in `arrange`
     threshold : cells below this share of the largest are hidden, and so are codes that have no others
     rows : (first, behind the last) of the codes in this order; all if None
     unused : whether dead and hidden codes have rows, too
@@ -413,10 +402,12 @@ def plot_qedr_matrix(
     shown = whole if rows is None else whole._replace(codes=whole.codes[rows[0] : rows[1]])
     if not len(shown.codes):
         raise ValueError(f"rows {rows} are none of the {len(whole.codes)} codes that are shown")
-    names = [_literal(_short(str(importance.columns[k]), 22)) for k in shown.factors]
+    names = [_literal(shortened(str(importance.columns[k]), 22)) for k in shown.factors]
     lines = [*_matrix_words(importance, weights, whole, threshold, constant, rows), *notes]
     lines = [
-        line for words in lines for line in _lines(words, _letters(len(names), width, D is not None)).split('<br>')
+        line
+        for words in lines
+        for line in broken_lines(words, _letters(len(names), width, D is not None)).split('<br>')
     ]
     room = _room(names, len(shown.codes), width, height, D is not None, len(lines), title != '')
     fig = go.Figure(
@@ -560,7 +551,7 @@ class _Column(NamedTuple):
 
 def _column(values, names: Sequence[str], title: str, other: str) -> _Column:
     series = values if isinstance(values, pd.Series) else pd.Series(np.asarray(values).ravel())
-    title = _literal(_short(title or (other if series.name is None else str(series.name)), 34))
+    title = _literal(shortened(title or (other if series.name is None else str(series.name)), 34))
     if not len(names) and (series.dtype == bool or not pd.api.types.is_numeric_dtype(series)):
         series = series.astype('category')
         names = [_literal(c) for c in series.cat.categories]
@@ -671,9 +662,9 @@ def _finish_points(fig, x, y, third, unit, drawn, known, selected, height):
     caption += f', {(~known).sum():,} without a value' if not known.all() else ''
     if third is not None and third.names:
         caption += f'<br>{third.title}: {category_key(third.names)}'
-    fig.update_xaxes(title=x.title).update_yaxes(title=_short(y.title, 24) + (f' ({unit})' if unit else ''))
+    fig.update_xaxes(title=x.title).update_yaxes(title=shortened(y.title, 24) + (f' ({unit})' if unit else ''))
     if y.names:
-        fig.update_yaxes(tickvals=list(range(len(y.names))), ticktext=[_short(n, 16) for n in y.names])
+        fig.update_yaxes(tickvals=list(range(len(y.names))), ticktext=[shortened(n, 16) for n in y.names])
     fig.update_layout(title=dict(text=caption, font_size=12), height=height, showlegend=False, dragmode=False)
     fig.update_layout(
         margin=dict(l=60, r=10 if third is None or third.names else 76, t=28 + 18 * caption.count('<br>'), b=40)

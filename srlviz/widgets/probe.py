@@ -16,17 +16,11 @@ import traitlets
 
 from ..core.recordings import Recording
 from ..core.scores import with_labels
+from ..evaluate.prediction.errors import confusion, worst_steps
 from ..figures.frames import plot_contact_sheet
 from ..figures.atari.games import plot_confusion
-from srlviz.figures.probe import (
-    cell_shapes,
-    median_miss,
-    plot_probe_heatmap,
-    plot_probe_trace,
-    probe_grid,
-    value_words,
-    worst_steps,
-)
+from ..figures.probe import PROBE_ORDER, median_miss, pick_probe, plot_probe_heatmap, plot_probe_trace, value_words
+from ..figures.scores.score_map import cell_shapes, score_grid
 from ..figures.style import pretty, style
 from .base import Explorer, check_choice, columns, menu, reacts
 from .frames import FrameBrowser
@@ -111,7 +105,8 @@ class _FactorPredictions:
         """Draw what is taken for what."""
         if self.truth is None:
             return _nothing(60)
-        return plot_confusion(self.truth, self.predicted, factor=self.factor, method=self.method, names=self.names)
+        counted = confusion(self.truth, self.predicted)
+        return plot_confusion(counted, factor=self.factor, method=self.method, names=self.names)
 
     def trace(self, episode: int, height: int = 260) -> go.Figure:
         """Draw true against predicted over the steps of an episode."""
@@ -369,7 +364,8 @@ class ProbeScores:
         self.tasks = list(ours['task'].unique())
         self.task = task or self.tasks[0]
         self.metrics = list(ours.loc[ours['task'] == self.task, 'metric'].unique())
-        grid = probe_grid(self.table, metric=metric, game=self.task, paper=paper)[0]
+        rows = pick_probe(self.table, metric=metric, game=self.task, paper=paper)
+        grid = score_grid(rows, ['group', 'target'], ['source', 'label'], PROBE_ORDER).value
         if not (factors := [target for _, target in grid.index if target != 'mean']):
             raise ValueError("the table holds means, and no score of a single factor: plot_probe_heatmap draws it")
         self.factors = factors

@@ -19,7 +19,7 @@ import traitlets
 from markupsafe import Markup
 
 from ..core.jobs.runs import STATES, RunFolder
-from ..figures.runs import plot_curves, plot_failures, plot_progress, run_parameters, format_seconds
+from ..figures.runs import plot_run_curves, plot_failures, plot_progress, run_parameters, format_seconds
 from ..figures.style import style
 from .base import Explorer, Words, button, check_choice, columns, menu, menu_values, reacts, row
 from .sensors import RowList
@@ -190,7 +190,7 @@ class _RunViews:
 def _curve_figure(curves: pd.DataFrame, runs: pd.DataFrame, name: str, key: str = '') -> go.Figure:
     """Draw a curve of some runs, or say that there is none."""
     if (curves['name'] == name).any():
-        return plot_curves(curves, runs, name, key=key)
+        return plot_run_curves(curves, runs, name, key=key)
     words = f'None of these runs has a curve {name}.' if name else 'No run has said anything yet.'
     return style(go.Figure(layout=dict(title=words, height=120, xaxis_visible=False, yaxis_visible=False)))
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['HZ', 'FAMILIES', 'family', 'format_strength', 'event_labels', 'onsets', 'event_table', 'touchdown', 'short_name',
-           'short_unit', 'find_sensors', 'sparks', 'plot_traces', 'Beams', 'beams_of', 'glide_height', 'plot_profile',
+           'short_unit', 'find_sensors', 'sparks', 'plot_traces', 'Beams', 'beams_of', 'glide_height', 'plot_descent',
            'plot_map', 'column', 'plot_film', 'format_value', 'place_name', 'describe', 'plot_flight', 'fleet_table',
            'plot_fleet']
 
@@ -468,7 +468,7 @@ def _runway_length(factors: Mapping) -> float:
     return float(factors.get('runway_length', 3000.0))
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #bc51d485
-def plot_profile(
+def plot_descent(
     episode: Episode,
     *,
     events: pd.DataFrame | None = None,
@@ -725,7 +725,7 @@ def plot_flight(
     events = onsets(episode.factors, event_labels(episode.about)) if events is None else events
     if all(n in episode.factors for n in ('along_track', 'cross_track', 'height')):
         look = dict(events=events, hz=hz, beams=beams, against=against, words=words)
-        parts += [plot(episode, **look) for plot in (plot_profile, plot_map)]
+        parts += [plot(episode, **look) for plot in (plot_descent, plot_map)]
     if traces is not None:
         parts.append(traces)
     elif len(columns):

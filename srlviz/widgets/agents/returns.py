@@ -22,19 +22,19 @@ from markupsafe import Markup
 from ...agents.player import left_agents, load_policy
 from ...agents.recurrent import task_env, task_name
 from ...core.files import sample_path
+from ...core.metrics import metric_label
 from ...core.names import catalog
 from ...core.play import DrawnFrames, Recorder, episode_seed, factor_list, gather_episodes, play_episode
 from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor
 from ...core.scores import check_scores, load_scores, merge_scores, srlviz_name, paper_name, paper_scores
 from ...evaluate.probe import linear_probe
-from ...figures.probe import cell_shapes
+from ...figures.scores.score_map import cell_shapes
 from srlviz.figures.agents.returns import (
     LEVELS,
     SHOWN,
     epoch_words,
     memory_rank,
-    metric_words,
     pick_returns,
     plot_memory_returns,
     plot_paper_agreement,
@@ -544,7 +544,7 @@ class _BoardMenus:
     """
 
     def __init__(self, table: _ReturnTable):
-        words = _VIEWS | _SHOW_WORDS | {m: metric_words(m) for m in _METRICS}
+        words = _VIEWS | _SHOW_WORDS | {m: metric_label(m) for m in _METRICS}
         offered = dict(view=list(_VIEWS), show=table.shows, metric=table.metrics, tag=table.tags, method=table.methods)
         offered |= dict(difficulty=table.levels, task=table.tasks)
         if len(table.shows) < 3:

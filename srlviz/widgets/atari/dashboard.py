@@ -24,7 +24,8 @@ from srlviz.figures.atari.games import (
     plot_games_heatmap,
     plot_rank_change,
 )
-from ...figures.probe import cell_shapes, game_title, read_method
+from ...figures.probe import game_title, read_method
+from ...figures.scores.score_map import cell_shapes
 from ...figures.inks import MUTED
 from ...figures.style import pretty, style
 from ..base import Explorer, button, check_choice, columns, menu, reacts, row
@@ -130,7 +131,9 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
     rest, task = choice.of('metric', 'data'), None if choice.task == 'all' else choice.task
     try:
         if choice.view == 'conditioning':
-            fig = plot_conditioning(table.means, **rest, **(dict(title='') if room else {}))
+            fig = plot_conditioning(
+                table.means, **rest, **(dict(title='', columns=3, width=room['width']) if room else {})
+            )
             fig = _with_legend(fig) if room else fig
         elif choice.view == 'ranks':
             fig = plot_rank_change(table.means, game=task, **rest)

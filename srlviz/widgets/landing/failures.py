@@ -16,16 +16,16 @@ import traitlets
 from markupsafe import Markup
 
 from ...core.recordings import Episode, Recording
-from srlviz.figures.landing.failures import (
+from srlviz.evaluate.prediction.detection import (
     best_threshold,
+    calibration_table,
     count_at,
+    detection_curves,
     nearest_windows,
-    plot_both_kinds,
-    plot_calibration,
-    plot_failure_curves,
     wrong_side,
 )
-from ...figures.agents.returns import number
+from ...figures.landing.failures import plot_both_kinds, plot_calibration, plot_failure_curves
+from ...figures.scores.score_map import number
 from ...figures.landing.targets import MEAN, encoder_label, label_words, output_words, target_rank
 from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
 from .flights import check_flights
@@ -174,6 +174,7 @@ class FailureExplorer(Explorer):
     ):
         super().__init__(interactive)
         self.failures, self.wrong, self.listed = _FailurePredictions(results), pd.DataFrame(), pd.DataFrame()
+        self.known_curves = {}
         self.flights = None if flights is None else check_flights(flights)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
         self.factor = factor or self.failures.names[0]
@@ -260,7 +261,7 @@ class FailureExplorer(Explorer):
             return self.opened_flight.figure()
         name = output_words(self.factor)
         curves = plot_failure_curves(
-            {m: self.failures.pair(m, self.factor) for m in self._shown_methods()},
+            {m: self._curves_of(m) for m in self._shown_methods()},
             first=self.method,
             threshold=self.threshold,
             title=f'{name[:1].upper()}{name[1:]}: {self._listed()}',
@@ -320,6 +321,13 @@ class FailureExplorer(Explorer):
         self.on(self.list, 'picked', lambda picked: self.open_row(picked[0]) if picked else None)
         self.add_class('srlviz-failures')
 
+    def _curves_of(self, method: str):
+        """Give the curves of an encoder and the chosen failure, computed once."""
+        key = (method, self.factor)
+        if key not in self.known_curves:
+            self.known_curves[key] = detection_curves(*self.failures.pair(method, self.factor))
+        return self.known_curves[key]
+
     def _shown_methods(self) -> list[str]:
         """List the encoders whose curves are drawn: the chosen one first."""
         encoders = self.failures.encoders[self.factor]
@@ -329,7 +337,7 @@ class FailureExplorer(Explorer):
         """Draw what is chosen; without `curves`, what a threshold changes alone."""
         of, shown = self.failures, self._shown_methods()
         present, predicted = of.pair(self.method, self.factor)
-        answers = {m: of.pair(m, self.factor) for m in shown}
+        answers = {m: self._curves_of(m) for m in shown}
         name = output_words(self.factor)
         self.curves.figure = plot_failure_curves(answers, first=self.method, threshold=self.threshold, height=284)
         title = f'{present.sum():,} windows with {name} (up), {(~present).sum():,} without (down)'
@@ -368,10 +376,16 @@ class FailureExplorer(Explorer):
         look = dict(first=self.method, height=212)
         if self.method in told:
             axes = ('probability that was told', 'share that has it')
-            self.calibration.figure = plot_calibration(told, axes=axes, title='Calibration', **look)
+            self.calibration.figure = plot_calibration(
+                {m: calibration_table(*pair) for m, pair in told.items()}, axes=axes, title='Calibration', **look
+            )
             return
         true = {m: of.predictions.pair(m, of.target(m, self.factor), self.factor) for m in shown}
-        self.calibration.figure = plot_calibration(true, title='Calibration (no probabilities were told)', **look)
+        self.calibration.figure = plot_calibration(
+            {m: calibration_table(*pair) for m, pair in true.items()},
+            title='Calibration (no probabilities were told)',
+            **look,
+        )
 
     def _set_slider(self, threshold: float | None = None):
         """Let the slider reach over all that was said, and stand at a threshold; at the best one if None."""

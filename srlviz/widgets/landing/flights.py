@@ -39,7 +39,7 @@ from srlviz.figures.landing.flights import (
     plot_fleet,
     plot_flight,
     plot_map,
-    plot_profile,
+    plot_descent,
     format_value,
     short_name,
     event_table,
@@ -295,7 +295,7 @@ class _FlightPaths:
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
             look = dict(events=reading.events, hz=info.hz, beams=info.beams, against=against, words=word)
-            profile = plot_profile(reading.episode, height=128, **look)
+            profile = plot_descent(reading.episode, height=128, **look)
             self.profile.figure = profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
             self.map.figure = plot_map(reading.episode, height=134, **look).update_yaxes(title='right (m)')
 

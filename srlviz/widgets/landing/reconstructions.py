@@ -29,7 +29,7 @@ from srlviz.figures.landing.reconstructions import (
     sensor_errors,
     spread_of,
 )
-from ...figures.agents.returns import number
+from ...figures.scores.score_map import number
 from ...figures.landing.targets import encoder_label, label_words
 from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
 from ..frames import EpisodeSeeker, as_recording, check_episodes, episode_label, episode_menu

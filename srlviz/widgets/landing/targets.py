@@ -15,16 +15,17 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
+from ...core.metrics import metric_label
 from ...core.recordings import Episode, Recording
 from ...core.scores import check_scores, paper_name
+from ...evaluate.questions.targets import SupervisedTargets
 from ...figures.landing.flights import short_unit
-from ...figures.probe import cell_shapes
-from ...figures.agents.returns import number
+from ...figures.scores.score_map import cell_shapes
+from ...figures.scores.score_map import number, signed
 from ...figures.inks import WRONG
 from srlviz.figures.landing.targets import (
     ENCODERS,
     MEAN,
-    METRICS,
     encoder_label,
     encoder_rank,
     heads,
@@ -35,7 +36,6 @@ from srlviz.figures.landing.targets import (
     plot_predicted,
     plot_target_ranking,
     plot_target_table,
-    signed,
     target_grid,
     target_rank,
 )
@@ -225,16 +225,18 @@ class _TargetScoresTable:
                 "pd.concat([r.rows(method=...) for r in results]), and give those as results="
             )
         self.scores = scores = check_scores(scores)
-        known = lambda group: scores[(scores['group'] == group) & scores['metric'].isin(list(METRICS))]
+        known = lambda group: scores[
+            (scores['group'] == group) & scores['metric'].isin(list(SupervisedTargets.metrics))
+        ]
         self.groups = [g for g in _GROUPS if len(known(g)) and (g == 'targets' or known(g)['target'].ne('mean').any())]
         if not self.groups:
             raise ValueError(
                 "no row of this table is of the group 'targets' or 'failures' with one of these metrics: "
-                + ', '.join(METRICS)
+                + ', '.join(SupervisedTargets.metrics)
             )
         rows = pd.concat(map(known, self.groups))
-        self.by_group = {g: [m for m in METRICS if m in set(known(g)['metric'])] for g in self.groups}
-        self.metrics = [m for m in METRICS if any(m in of for of in self.by_group.values())]
+        self.by_group = {g: [m for m in SupervisedTargets.metrics if m in set(known(g)['metric'])] for g in self.groups}
+        self.metrics = [m for m in SupervisedTargets.metrics if any(m in of for of in self.by_group.values())]
         told = rows[rows['method'] != MEAN]
         of = {g: {paper_name(t) for t in known(g)['target'].unique()} for g in self.groups}
         of['targets'] = of.get('targets', set()) | ({*scores['target']} & {'overall', 'auto_distinct'})
@@ -255,7 +257,7 @@ _MENUS |= dict(group=('Columns', 190), show=('Cells', 220), source=('Rows', 205)
 
 def _table_menus(table: _TargetScoresTable) -> dict[str, W.Dropdown]:
     """Make the menus of a TargetTable; where there is nothing to choose, none is shown."""
-    words = METRICS | _GROUPS | _SHOWS | _SOURCES
+    words = {m: metric_label(m) for m in table.metrics} | _GROUPS | _SHOWS | _SOURCES
     offered = dict(metric=table.metrics, head=table.heads, inputs=['all', *table.inputs], width=[0, *table.widths])
     offered |= dict(group=table.groups, show=list(_SHOWS), source=table.sources)
     made = {}
@@ -428,10 +430,10 @@ class TargetTable(Explorer):
 
     def press(self, clicked: Mapping):
         """Choose the encoder and the target of a cell, or of a mark of the ranking."""
-        data = [*(clicked.get('data') or []), '', '', '', '', 0][:5]
-        if data[2] and (label := encoder_label((data[2], int(data[4] or 0), data[3]))) in self.encoders:
+        inputs, method, n_codes, pressed, target = [*(clicked.get('data') or []), '', '', 0, '', ''][:5]
+        if method and (label := encoder_label((method, int(n_codes or 0), inputs))) in self.encoders:
             with self.quietly():
-                self.target, self.pressed, self.method = data[0], data[1], label
+                self.target, self.pressed, self.method = target, pressed, label
             self._draw()
 
     def press_point(self, clicked: Mapping):
@@ -479,7 +481,8 @@ class TargetTable(Explorer):
 
     def _cell_of(self) -> list:
         """Give the customdata of the cell that is chosen."""
-        return [self.target, self.pressed, *self.key]
+        method, inputs, n_codes = self.key
+        return [inputs, method, n_codes, self.pressed, self.target]
 
     def _detail_words(self) -> Markup:
         """Describe the chosen cell: its number, that of MEAN, and the interval of their difference if there is one."""
@@ -493,7 +496,7 @@ class TargetTable(Explorer):
             value, mean = grid.value.at[(inputs, method, n_codes), self.target], grid.mean[self.target]
         except (KeyError, ValueError):
             return Markup('{}: no number for this choice').format(where)
-        said = f': {METRICS[self.metric]} {number(value, 3)}' + (' (paper)' if self.pressed == 'paper' else '')
+        said = f': {metric_label(self.metric)} {number(value, 3)}' + (' (paper)' if self.pressed == 'paper' else '')
         said += f', MEAN {number(mean, 3)}, difference {signed(value - mean, 3)}' if mean == mean else ''
         return Markup('{}{}{}').format(where, said, self._paired_words())
 
