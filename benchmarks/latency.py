@@ -159,7 +159,7 @@ for name, encoder in (('majority', Majority()), ('random_cnn', RandomCNN())):
     codes, factors = align(encoder.fit(recording).encode(recording), recording)
     results[name] = linear_probe(codes, factors, epochs=20, label=name)
 of = dict(study='atari', task='pong', data='random', inputs='frames')
-ours = [result.table(method=name, **of) for name, result in results.items()]
+ours = [result.scores(method=name, **of) for name, result in results.items()]
 ProbeHeatmap(merge_scores(*ours, paper_scores('atari')), results, recording, paper=['majority', 'st_dim'])""",
     'AtariDashboard': PONG
     + 'from srlviz.widgets.atari.dashboard import AtariDashboard\n'

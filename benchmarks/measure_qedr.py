@@ -22,7 +22,8 @@ from srlviz.core.saving import load_encoder
 from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import read_flights
 from srlviz.data.popgym import record_pomdp
-from srlviz.evaluate.qedr import category_names, save_results
+from srlviz.core.questions import save_answers
+from srlviz.evaluate.qedr import category_names
 from srlviz.evaluate.targets import landing_targets
 from srlviz.studies.benchmarks.landing import encoder_input, set_name
 from srlviz.studies.benchmarks.probing import encode_method, fit_method, record_game
@@ -41,7 +42,7 @@ def is_there(name: str) -> bool:
 
 def keep(results, rows: list[dict], name: str, table: str) -> None:
     "The matrices of one encoder, and its scores beside those of others"
-    save_results(results, SAMPLES / 'qedr' / f'{name}.npz', rows=False)
+    save_answers(results, SAMPLES / 'qedr' / f'{name}.npz', items=False)
     place, new = SAMPLES / table, check_scores(pd.DataFrame(rows))
     new['value'] = new['value'].map(lambda v: float(f'{v:.5g}'))
     both = pd.concat([load_scores(place), new], ignore_index=True) if place.exists() else new

@@ -236,11 +236,11 @@ def results(place):
 
 
 def read_results(place):
-    from srlviz.evaluate.qedr import QEDR, load_results
+    from srlviz.core.questions import Answer, load_answers
 
     with suppress(Exception):
-        repr(QEDR.load(place / 'qedr.npz'))
-    repr(load_results(place / 'qedr.npz'))
+        repr(Answer.load(place / 'qedr.npz'))
+    repr(load_answers(place / 'qedr.npz'))
 
 
 def targets(place):

@@ -10,7 +10,8 @@ from srlviz.agents.player import load_policy
 from srlviz.core import saving
 from srlviz.core.files import sample_path
 from srlviz.core.scores import score_row
-from srlviz.evaluate.qedr import QEDR, qedr
+from srlviz.core.questions import Answer
+from srlviz.evaluate.qedr import qedr
 from srlviz.studies.benchmarks.landing import trial_files
 from srlviz.agents.player import left_agents
 from srlviz.studies.sweeps.store import Tables, request_trials, open_store
@@ -41,8 +42,11 @@ def forge_qedr(path, **change):
     x = {s: rng.normal(size=(30, 2)) for s in ('probe', 'test')}
     qedr(x, x).save(path)
     arrays = dict(np.load(path))
-    told = json.loads(str(arrays['0/told'])) | change
-    np.savez(path, **arrays | {'0/told': np.array(json.dumps(told))})
+    header = json.loads(str(arrays['0/header']))
+    for name, value in change.items():
+        part = header if name in header else next(header[k] for k in ('arguments', 'about') if name in header[k])
+        part[name] = value
+    np.savez(path, **arrays | {'0/header': np.array(json.dumps(header))})
 
 
 @pytest.mark.parametrize(
@@ -57,16 +61,19 @@ def forge_qedr(path, **change):
         ('seed', 1.5),
         ('tol', 'small'),
         ('n_estimators', True),
-        ('factors', 'ab'),
+        ('question', 'os.system'),
+        ('question', 5),
+        ('tables', []),
+        ('baseline', 'ab'),
     ],
 )
 @pytest.mark.variants
 def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
-    QEDR.load(path)
+    Answer.load(path)
     forge_qedr(path, **{name: value})
     with pytest.raises(ValueError) as told:
-        QEDR.load(path)
+        Answer.load(path)
     assert str(path) in str(told.value) and name in str(told.value)
 
 
@@ -76,19 +83,19 @@ def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
 def test_numbers_of_a_qedr_are_numbers(table, value, tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     arrays = dict(np.load(path))
-    name = next(k for k in arrays if k.startswith(f'0/{table}.'))
+    name = f'0/{table}/'
     np.savez(path, **arrays | {name: np.full(arrays[name].shape, value)})
     with pytest.raises(ValueError) as told:
-        QEDR.load(path)
+        Answer.load(path)
     assert str(path) in str(told.value)
 
 
 def test_errors_of_a_qedr_are_not_below_0(tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     arrays = dict(np.load(path))
-    np.savez(path, **arrays | {'0/errors.test': -arrays['0/errors.test']})
+    np.savez(path, **arrays | {'0/errors/': -arrays['0/errors/']})
     with pytest.raises(ValueError, match='errors has values below 0'):
-        QEDR.load(path)
+        Answer.load(path)
 
 
 @pytest.mark.parametrize('name, value', [('categories', 'abc'), ('seed', 'x'), ('seed', -1), ('tol', 0), ('tol', 'x')])

@@ -50,7 +50,7 @@ def test_stdim_learns_as_the_authors_trainer_does(tmp_path):
     for norm in ('none', 'standardize'):
         for name, codes in ('ours', ours.encode(probed, progress=False)), ('reference', plain_codes(plain, probed)):
             result = linear_probe(*align(codes, probed), norm=norm, epochs=40, progress=False)
-            found[name, norm] = result.scores.set_index('variable')['f1']
+            found[name, norm] = result.by_variable.set_index('variable')['f1']
             print(name, norm, found[name, norm].round(3).to_dict(), round(found[name, norm].mean(), 4))
     np.testing.assert_allclose(ours.history_['loss'], losses, rtol=0.01)
     for norm in ('none', 'standardize'):

@@ -32,7 +32,7 @@ from srlviz.evaluate.probe import linear_probe
 from srlviz.widgets.probe import ProbeHeatmap
 codes, factors = align(place, pong)
 probed = linear_probe(codes, factors, epochs=5, label='place', progress=False)
-ours = probed.table(method='place', study='atari', task='pong', data='random', inputs='frames')
+ours = probed.scores(method='place', study='atari', task='pong', data='random', inputs='frames')
 ProbeHeatmap(merge_scores(ours, paper_scores('atari')), dict(place=probed), pong, paper=['majority', 'st_dim'])""",
     """
 from srlviz.widgets.atari.dashboard import AtariDashboard

@@ -111,11 +111,11 @@ def test_mig_and_sap_are_those_of_disentanglement_lib(name):
     mig = mutual_information_gap(x, tables, categories=names)
     assert abs(mig.overall - told('MIG')) < 1e-9
     # numbers in as many bins as there are classes are these classes
-    np.testing.assert_allclose(mutual_information_gap(x, y).scores, mig.scores, atol=1e-12)
+    np.testing.assert_allclose(mutual_information_gap(x, y).by_code, mig.by_code, atol=1e-12)
     by_class = separated_attribute_predictability(x, tables, categories=names)
-    np.testing.assert_allclose(by_class.scores, told('sap_discrete'), atol=2 / len(x['test']))
+    np.testing.assert_allclose(by_class.by_code, told('sap_discrete'), atol=2 / len(x['test']))
     by_number = separated_attribute_predictability(*world(name))
-    np.testing.assert_allclose(by_number.scores, told('sap_continuous'), atol=1e-9)
+    np.testing.assert_allclose(by_number.by_code, told('sap_continuous'), atol=1e-9)
     assert abs(by_number.overall - told('SAP_continuous')) < 1e-9
 
 
@@ -183,7 +183,7 @@ def test_bad_codes_and_factors_are_refused_in_words(ask):
     for split in 'probe', 'test':
         with pytest.raises(ValueError, match=f"'{split}' has 39 codes and 40 rows"):
             ask(codes | {split: codes[split][1:]}, factors)
-        for value in np.nan, np.inf, -np.inf:
+        for value in np.inf, -np.inf:
             with pytest.raises(ValueError, match=f"codes of split '{split}' hold 1 value"):
                 ask(with_value(codes, split, value), factors)
             with pytest.raises(ValueError, match=f"1 value.* in split '{split}'"):
@@ -194,6 +194,19 @@ def test_bad_codes_and_factors_are_refused_in_words(ask):
         ask(*small(n_codes=40, n=39))
     with pytest.raises(ValueError):
         ask(codes, {s: 0 * z for s, z in factors.items()})
+
+
+@pytest.mark.parametrize('ask', ASKED, ids=['lasso', 'forest', 'boosting', 'mig', 'sap'])
+def test_rows_with_nan_are_left_out_and_counted(ask):
+    codes, factors = small()
+    answer = ask(with_value(codes, 'probe', np.nan), as_tables(with_value(factors, 'test', np.nan)))
+    assert answer.about['left_out'] == {'rows of probe': 1, 'rows of test': 1}
+    with pytest.raises(ValueError, match='probe'):
+        ask({s: x * np.nan for s, x in codes.items()}, as_tables(factors))
+
+
+def as_tables(factors):
+    return {s: pd.DataFrame(z, columns=['a', 'b']) for s, z in factors.items()}
 
 
 def test_a_constant_factor_is_left_out_and_counted():
@@ -218,7 +231,7 @@ def test_of_one_factor_d_and_of_one_code_c_says_nothing():
     assert 0 <= D <= 1 and np.isnan(C) and 0 < I < 2
     for gap in mutual_information_gap, separated_attribute_predictability:
         found = gap(*small(n_factors=1))
-        second, first = np.sort(found.scores.iloc[:, 0])[-2:]
+        second, first = np.sort(found.by_code.iloc[:, 0])[-2:]
         assert first > second and np.isclose(found.overall, first - second)
         with pytest.raises(ValueError, match='1'):
             gap(*small(n_codes=1))

@@ -7,7 +7,8 @@ from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording, align, load_recording
 from srlviz.core.views.windows import windows
-from srlviz.evaluate.qedr import load_results, qedr, qedr_path
+from srlviz.core.questions import load_answers
+from srlviz.evaluate.qedr import qedr, qedr_path
 from srlviz.figures.agents.returns import number
 from srlviz.widgets.base import link
 from srlviz.widgets.frames import FrameBrowser
@@ -92,7 +93,7 @@ def test_codes_of_windows(reduce):
 
 def test_results_by_the_released_code():
     "Bars are of codes and of factors, as ever; the numbers of the whole are the released code's, as the picture says"
-    results = load_results(sample_path('qedr') / 'landing_lstm_ae_1layer_sensors.npz')
+    results = load_answers(sample_path('qedr') / 'landing_lstm_ae_1layer_sensors.npz')
     released = next(r for r in results if r.compat == 'xeval')
     D, C, R = released.disentanglement, released.completeness, released.importance
     assert len(D.per_code) == R.shape[0] != R.shape[1] == len(C.per_factor)

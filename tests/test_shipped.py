@@ -145,7 +145,7 @@ QEDR_SCORES = load_scores(sample_path('qedr.csv'))
 
 
 def test_matrices_that_ship_give_the_scores_that_ship():
-    from srlviz.evaluate.qedr import load_results
+    from srlviz.core.questions import load_answers
 
     shelf = sample_path('qedr')
     both = pd.concat([LANDING[LANDING['metric'] == 'disentanglement'], QEDR_SCORES])
@@ -159,7 +159,7 @@ def test_matrices_that_ship_give_the_scores_that_ship():
         else:
             who = rows['task'] + '_' + rows['method']
         rows = rows[who == name].set_index('protocol')['value']
-        results = {r.protocol: r for r in load_results(file)}
+        results = {r.protocol: r for r in load_answers(file)}
         assert {'lasso 0.02', 'lasso 0.001'} <= set(results) and set(rows.index) <= set(results), file.name
         for protocol, value in rows.items():
             assert np.isclose(results[protocol].disentanglement.overall, value, atol=1e-4), (file.name, protocol)

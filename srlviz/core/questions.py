@@ -230,6 +230,14 @@ class Answer:
         """
         return load_answers(path, question)[0]
 
+    def add_permuted(self, chance: 'Answer') -> None:
+        """Keep the values of an answer to the same question about codes of other episodes; see `chance`."""
+        rows = []
+        for name, metric in self.metrics.items():
+            if metric.chance == 'permuted':
+                rows += [dict(metric=name, target=k, value=v) for k, v in chance.values(name).items()]
+        self.parts['permuted'] = pd.DataFrame(rows)
+
     def check(self) -> None:
         """Refuse parts that do not fit each other, with a ValueError; called after an answer was loaded."""
 
@@ -288,13 +296,7 @@ class Question:
         if permuted and any(m.chance == 'permuted' for m in self.metrics.values()):
             shuffled = permute_episodes(codes, factors, seed)
             chance = self.fit(shuffled, factors, seed=seed, progress=progress)
-            rows = [
-                dict(metric=name, target=target, value=value)
-                for name, metric in self.metrics.items()
-                if metric.chance == 'permuted'
-                for target, value in chance.values(name).items()
-            ]
-            answer.parts['permuted'] = pd.DataFrame(rows)
+            answer.add_permuted(chance)
         return answer
 
     def fit(self, codes: Mapping, factors: Mapping, *, seed: int = 0, progress: bool = True) -> Answer:
@@ -442,12 +444,16 @@ def _to_arrays(answer: Answer, items: bool) -> dict[str, np.ndarray]:
             header['arrays'].append(name)
             made[name] = _plain(part, items)
             continue
-        levels = [k for k in part.index.names if k is not None]
+        numbered = isinstance(part.index, pd.RangeIndex) and part.index.name is None
+        levels = [] if numbered else [k or '' for k in part.index.names]
         header['tables'][name] = dict(columns=[str(c) for c in part], levels=levels, rows=len(part))
-        for i, column in enumerate(part):
-            made[f'{name}/{i}'] = _plain(part.iloc[:, i].to_numpy(), items)
-        for level in levels:
-            made[f'{name}@{level}'] = _plain(part.index.get_level_values(level).to_numpy(), True)
+        if len(part.columns) and len(set(part.dtypes)) == 1 and part.dtypes.iloc[0].kind in 'biuf':
+            made[f'{name}/'] = _plain(part.to_numpy(), items)  # one array for a table of one type
+        else:
+            for i in range(len(part.columns)):
+                made[f'{name}/{i}'] = _plain(part.iloc[:, i].to_numpy(), items)
+        for i, level in enumerate(levels):
+            made[f'{name}@{level}'] = _plain(part.index.get_level_values(i).to_numpy(), True)
     return dict(header=np.array(json.dumps(header, default=_as_json))) | made
 
 
@@ -521,16 +527,23 @@ def _table_of(name: str, table: Mapping, arrays: Mapping[str, np.ndarray]) -> pd
     rows, columns, levels = table['rows'], table['columns'], table['levels']
     if len(set(columns)) < len(columns) or len(set(levels)) < len(levels):
         raise ValueError(f"{name} names a column twice")
-    names = {c: f'{name}/{i}' for i, c in enumerate(columns)}
-    for column in [*names.values(), *(f'{name}@{k}' for k in levels)]:
+    if f'{name}/' in arrays:
+        values, names = arrays[f'{name}/'], []
+        if values.shape != (rows, len(columns)):
+            raise ValueError(f"the table {name!r:.80} has the shape {values.shape}; expected {(rows, len(columns))}")
+        values = _whole(values)
+    else:
+        names = [f'{name}/{i}' for i in range(len(columns))]
+    for column in [*names, *(f'{name}@{k}' for k in levels)]:
         if column not in arrays or arrays[column].shape != (rows,):
             raise ValueError(f"the array {column!r:.80} is missing, or does not have {rows} values")
-    values = {c: _whole(arrays[k]) for c, k in names.items()}
+    if f'{name}/' not in arrays:
+        values = {c: _whole(arrays[k]) for c, k in zip(columns, names)}
     index = [arrays[f'{name}@{k}'] for k in levels]
     if len(levels) > 1:
         index = pd.MultiIndex.from_arrays(index, names=levels)
     elif levels:
-        index = pd.Index(index[0], name=levels[0])
+        index = pd.Index(index[0], name=levels[0] or None)
     else:
         index = pd.RangeIndex(rows)
     return pd.DataFrame(values, index=index, columns=columns)

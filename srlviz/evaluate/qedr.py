@@ -4,23 +4,20 @@
 
 # %% auto #0
 __all__ = ['REGRESSORS', 'ALPHAS', 'Informativeness', 'RegressorFit', 'relative_error', 'lasso_columns', 'lasso_importance',
-           'QEDR', 'save_results', 'load_results', 'qedr', 'qedr_path', 'path_table', 'Completeness', 'Disentanglement',
+           'QEDR', 'check_question', 'qedr', 'fit_qedr', 'qedr_path', 'path_table', 'Completeness', 'Disentanglement',
            'InsufficientData', 'category_names', 'completeness', 'disentanglement']
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #4a420468
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ..core.files import TEXTS, atomic_path, check_fields, is_whole, make_folder, read_npz, reading
+from ..core.files import is_real, is_whole
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
-from ..core.scores import SCORE_COLUMNS, check_scores
+from ..core.questions import Answer, Question, complete_rows, permute_episodes, question_named
 from .disentanglement.dci import boosted_importance
 from .disentanglement.entropy import Completeness, Disentanglement, as_importance, completeness
 from .disentanglement.entropy import disentanglement
@@ -128,37 +125,61 @@ def _boosting(q: Inputs, seed: int, progress: bool) -> RegressorFit:
     return RegressorFit(pd.DataFrame(importance, columns=q.names), None, dict(probe=values[:n], test=values[n:]))
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #352ed1eb
-_TABLES = {k: k for k in ('importance', 'weights', 'errors', 'truth')} | dict(
-    said='predicted'
-)  # name in a file: attribute
+class QEDR(Answer):
+    """What codes were asked about factors, and what came of it; `qedr` makes it: an Answer of `FactorRegression`.
 
-
-@dataclass(repr=False, eq=False)
-class QEDR:
-    """What codes were asked about factors, and what came of it; `qedr` makes it.
-
-    importance : DataFrame (n_codes, n_factors), a row a code, >= 0
-    weights : the same with signs, of lassos (NaN for a category); None of trees
-    errors : DataFrame (n_factors, 2), the normalised errors on 'probe' and 'test'
     truth, predicted : DataFrames (N test rows, n_factors), in the factors' own units
-    regressor, alpha (0 of trees), compat, tol, n_estimators, max_depth, seed : how it was asked
-    categories : factors that were classified;  constant : factors that were set aside, as they have one value only
+    parts : importance (n_codes, n_factors), a row a code, >= 0; weights, the same with signs, of lassos (NaN for a
+        category); errors (factor, probe, test), normalised; bounds, the interval of the errors over test episodes;
+        permuted, D, C and I of codes of other episodes
+    about : n_codes, norm, protocol, seed; categories, factors that were classified; constant, factors that were set
+        aside, as they have one value only; baseline, the majority class of each category
     """
 
-    importance: pd.DataFrame
-    weights: pd.DataFrame | None
-    errors: pd.DataFrame
-    truth: pd.DataFrame
-    predicted: pd.DataFrame
-    regressor: str = 'lasso'
-    alpha: float = 0.02
-    compat: str = ''
-    tol: float = 1e-4
-    n_estimators: int = 10
-    max_depth: int | None = None
-    seed: int = 0
-    categories: tuple[str, ...] = ()
-    constant: tuple[str, ...] = ()
+    @property
+    def importance(self) -> pd.DataFrame:
+        "How much each code (row) counts for each factor."
+        return self.parts['importance']
+
+    @property
+    def weights(self) -> pd.DataFrame | None:
+        "Signed weights of lassos; None of trees."
+        return self.parts.get('weights')
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        "Normalised errors of each factor on 'probe' and 'test'."
+        return self.parts['errors']
+
+    @property
+    def regressor(self) -> str:
+        "The regressor that was asked: 'lasso', 'forest' or 'boosting'."
+        return self.question.regressor
+
+    @property
+    def alpha(self) -> float:
+        "Strength of the lasso; 0 of trees."
+        return self.question.alpha if self.regressor == 'lasso' else 0.0
+
+    @property
+    def compat(self) -> str:
+        "'xeval' for what the landing paper's released code did, otherwise ''."
+        return self.question.compat
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        "Factors that were classified."
+        return tuple(self.about['categories'])
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        "Factors that were set aside, as they have one value only."
+        return tuple(self.about['constant'])
+
+    @property
+    def protocol(self) -> str:
+        "How it was asked, as a score table says it: 'lasso 0.02', 'forest', 'forest 50 trees', 'lasso xeval'."
+        return self.about['protocol']
 
     @property
     def disentanglement(self) -> Disentanglement:
@@ -180,23 +201,24 @@ class QEDR:
 
     @property
     def informativeness(self) -> Informativeness:
-        "How far from the truth is what is said? Lower is better; 1 knows nothing."
+        "How far from the truth is the prediction? Lower is better; 1 is the error of a constant."
         return Informativeness(float(self.errors['test'].mean()), self.errors['test'], self.errors['probe'])
+
+    @property
+    def is_uninformative(self) -> bool:
+        """Whether the error may be that of a constant, so that disentanglement and completeness mean nothing.
+
+        That is where the interval of informativeness over test episodes holds 1; without one, where it is 1 or more.
+        """
+        bounds = self.parts.get('bounds')
+        if bounds is None:
+            return self.informativeness.overall >= 1
+        return bool(bounds.set_index('target').loc['mean', 'high'] >= 1)
 
     @property
     def dead(self) -> list[int]:
         "Codes that no factor needs."
         return self.importance.index[~self.importance.any(axis=1)].tolist()
-
-    @property
-    def protocol(self) -> str:
-        "How it was asked, as a score table says it: 'lasso 0.02', 'forest', 'forest 50 trees', 'lasso xeval'."
-        if self.compat:
-            return f'lasso {self.compat}'
-        if self.regressor == 'lasso':
-            return f'lasso {self.alpha:g}'
-        trees = f' {self.n_estimators} trees' if self.n_estimators != 10 else ''
-        return self.regressor + trees + (f' depth {self.max_depth}' if self.max_depth else '')
 
     def __repr__(self):
         n_codes, n_factors = self.importance.shape
@@ -206,162 +228,130 @@ class QEDR:
         scores_text = ', '.join(f'{name} {x.overall:.3f}' for name, x in zip(('D', 'C', 'I'), scores))
         return f"QEDR({self.protocol}, {n_codes} codes{dead}, {n_factors} factors{left}): {scores_text}"
 
-    def table(
-        self,
-        *,
-        study: str,
-        task: str,
-        method: str,
-        group: str = 'all',
-        data: str = '',
-        inputs: str = '',
-        budget: int = 0,
-        seed: int = 0,
-    ) -> pd.DataFrame:
+    def renamed(self, names: Callable[[str], str]) -> 'QEDR':
+        """Give the same result with other names of factors, such as words for a picture."""
+        tables = {k: t.rename(columns=names) for k, t in self.parts.items() if k in ('importance', 'weights')}
+        tables |= dict(errors=self.errors.rename(index=names))
+        for name in ('bounds', 'permuted'):
+            if name in self.parts:
+                table = self.parts[name]
+                tables[name] = table.assign(target=[k if k == 'mean' else names(k) for k in table['target']])
+        about = dict(self.about, **{k: [*map(names, self.about[k])] for k in ('categories', 'constant')})
+        about |= dict(baseline={names(k): v for k, v in self.about['baseline'].items()})
+        truth, predicted = (t.rename(columns=names) for t in (self.truth, self.predicted))
+        return QEDR(self.question, truth, predicted, self.parts | tables, about)
+
+    def scores(self, **key) -> pd.DataFrame:
         """Give score rows: D, C and I (target 'mean'), and C and I of each factor.
 
         Parameters
         ----------
-        group : what the factors are, such as 'failures'
-        study, task, method, data, inputs, budget, seed : what the columns of that name say
+        key : columns of the score table: study, task, method; group, which says what the factors are, such as
+            'failures'; data, inputs, budget, seed
 
         Returns
         -------
         Checked score table; a D of a single factor, or a C of a single code, is left out
         """
         scores = {k: getattr(self, k) for k in ('disentanglement', 'completeness', 'informativeness')}
-        rows = [('mean', k, x.overall) for k, x in scores.items() if np.isfinite(x.overall)]
-        per_factor = ['informativeness'] + ['completeness'] * (
-            not self.compat
-        )  # the released code says none of factors
-        rows += [(f, k, v) for k in per_factor for f, v in scores[k].per_factor.items()]
-        rows = pd.DataFrame(rows, columns=['target', 'metric', 'value'])
-        columns = dict(study=study, source='srlviz', task=task, data=data, method=method, inputs=inputs, budget=budget)
-        columns |= dict(
-            n_codes=len(self.importance), norm='standardize', protocol=self.protocol, seed=seed, group=group
+        rows = [dict(target='mean', metric=k, value=x.overall) for k, x in scores.items()]
+        # the released code says no completeness of factors
+        for metric in ['informativeness', *([] if self.compat else ['completeness'])]:
+            rows += [dict(target=f, metric=metric, value=v) for f, v in scores[metric].per_factor.items()]
+        return self._score_table(rows, dict(seed=0) | key)
+
+    def check(self) -> None:
+        """Refuse parts that do not fit each other, with a ValueError that names one."""
+        check_question(self.question, self.about.get('seed', 0))
+        for name in ('importance', 'errors'):
+            if not isinstance(self.parts.get(name), pd.DataFrame):
+                raise ValueError(f"the table {name!r} is missing")
+        for name in ('categories', 'constant'):
+            if not isinstance(self.about.get(name), list) or not all(isinstance(k, str) for k in self.about[name]):
+                raise ValueError(f"{name} is {self.about.get(name)!r:.80}; expected names of factors")
+        if not isinstance(self.about.get('baseline'), dict) or not isinstance(self.about.get('protocol'), str):
+            raise ValueError("baseline or protocol is missing")
+        as_importance(self.importance)
+        factors, n_codes = list(self.importance), len(self.importance)
+        shapes = dict(
+            importance=(n_codes, factors), weights=(n_codes, factors), errors=(len(factors), ['probe', 'test'])
         )
-        return check_scores(rows.assign(**columns)[list(SCORE_COLUMNS)])
-
-    def save(self, path: str | Path, rows: bool = True) -> Path:
-        """Save to an .npz file of plain arrays, atomically; see `save_results`."""
-        return save_results([self], path, rows)
-
-    @staticmethod
-    def load(path: str | Path) -> 'QEDR':
-        """Load a result; of a file of several the first."""
-        return load_results(path)[0]
-
-    def _to_arrays(self, rows: bool, prefix: str) -> dict[str, np.ndarray]:
-        "What is saved of a result, each name after `prefix`; without `rows` in half the digits"
-        metadata = {k: getattr(self, k) for k in _STORED} | dict(factors=list(self.importance))
-        arrays = {f'{prefix}told': np.array(json.dumps(metadata))}
-        digits = lambda x: x if rows or x.dtype != np.float64 else x.astype(np.float32)
-        plain = lambda c: digits(c.to_numpy()) if c.dtype.kind in 'biuf' else c.to_numpy(str)
-        for name in list(_TABLES) if rows else list(_TABLES)[:3]:
-            t = getattr(self, _TABLES[name])
-            arrays |= {} if t is None else {f'{prefix}{name}.{k}': plain(t[k]) for k in t}
-        index = self.truth.index
-        if rows and list(index.names) == ['episode', 't']:
-            arrays |= {f'{prefix}rows.{k}': index.get_level_values(k).to_numpy(np.int64) for k in index.names}
-        return arrays
-
-    @classmethod
-    def _from_arrays(cls, arrays: Mapping[str, np.ndarray], prefix: str) -> 'QEDR':
-        metadata, tables = check_fields(json.loads(str(arrays[f'{prefix}told'])), _FIELDS, f'{prefix}told'), {}
-        factors = metadata.pop('factors')
-        if set(metadata) != set(_STORED):
-            raise ValueError(f"it tells {', '.join(metadata)}; expected {', '.join(_STORED)}")
-        names = ('compat', 'n_estimators', 'max_depth', 'seed', 'tol')
-        _check_arguments(metadata['regressor'], [metadata['alpha']], *(metadata[k] for k in names))
-        for name in _TABLES:
-            columns = ('probe', 'test') if name == 'errors' else factors
-            there = {k: arrays[f'{prefix}{name}.{k}'] for k in columns if f'{prefix}{name}.{k}' in arrays}
-            tables[name] = pd.DataFrame({k: v.astype(float) if v.dtype == np.float32 else v for k, v in there.items()})
-        _check_tables(tables, factors)
-        tables['errors'].index = factors
-        if f'{prefix}rows.t' in arrays:
-            index = [arrays[f'{prefix}rows.{k}'] for k in ('episode', 't')]
-            tables['truth'].index = tables['said'].index = pd.MultiIndex.from_arrays(index, names=['episode', 't'])
-        if tables['weights'].empty:
-            tables['weights'] = None
-        tables = {_TABLES[name]: t for name, t in tables.items()}
-        return cls(**tables, **metadata | {k: tuple(metadata[k]) for k in ('categories', 'constant')})
-
-# %% ../../nbs/06_evaluate/07_qedr.ipynb #110713d2
-_FIELDS = dict.fromkeys(('factors', 'categories', 'constant'), TEXTS)
-_STORED = ('regressor', 'alpha', 'compat', 'tol', 'n_estimators', 'max_depth', 'seed', 'categories', 'constant')
-
-
-def _check_tables(tables: Mapping[str, pd.DataFrame], factors: Sequence[str]) -> None:
-    "A ValueError names the table that does not fit the others"
-    as_importance(tables['importance'])
-    sizes = dict(importance=factors, weights=factors, truth=factors, said=factors, errors=['probe', 'test'])
-    rows = dict(weights=len(tables['importance']), said=len(tables['truth']), errors=len(factors))
-    for name, t in tables.items():
-        if name in ('importance', 'weights', 'errors'):
-            if odd := next((k for k in t if t[k].dtype.kind not in 'iuf' or np.isinf(t[k]).any()), None):
+        for name, (rows, columns) in shapes.items():
+            table = self.parts.get(name)
+            if table is None:
+                continue
+            if len(table) != rows or list(table) != columns:
+                raise ValueError(
+                    f"{name} has {len(table)} rows and the columns {list(table)!r:.80}; expected {rows} and "
+                    f"{columns!r:.80}"
+                )
+            if odd := next((k for k in table if table[k].dtype.kind not in 'iuf' or np.isinf(table[k]).any()), None):
                 raise ValueError(f"{name} of {odd!r:.80} has values that are no finite numbers")
-            if name == 'errors' and (t < 0).any(axis=None):
-                raise ValueError("errors has values below 0")
-        if list(t) != list(sizes[name]) and not (t.empty and name in ('weights', 'truth', 'said')):
-            raise ValueError(f"{name} has the columns {list(t)}; expected {list(sizes[name])}")
-        if len(t) != rows.get(name, len(t)) and not t.empty:
-            raise ValueError(f"{name} has {len(t)} rows; expected {rows[name]}")
-
-# %% ../../nbs/06_evaluate/07_qedr.ipynb #cd8bbaf0
-def save_results(results: Sequence[QEDR], path: str | Path, rows: bool = True) -> Path:
-    """Save results to one .npz file of plain arrays, atomically.
-
-    Parameters
-    ----------
-    results : one at least
-    rows : False leaves out what was true and said of each test row, and half of the digits
-    """
-    if not results:
-        raise ValueError("there is no result to save")
-    arrays = {k: v for i, r in enumerate(results) for k, v in r._to_arrays(rows, f'{i}/').items()}
-    make_folder(Path(path).parent)
-    with atomic_path(path) as p, open(p, 'wb') as f:
-        np.savez_compressed(f, **arrays)
-    return Path(path)
+        if (self.errors < 0).any(axis=None) or list(self.errors.index) != factors:
+            raise ValueError("errors has values below 0, or other factors")
+        if len(self.truth) and list(self.truth) != factors:
+            raise ValueError(f"truth has the columns {list(self.truth)!r:.80}; expected {factors!r:.80}")
+        bounds = self.parts.get('bounds')
+        if bounds is not None and (list(bounds) != _BOUNDS or list(bounds['target']) != [*factors, 'mean']):
+            raise ValueError("bounds is not a table of intervals of the factors")
 
 
-def load_results(path: str | Path) -> list[QEDR]:
-    """Load what `save_results` saved; a ValueError names a file that is broken or another thing."""
-    what = 'QEDR of srlviz'
-    with reading(path, what, 'remove it, and it is computed again'):
-        arrays = read_npz(path, what)
-        n = sum(name.endswith('/told') for name in arrays)
-        if not n:
-            raise ValueError("it says that it is something else")
-        return [QEDR._from_arrays(arrays, f'{i}/') for i in range(n)]
+_BOUNDS = ['target', 'value', 'low', 'high', 'n']
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #e6891cd8
-def _check_arguments(regressor, alphas, compat, n_estimators=1, max_depth=None, seed=0, tol=1e-4):
-    for kind, name, known in (('regressor', regressor, REGRESSORS), ('compat', compat, _COMPAT)):
+def check_question(question: Question, seed: int = 0) -> None:
+    """Refuse arguments of a `FactorRegression` that are not what they should be, with a ValueError that names one."""
+    q = question
+    for kind, name, known in (('regressor', q.regressor, REGRESSORS), ('compat', q.compat, _COMPAT)):
         if name not in known:
             raise unknown(kind, name, known)
-    for alpha in alphas:
-        if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 <= alpha < np.inf:
-            raise ValueError(f"alpha, the strength of a lasso, is a number >= 0; got {alpha!r}")
-    for name, n in dict(n_estimators=n_estimators, max_depth=max_depth).items():
+    if q.compat and q.regressor != 'lasso':
+        raise ValueError(f"compat='xeval' is a lasso of its own; got regressor={q.regressor!r}")
+    number = lambda x: is_real(x.item() if isinstance(x, np.generic) else x)
+    if not number(q.alpha) or q.alpha < 0:
+        raise ValueError(f"alpha, the strength of a lasso, is a number >= 0; got {q.alpha!r}")
+    if not number(q.tol) or q.tol <= 0:
+        raise ValueError(f"tol is a number above 0; got {q.tol!r}")
+    for name, n in dict(n_estimators=q.n_estimators, max_depth=q.max_depth).items():
         if (n is not None or name != 'max_depth') and not is_whole(n, 1):
             raise ValueError(f"{name} of a forest is a whole number >= 1; got {n!r:.80}")
     if not is_whole(seed, 0, 2**32 - 1):
         raise ValueError(f"seed is a whole number from 0 to 2**32 - 1; got {seed!r:.80}")
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 0 < tol < np.inf:
-        raise ValueError(f"tol is a number above 0; got {tol!r:.80}")
 
 
-def _result(q: Inputs, fit: RegressorFit, **how) -> QEDR:
-    baseline = {k: q.table['probe'][k].mode()[0] if k in q.categories else None for k in q.names}
+def _protocol(question: Question) -> str:
+    "How it was asked, as a score table says it"
+    q = question
+    if q.compat:
+        return f'lasso {q.compat}'
+    if q.regressor == 'lasso':
+        return f'lasso {q.alpha:g}'
+    trees = f' {q.n_estimators} trees' if q.regressor == 'forest' and q.n_estimators != 10 else ''
+    return q.regressor + trees + (f' depth {q.max_depth}' if q.regressor == 'forest' and q.max_depth else '')
+
+
+def _result(question: Question, q: Inputs, fit: RegressorFit, seed: int) -> QEDR:
+    majority = {k: q.table['probe'][k].mode()[0] for k in q.categories}
     predicted = {s: t.set_axis(q.table[s].index)[q.names] for s, t in fit.predicted.items()}
-    errors = {s: {k: relative_error(q.table[s][k], t[k], baseline[k]) for k in q.names} for s, t in predicted.items()}
-    results = dict(truth=q.table['test'], predicted=predicted['test'], categories=q.categories, constant=q.constant)
-    return QEDR(fit.importance[q.names], fit.weights, pd.DataFrame(errors), **results, **how)
+    errors = {
+        s: {k: relative_error(q.table[s][k], t[k], majority.get(k)) for k in q.names} for s, t in predicted.items()
+    }
+    tables = dict(importance=fit.importance[q.names], weights=fit.weights, errors=pd.DataFrame(errors))
+    return _answer(question, q, tables, predicted['test'], seed, {k: str(v) for k, v in majority.items()})
 
 
-def _xeval(q: Inputs, codes: Mapping, seed: int, progress: bool) -> QEDR:
+def _answer(question, q: Inputs, tables, predicted, seed, baseline, resampled=True) -> QEDR:
+    "An answer, with the interval of its errors where rows name their episodes"
+    about = dict(n_codes=len(tables['importance']), norm='standardize', protocol=_protocol(question), seed=int(seed))
+    about |= dict(categories=list(q.categories), constant=list(q.constant), baseline=baseline, resampled=resampled)
+    tables = {k: t for k, t in tables.items() if t is not None}
+    answer = QEDR(question, q.table['test'], predicted, tables, about)
+    if resampled and 'episode' in answer.truth.index.names:
+        answer.parts['bounds'] = answer.interval('informativeness')
+    return answer
+
+
+def _xeval(question: Question, q: Inputs, codes: Mapping, seed: int, progress: bool) -> QEDR:
     "What the released code computes: codes as they come, a linear layer by Adam, errors not over a standard deviation"
     if q.categories:
         raise ValueError(f"the released code regresses numbers; got the categories {', '.join(q.categories)}")
@@ -374,8 +364,8 @@ def _xeval(q: Inputs, codes: Mapping, seed: int, progress: bool) -> QEDR:
     errors = dict(probe=np.sqrt(((predicted['probe'] - y['probe']) ** 2).mean(0)), test=made.best.astype(float))
     units = pd.DataFrame(predicted['test'], q.table['test'].index, q.names) * q.std + q.mean
     weights = pd.DataFrame(made.weights.T, columns=q.names)
-    how = dict(alpha=1.0, compat='xeval', seed=int(seed), constant=q.constant)
-    return QEDR(weights.abs(), weights, pd.DataFrame(errors, q.names), q.table['test'], units, **how)
+    tables = dict(importance=weights.abs(), weights=weights, errors=pd.DataFrame(errors, q.names))
+    return _answer(question, q, tables, units, seed, {}, resampled=False)
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #3193b642
 def qedr(
@@ -391,6 +381,7 @@ def qedr(
     compat: str = '',
     seed: int = 0,
     progress: bool = True,
+    permuted: bool = True,
 ) -> QEDR:
     """Ask which code says which factor, and how well it is said.
 
@@ -409,6 +400,8 @@ def qedr(
         then what it calls so: its disentanglement is of factors, and the other way round; see `disentanglement.xeval`
     seed : of forests and boosted trees
     progress : show a bar where it takes long
+    permuted : also ask with the codes of other episodes, which takes as long again: D and C of codes that know nothing
+        are far from 0 (`.chance('disentanglement')`)
 
     Returns
     -------
@@ -422,21 +415,28 @@ def qedr(
     Source: Eastwood & Williams (2018), A framework for the quantitative evaluation of disentangled representations;
     landing paper, section 5.1 (alpha=.02 is of Eastwood & Williams' notebook). Categories are ours.
     """
-    _check_arguments(regressor, [alpha], compat, n_estimators, max_depth, seed, tol)
-    if compat and regressor != 'lasso':
-        raise ValueError(f"compat='xeval' is a lasso of its own; got regressor={regressor!r}")
-    grown = regressor == 'forest' and max_depth is None
-    q = check_inputs(codes, factors, categories, ('probe', 'valid', 'test') if grown else ('probe', 'test'))
-    if compat:
-        return _xeval(q, codes, seed, progress)
-    if regressor == 'lasso':
-        return _result(q, next(_lassos(q, [alpha], tol, progress)), alpha=float(alpha), tol=tol)
-    how = dict(regressor=regressor, alpha=0.0, seed=int(seed))
-    if regressor == 'forest':
-        fit = _forest(q, n_estimators, max_depth, seed, progress)
-        depth = None if max_depth is None else int(max_depth)
-        return _result(q, fit, n_estimators=int(n_estimators), max_depth=depth, **how)
-    return _result(b := bin_factors(q), _boosting(b, seed, progress), **how)
+    categories = categories if isinstance(categories, str) else tuple(map(str, categories))
+    arguments = dict(regressor=regressor, alpha=alpha, categories=categories, tol=tol, n_estimators=n_estimators)
+    question = question_named('qedr', arguments | dict(max_depth=max_depth, compat=compat))
+    return question.answer(codes, factors, seed=seed, progress=progress, permuted=permuted)
+
+
+def fit_qedr(question: Question, codes: Mapping, factors: Mapping, *, seed: int = 0, progress: bool = True) -> QEDR:
+    """Answer a `FactorRegression`; see `qedr`."""
+    check_question(question, seed)
+    chooses_depth = question.regressor == 'forest' and question.max_depth is None
+    splits = ('probe', 'valid', 'test') if chooses_depth else ('probe', 'test')
+    q = check_inputs(codes, factors, question.categories, splits)
+    if question.compat:
+        return _xeval(question, q, codes, seed, progress)
+    if question.regressor == 'lasso':
+        fit = next(_lassos(q, [question.alpha], question.tol, progress))
+    elif question.regressor == 'forest':
+        fit = _forest(q, question.n_estimators, question.max_depth, seed, progress)
+    else:
+        q = bin_factors(q)
+        fit = _boosting(q, seed, progress)
+    return _result(question, q, fit, seed)
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #eaaa428c
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -455,12 +455,24 @@ def qedr_path(
 
     Returns
     -------
-    One QEDR a strength, in their order
+    One QEDR a strength, in their order, each with its permuted row
     """
-    _check_arguments('lasso', alphas, '', tol=tol)
+    categories = categories if isinstance(categories, str) else tuple(map(str, categories))
+    questions = [question_named('qedr', dict(alpha=float(a), categories=categories, tol=tol)) for a in alphas]
+    for question in questions:
+        check_question(question)
+    codes, factors, left_out = complete_rows(codes, factors)
     q = check_inputs(codes, factors, categories)
-    found = zip(_lassos(q, alphas, tol, progress), alphas)  # in this order its bar comes to its end
-    return [_result(q, fit, alpha=float(alpha), tol=tol) for fit, alpha in found]
+    shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)
+    results = []
+    for question, fit, chance in zip(
+        questions, _lassos(q, alphas, tol, progress), _lassos(shuffled, alphas, tol, False)
+    ):
+        result = _result(question, q, fit, 0)
+        result.add_permuted(_result(question, shuffled, chance, 0))
+        result.about |= dict(left_out=left_out) if left_out else {}
+        results.append(result)
+    return results
 
 
 def path_table(results: Sequence[QEDR]) -> pd.DataFrame:

@@ -35,7 +35,7 @@ def _check_results(results, recording: Recording | None) -> dict:
             raise ValueError(
                 f"the result of {method!r} has no {' and no '.join(missing)}; give what linear_probe returns"
             )
-        if not result.truth.index.equals(result.predictions.index):
+        if not result.truth.index.equals(result.predicted.index):
             raise ValueError(f"truth and predictions of {method!r} stand over different steps")
         top = int(result.truth.index.get_level_values(0).max()) if len(result.truth) else -1
         if recording is not None and top >= len(recording):
@@ -75,9 +75,9 @@ class _FactorPredictions:
         self.factor, self.method, self.against, self.names = factor, method, against, tuple(names)
         of = lambda name: results[name] if name in results and factor in results[name].truth else None
         first, second = of(method), of(against)
-        self.truth, self.predicted = (first.truth[factor], first.predictions[factor]) if first else (None, None)
+        self.truth, self.predicted = (first.truth[factor], first.predicted[factor]) if first else (None, None)
         same = first and second and second.truth.index.equals(first.truth.index)
-        self.second = second.predictions[factor] if same else None
+        self.second = second.predicted[factor] if same else None
         self.worst = worst_steps(self.truth, self.predicted) if first else _NONE_WRONG
 
     def episodes(self) -> list[int]:

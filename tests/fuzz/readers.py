@@ -793,33 +793,19 @@ def probe(place):
 
 
 def read_probe(place):
-    from srlviz.evaluate.probe import ProbeResult
+    from srlviz.core.questions import Answer
 
-    r = ProbeResult.load(place / 'probe.npz')
-    return dict(
-        truth=r.truth,
-        predictions=r.predictions,
-        history=r.history_,
-        norm=r.norm,
-        protocol=r.protocol,
-        constant=r.constant,
-        weight=r.weight_,
-        bias=r.bias_,
-        values=r.values,
-        scores=r.scores,
-        caveats=r.caveats,
-        confusion=r.confusion(list(r.truth)[0]),
-        look=len(repr(r)) > 0,
-    )
+    r = Answer.load(place / 'probe.npz')
+    parts = r.parts | dict(truth=r.truth, predicted=r.predicted, about=str(r.about), question=repr(r.question))
+    scores = dict(scores=r.by_variable, caveats=r.caveats, confusion=r.confusion(list(r.truth)[0]))
+    return parts | scores | {'look': len(repr(r)) > 0}
 
 
 def _probe_values(name, a):
-    if name in ('truth.npy', 'predictions.npy'):
+    if name.endswith(('truth/.npy', 'predicted/.npy')):
         return bool(((a >= 0) & (a < 256)).all())
-    if name == 'rows.npy':
+    if '@' in name:
         return bool((a >= 0).all())
-    if name in ('norm.npy', 'protocol.npy'):
-        return str(a) in ('none', 'standardize', 'paper', 'fixed')
     return _FINITE(name, a)
 
 
@@ -859,7 +845,7 @@ WEIGHTS = [
     Reader('train checkpoint', 'weights', 'run.pt', checkpoint, read_checkpoint, _CHECKPOINT, writes=('run.pt',)),
     Reader('memory state', 'weights', 'memory.pt', memory, read_memory, plain.weights_with({}), says=_EXTRA),
     Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder),
-    Reader('ProbeResult.load', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values)),
+    Reader('Answer.load probe', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values, told=_QEDR)),
 ]
 
 # ---- notebooks
@@ -995,32 +981,26 @@ def answer(place):
 
 
 def read_answer(place):
-    from dataclasses import fields
+    from srlviz.core.questions import Answer
 
-    from srlviz.evaluate.qedr import QEDR
-
-    r = QEDR.load(place / 'qedr.npz')
-    scores = r.disentanglement.overall, r.completeness.overall, r.informativeness.overall
-    rows = r.table(study='toy', task='toy', method='PCA')
-    return {f.name: getattr(r, f.name) for f in fields(r)} | {'look': len(repr(r)) > 0, 'n': len(scores) + len(rows.T)}
+    r = Answer.load(place / 'qedr.npz')
+    rows = r.scores(study='toy', task='toy', method='PCA')
+    parts = r.parts | dict(truth=r.truth, predicted=r.predicted, about=str(r.about), question=repr(r.question))
+    return parts | {'look': len(repr(r)) > 0, 'n': len(rows.T), 'chance': r.chance('disentanglement')}
 
 
-_QEDR = json_with(
-    {
-        'alpha': lambda v: NUMBER(v) and v >= 0,
-        'tol': POSITIVE,
-        'n_estimators': whole(1),
-        'max_depth': lambda v: v is None or whole(1)(v),
-        'seed': whole(0, 2**32 - 1),
-        'regressor': one_of('lasso', 'forest', 'boosting'),
-        'compat': one_of('', 'xeval'),
-        'categories': ANY,
-        'constant': ANY,
-        'categories.*': TEXT,
-        'constant.*': TEXT,
-    },
-    lambda x: all(isinstance(x[k], list) and all(map(TEXT, x[k])) for k in ('categories', 'constant')),
-)
+_ARGUMENTS = {
+    'arguments.alpha': lambda v: NUMBER(v) and v >= 0,
+    'arguments.tol': POSITIVE,
+    'arguments.n_estimators': whole(1),
+    'arguments.max_depth': lambda v: v is None or whole(1)(v),
+    'arguments.regressor': one_of('lasso', 'forest', 'boosting'),
+    'arguments.compat': one_of('', 'xeval'),
+    'arguments.categories*': ANY,
+    'about.seed': whole(0, 2**32 - 1),
+    'about.*': ANY,
+}
+_QEDR = json_with(_ARGUMENTS)
 
 
 def _asked():
@@ -1160,7 +1140,7 @@ _VIEW = json_with(
 )
 ANSWERS = [
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
-    Reader('QEDR.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_QEDR)),
+    Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_QEDR)),
     Reader(
         'TargetScores.load',
         'answer',

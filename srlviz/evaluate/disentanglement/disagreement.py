@@ -33,7 +33,7 @@ def _probe(q: Inputs, seed: int, progress: bool) -> pd.Series:
     y = {s: pd.DataFrame({k: values[k].get_indexer(t[k]) for k in names}, index=t.index) for s, t in q.table.items()}
     how = dict(n_classes=None, protocol='fixed', lr=0.01)  # 3e-4 would need tens of thousands of rows
     result = linear_probe(q.x, y, **how, seed=seed, progress=progress)
-    return (result.truth == result.predictions).mean()
+    return (result.truth == result.predicted).mean()
 
 # %% ../../../nbs/06_evaluate/disentanglement/07_disagreement.ipynb #ab2d19b1
 COLUMNS = ('metric', 'by', 'factor', 'value', 'better')
@@ -102,7 +102,9 @@ def compare_metrics(
     q = check_inputs(codes, factors, categories, ('probe', 'valid', 'test'))
     mig = mutual_information_gap(codes, factors, bins, **options)
     how = options | dict(seed=seed, progress=progress)
-    rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **how)) + _of_qedr(qedr(codes, factors, 'forest', **how))
+    rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **how, permuted=False)) + _of_qedr(
+        qedr(codes, factors, 'forest', **how, permuted=False)
+    )
     rows += _of_dci(dci(codes, factors, **how)) if boosting else []
     rows += _rows('MIG', f'{bins} bins', mig.overall, mig.per_factor)
     if sap:

@@ -65,7 +65,7 @@ def _refitted(q: Inputs, result: QEDR, n_resamples: int, seed: int, progress: bo
     rows = []
     for w in Bar(weights, desc='refitting', unit='draw', disable=not progress):
         small = _weighted_triangle(q.x['probe'], columns, w[which])
-        importance = lasso_importance(lasso_weights(small, result.alpha, result.tol), places, q)[0]
+        importance = lasso_importance(lasso_weights(small, result.alpha, result.question.tol), places, q)[0]
         moving = _moving(small[1], places, q)
         each = completeness(importance).per_factor.where(pd.Series(True, moving).reindex(q.names, fill_value=False))
         importance = importance[moving] if moving else importance

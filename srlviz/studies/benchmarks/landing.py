@@ -25,7 +25,8 @@ from ...data.landing import flight_table, is_flights, read_flights
 from ...data.landing.tiers import quiet_sensors
 from ...encoders.sequences.batches import INPUTS
 from ...evaluate.prediction.heads import HEADS
-from ...evaluate.qedr import InsufficientData, save_results
+from ...core.questions import save_answers
+from ...evaluate.qedr import InsufficientData
 from ...evaluate.targets import Targets, landing_targets, score_targets
 from ..methods import find_method
 from .probing import encode_method, print_once
@@ -204,7 +205,7 @@ def _failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: s
         except InsufficientData as problem:
             print_once(f'QEDR was not asked: {problem}')
     if results:
-        save_results(results, Path(out) / 'qedr.npz', rows=False)
+        save_answers(results, Path(out) / 'qedr.npz', items=False)
     return qedr_rows(results, study='landing', task='approach', group='failures', **columns)
 
 

@@ -291,7 +291,7 @@ def probe_table(
     if data not in DATA:
         raise unknown('data', data, DATA)
     columns = dict(study=study, task=task, groups=groups, seed=seed, data=data, inputs=inputs, budget=budget)
-    ours = merge_scores(*[r.table(method=split_label(name)['method'], **columns) for name, r in results.items()])
+    ours = merge_scores(*[r.scores(method=split_label(name)['method'], **columns) for name, r in results.items()])
     if not paper:
         return ours
     theirs = paper_scores(study)

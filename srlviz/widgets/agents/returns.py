@@ -252,7 +252,7 @@ def _read_state(probe: Callable, factors: Sequence[Factor], episodes: Sequence[E
     parts = dict(test=slice(0, 1), valid=slice(1, 1 + held), probe=slice(1 + held, n))
     codes = {split: np.concatenate(states[at]).astype(np.float32) for split, at in parts.items()}
     truth = {split: _tables(probed, episodes[at]) for split, at in parts.items()}
-    said = probe(codes, truth).predictions
+    said = probe(codes, truth).predicted
     predicted = pd.DataFrame({a.factor.name: a.values(said[a.factor.name].to_numpy()) for a in probed})
     rows = []
     for a in probed:
