@@ -29,7 +29,6 @@ from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor
 from ...core.scores import check_scores, load_scores, merge_scores, srlviz_name, paper_name, paper_scores
 from ...evaluate.probe import linear_probe
-from ...figures.scores.score_map import cell_shapes
 from srlviz.figures.agents.returns import (
     LEVELS,
     SHOWN,
@@ -47,7 +46,8 @@ from srlviz.figures.agents.returns import (
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ...figures.inks import MUTED
 from ...figures.style import pretty, split_method, style
-from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
+from ..base import Words, busy, button, check_choice, columns, menu, reacts, row
+from ..board import Board, Choice
 from .play import code_words, make_world, signed_number, rollout_strips, task_of, with_end
 from .pomdp import Rollout, WorldPlayer, step_table
 from ..views import PlotView
@@ -102,6 +102,7 @@ class _ReturnTable:
         self.scores, self._tags = scores[~curves], _task_tags()
         told = scores['task'].map({t: paper_name(t) for t in scores['task'].unique()})
         self._of_task = {t: part for t, part in scores.groupby(told) if t in set(rows['task'])}
+        self._printed = {t: {*(part['source'] == 'paper')} for t, part in rows.groupby('task')}
         ours = rows[rows['source'] != 'paper']
         self.shows = [s for s, there in zip(SHOWN, (len(ours), len(ours) < len(rows), 0)) if there]
         self.shows += ['difference'] * (len(self.shows) == 2)
@@ -126,6 +127,12 @@ class _ReturnTable:
         """List the tasks of a tag and a difficulty; 'all' asks for nothing."""
         fits = lambda t: (tag == 'all' or tag in self.tags_of(t)) and (level == 'all' or t.endswith('-' + level))
         return [t for t in self.tasks[1:] if fits(t)]
+
+    def measured(self, tasks: Sequence[str], show: str) -> list[str]:
+        """List those of some tasks that have a number of what is shown: ours, the paper's, or both."""
+        sources = dict(ours={False}, paper={True}, difference={False, True})[show]
+        there = lambda t: self._printed.get(t, set()) >= sources
+        return [t for t in tasks if there(t)]
 
     def of_task(self, task: str) -> pd.DataFrame:
         """Get all rows of a task, with its learning curves."""
@@ -407,9 +414,7 @@ _VIEWS = {
     'boxes': 'Spread over tasks',
     'agreement': 'Against the paper',
 }
-_HALF_PAGE = dict(
-    width=500, height=580
-)  # pixels of half a notebook; with menus and words all of a 900 px high JupyterLab
+_HALF_PAGE = dict(width=490, height=575)  # pixels of half a notebook in a 1400 x 900 JupyterLab with its file browser
 
 
 def _blank(words: str) -> go.Figure:
@@ -475,7 +480,7 @@ _WATCH = 44  # pixels of the button above them, and of what lies between
 
 def _memory_figure(table: _ReturnTable, choice: _Choice, half: bool) -> go.Figure:
     """Draw a memory over all tasks."""
-    tasks, line = choice.tasks or table.tasks[1:], 14
+    tasks, line = table.measured(choice.tasks or table.tasks[1:], choice.show) or table.tasks[1:], 14
     if half:
         line = int(
             np.clip((_HALF_PAGE['height'] - 155) / len(tasks), 9, 14)
@@ -531,44 +536,15 @@ def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) ->
     return [fig.update_layout(**small) for fig in (curves, bars)]
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #598936f1
-_LABELS = dict(
-    view='View', show='Scores', metric='Metric', tag='Tag', difficulty='Difficulty', task='Task', method='Memory'
-)
-_WIDTHS = dict(view=205, show=225, metric=150, tag=155, difficulty=150, task=300, method=200)
+_EVERYTHING = dict(tag='all tasks', difficulty='all', task='all tasks')
 
 
-class _BoardMenus:
-    """The menus of a dashboard: `parts` by trait, and `methods`, of which several may be chosen.
+def _word(name: str):
+    return lambda board, v: _EVERYTHING.get(name, v) if v == 'all' else (_VIEWS | _SHOW_WORDS).get(v, v)
 
-    `filters` is a box of what chooses the whole, `where` are those that choose a cell.
-    """
 
-    def __init__(self, table: _ReturnTable):
-        words = _VIEWS | _SHOW_WORDS | {m: metric_label(m) for m in _METRICS}
-        offered = dict(view=list(_VIEWS), show=table.shows, metric=table.metrics, tag=table.tags, method=table.methods)
-        offered |= dict(difficulty=table.levels, task=table.tasks)
-        if len(table.shows) < 3:
-            offered['view'] = [v for v in _VIEWS if v != 'agreement']
-        everything = dict(tag='all tasks', difficulty='all', task='all tasks')
-        said = lambda name, v: everything.get(name, v) if v == 'all' else words.get(v, v)
-        self.parts = {}
-        for name, label in _LABELS.items():
-            options = [(said(name, v), v) for v in offered[name]]
-            self.parts[name] = menu(label, options, _WIDTHS[name], style=dict(description_width='initial'))
-            self.parts[name].layout.display = '' if len(options) > 1 else 'none'
-        look = dict(rows=4, layout=dict(width='216px', flex='0 0 auto'), style=dict(description_width='initial'))
-        self.methods = W.SelectMultiple(options=table.methods, value=table.methods, description='Only', **look)
-        self.methods.tooltip = 'which memories are shown; Ctrl or Shift chooses several'
-        self.best = W.Checkbox(description='curves: largest so far', indent=False, layout=dict(width='190px'))
-        self.best.tooltip = 'draw the largest epoch so far, as the paper does, in place of each epoch'
-        lines = row(*(self.parts[n] for n in ('view', 'show', 'metric', 'tag', 'difficulty')))
-        lines.layout.flex = '1 1 0%'
-        self.filters, self.where = W.HBox([lines, self.methods]), [self.parts['task'], self.parts['method'], self.best]
-
-    def turn(self, playing: bool):
-        """Leave out what means nothing while an agent is watched."""
-        for part in (self.filters, self.best):
-            part.layout.display = 'none' if playing else ''
+def _shown_views(board) -> list[str]:
+    return [v for v in _VIEWS if v != 'agreement' or len(board.table.shows) == 3]
 
 
 class _AgentView:
@@ -605,14 +581,8 @@ _NO_AGENTS = Markup(
 )
 _DOTS = ' A dot marks those whose agent can be watched.'
 
-
-def _pressed_return(clicked: Mapping, table: _ReturnTable, method: str) -> tuple[str, str] | None:
-    """Read which task and memory were pressed in a figure of returns."""
-    task, _, pressed = [*(clicked.get('data') or []), '', '', ''][:3]
-    return (task, pressed if pressed in table.methods else method) if task in table.tasks else None
-
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #9c18085f
-class MMERDashboard(Explorer):
+class MMERDashboard(Board):
     """Explore returns of memories on tasks, from all of them down to one step of an agent.
 
     Parameters
@@ -631,11 +601,23 @@ class MMERDashboard(Explorer):
     playing (an agent), seed (of its episode), factor (or group, that is shown alone, or '').
     """
 
+    choices = (
+        Choice('view', 'View', _shown_views, _word('view'), width=205, of_map=True),
+        Choice('show', 'Scores', lambda b: b.table.shows, _word('show'), width=205),
+        Choice('metric', 'Metric', lambda b: b.table.metrics, lambda b, v: metric_label(v), width=150),
+        Choice('tag', 'Tag', lambda b: b.table.tags, _word('tag'), width=155),
+        Choice('difficulty', 'Difficulty', lambda b: b.table.levels, _word('difficulty'), width=150),
+        Choice('task', 'Task', lambda b: b.table.tasks, _word('task'), read=paper_name, width=290, place='cell'),
+        Choice(
+            'method', 'Memory', lambda b: b.table.methods, _word('method'), read=srlviz_name, width=200, place='cell'
+        ),
+    )
+    heat_label = 'returns of tasks and memories; the menus Task and Memory choose the same'
     view, show, metric = (traitlets.Unicode(v) for v in ('map', 'ours', 'mmer'))
     tag, difficulty, task, method = (traitlets.Unicode(v) for v in ('all', 'all', 'all', ''))
     factor, methods, best = traitlets.Unicode(''), traitlets.Tuple(), traitlets.Bool(False)
     playing, seed = traitlets.Bool(False), traitlets.Int(0, min=0)
-    drawn = detailed = now = None
+    detailed = now = None
 
     def __init__(
         self,
@@ -660,37 +642,39 @@ class MMERDashboard(Explorer):
             scores = merge_scores(shipped[shipped['source'] == 'srlviz'], paper_scores('popgym'))
             agents = 'shipped' if agents is None else agents
         self.table, self.agents, self.probe, self.flat = _ReturnTable(scores), Agents(agents), probe, flat
-        self.menus, self.agent, self.played, table = _BoardMenus(self.table), _AgentView(), {}, self.table
-        self.view, self.show, self.metric = view, show or table.shows[0], metric or table.metrics[0]
-        self.tag, self.difficulty, self.task = tag, difficulty, task
-        self.methods = tuple(table.methods if methods is None else methods)
-        self.method = method or self.methods[0]
-        self._lay_out()
+        self.agent, self.played = _AgentView(), {}
+        self.methods = tuple(self.table.methods if methods is None else methods)
+        self._lay_out(
+            dict(
+                view=view,
+                show=show,
+                metric=metric,
+                tag=tag,
+                difficulty=difficulty,
+                task=task,
+                method=method or self.methods[0],
+            )
+        )
         self.start_reacting()
-        self._draw()
+        self.draw()
         self._turn()
 
-    def __repr__(self):
-        return f"MMERDashboard({', '.join(f'{n}={getattr(self, n)!r}' for n in _LABELS)})"
-
-    @traitlets.validate('view', 'show', 'metric', 'tag', 'difficulty', 'task', 'method', 'methods', 'factor')
-    def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        if name == 'methods':
+    @traitlets.validate('methods', 'factor')
+    def _is_known(self, proposal):
+        value = proposal['value']
+        if proposal['trait'].name == 'methods':
             return tuple(check_choice('memory', srlviz_name(m), self.table.methods) for m in value)
-        value = paper_name(value) if name == 'task' else srlviz_name(value) if name == 'method' else value
-        known = dict(view=_VIEWS, difficulty=self.table.levels, factor=[v for _, v in self.agent.factor.options])
-        return check_choice(name, value, known.get(name) or getattr(self.table, name + 's'))
+        return check_choice('factor', value, [v for _, v in self.agent.factor.options])
 
-    @reacts('view', 'show', 'metric', 'tag', 'difficulty', 'methods', 'best')
-    def _on_filter(self, _):
-        self._draw()
-
-    @reacts('task', 'method')
-    def _on_cell(self, _):
-        self._draw()
-        if self.playing:
+    def follow(self, *names: str):
+        """Answer to choices; while an agent is watched, another cell is another agent."""
+        super().follow(*names)
+        if self.playing and {'task', 'method'} & {*names}:
             self._watch(True)
+
+    @reacts('methods', 'best')
+    def _on_filter(self, _):
+        self.draw()
 
     @reacts('playing', 'seed')
     def _on_playing(self, _):
@@ -701,17 +685,26 @@ class MMERDashboard(Explorer):
         if self.now:
             self.agent.draw(self.now, self.factor)
 
-    def press(self, clicked: Mapping):
-        """Choose the task and the memory of a cell, a bar, a point."""
-        if cell := _pressed_return(clicked, self.table, self.method):
-            with self.quietly():
-                self.task, self.method = cell
-            self._draw()
+    def read_press(self, data: list) -> dict:
+        """Read which task and memory were pressed: a cell, a mark, a point."""
+        task, _, pressed = [*data, '', '', ''][:3]
+        known = task in self.table.tasks
+        return dict(task=task, method=pressed if pressed in self.table.methods else self.method) if known else {}
+
+    def cell_data(self) -> list:
+        return [self.task, self.show, self.method]
+
+    def map_key(self) -> tuple:
+        choice = self._current_choice()
+        return choice._replace(task='', method='') if self.view == 'map' else choice
+
+    def plot_map(self, half: bool = False) -> go.Figure:
+        return _plot_overview(self.table, self._current_choice(), self.marked, half=half)
 
     def figure(self) -> go.Figure:
         """Draw the static form: all tasks and memories, or the agent that is watched."""
         if not (self.playing and self.now):
-            return _plot_overview(self.table, self._current_choice(), self.marked)
+            return self.plot_map()
         t, film = self.agent.player.value, played_film(self.now)
         picture = None if film is None else np.asarray(film[t])
         if picture is not None and picture.ndim == 2:
@@ -721,7 +714,7 @@ class MMERDashboard(Explorer):
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes."""
         choice = self._current_choice()
-        views = [v for _, v in self.menus.parts['view'].options]
+        views = self.offers('view')
         made = [_plot_overview(self.table, choice._replace(view=v), self.marked) for v in views]
         return made + _detail_figures(self.table, choice) + [self.figure()] * bool(self.playing and self.now)
 
@@ -743,14 +736,9 @@ class MMERDashboard(Explorer):
         )
         self.status.say('' if self.playing else words)
 
-    def _draw(self):
-        """Draw a dashboard's left side, and its right side."""
+    def draw_detail(self):
+        """Draw the curves and marks of a task, or a memory over all tasks, and offer its agent."""
         choice = self._current_choice()
-        key = choice._replace(task='', method='') if self.view == 'map' else choice
-        if self.drawn != key:
-            self.heat.figure, self.drawn = _plot_overview(self.table, choice, self.marked, half=True), key
-        elif self.heat.figure.data and self.view == 'map':
-            self.heat.mark(cell_shapes(self.heat.figure, [self.task, self.show, self.method], row=True))
         if self.detailed != choice._replace(view=''):
             self.detailed, made = choice._replace(view=''), _detail_figures(self.table, choice, half=True)
             for plot, fig in zip(self.plots, [*made, None]):
@@ -767,11 +755,11 @@ class MMERDashboard(Explorer):
 
     def _turn(self):
         """Let the agent take the place of the returns, or give it back."""
-        self.sides.layout.display = 'none' if self.playing else ''
-        self.stage.layout.display = '' if self.playing else 'none'
+        self.show_stage(self.playing)
         for part in (self.back, self.again, self.agent.factor):
             part.layout.display = '' if self.playing else 'none'
-        self.menus.turn(self.playing)
+        for part in (*self.filters, self.best_box):
+            part.layout.display = 'none' if self.playing else ''
         self._show_hint()
 
     def _play(self):
@@ -781,7 +769,7 @@ class MMERDashboard(Explorer):
             words = f'{self.method} plays {self.task}' + (
                 ', and a probe learns to read its memory' if self.probe else ''
             )
-            with busy(self.status, words, self.watch, self.again, *self.menus.parts.values()):
+            with busy(self.status, words, self.watch, self.again, *self.menus.values()):
                 agent = self.agents.of(self.task, self.method)
                 self.played[key] = play_agent(self.task, agent, seed=self.seed, probe=self.probe, flat=self.flat)
         played = self.played[key]
@@ -810,13 +798,11 @@ class MMERDashboard(Explorer):
                 raise
         self._turn()
 
-    def _lay_out(self):
+    def _lay_out(self, start: Mapping):
         """Make a dashboard's parts, lay them out, and tie its traits to them."""
-        no_toolbar, m = dict(displayModeBar=False), self.menus
+        no_toolbar = dict(displayModeBar=False)
         self.marked = {(t, k) for t in self.table.tasks[1:] for k in self.table.methods if self.agents.key(t, k)}
-        self.heat = PlotView(
-            label='returns of tasks and memories; the menus Task and Memory choose the same', config=no_toolbar
-        )
+        self.make_parts(**start)
         self.plots = [
             PlotView(label=words, config=no_toolbar) for words in ('learning curves, or one memory', 'one task')
         ]
@@ -835,14 +821,18 @@ class MMERDashboard(Explorer):
         )
         self.sides = columns([self.heat], [self.watch, *self.plots])
         self.stage = columns([self.agent.left], [self.agent.right])
-        self.children = [
-            m.filters,
-            row(self.back, *m.where, self.again, self.agent.factor),
-            self.status,
-            self.sides,
-            self.stage,
-        ]
-        self.bind(**m.parts, best=m.best, methods=m.methods, factor=self.agent.factor)
-        for plot in (self.heat, *self.plots):
+        look = dict(rows=3, layout=dict(width='200px', flex='0 0 auto'), style=dict(description_width='initial'))
+        several = W.SelectMultiple(options=self.table.methods, value=self.methods, description='Only', **look)
+        several.tooltip = 'which memories are shown; Ctrl or Shift chooses several'
+        self.best_box = W.Checkbox(description='curves: largest so far', indent=False, layout=dict(width='170px'))
+        self.best_box.tooltip = 'draw the largest epoch so far, as the paper does, in place of each epoch'
+        whole = self.menu_row('map')
+        cell = self.menu_row('cell', self.best_box, self.again, self.agent.factor)
+        lines = W.VBox([whole, row(self.back, cell)])
+        lines.layout.flex, lines.layout.overflow = '1 1 0%', 'visible'
+        self.filters = [whole, several]
+        self.children = [W.HBox([lines, several]), self.status, self.sides, self.stage]
+        self.bind(best=self.best_box, methods=several, factor=self.agent.factor)
+        for plot in self.plots:
             self.on(plot, 'clicked', self.press)
         self.add_class('srlviz-dashboard')

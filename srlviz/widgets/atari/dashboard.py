@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
+from ...core.metrics import metric_label
 from ...core.scores import check_scores, with_labels
 from srlviz.figures.atari.games import (
     CONDITIONINGS,
@@ -25,11 +26,11 @@ from srlviz.figures.atari.games import (
     plot_rank_change,
 )
 from ...figures.probe import game_title, read_method
-from ...figures.scores.score_map import cell_shapes
 from ...figures.inks import MUTED
-from ...figures.style import pretty, style
-from ..base import Explorer, button, check_choice, columns, menu, reacts, row
-from ..probe import HALF_PAGE, ProbeHeatmap, ProbeScores, pressed_cell
+from ...figures.style import style
+from ..base import button, check_choice, columns, row
+from ..board import HALF_PAGE, Board, Choice
+from ..probe import ProbeHeatmap, ProbeScores, pressed_cell
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #09ad7ffc
@@ -62,7 +63,7 @@ class _GameTable:
     scores : a score table
     paper : as in `pick_scores`
 
-    Attributes: tasks ('all' first), metrics, datas and conditionings, what there is of each.
+    Attributes: tasks ('all' first), sources, metrics, datas and conditionings, what there is of each.
     """
 
     def __init__(self, scores: pd.DataFrame, paper: list[str] | None = None):
@@ -80,6 +81,7 @@ class _GameTable:
         found = {d if d == 'ppo' else 'random' for d in self.all.loc[ours, 'data'].unique()}
         self.datas = sorted(found or {'random'}, key=_AGENTS.index)
         self.conditionings = list(CONDITIONINGS)
+        self.sources = ['ours', 'both', 'paper'] if 0 < ours.sum() < len(ours) else ['ours' if ours.any() else 'paper']
         self.tasks = ['all', *sorted(set(self.all['task'].unique()) - {'all'}, key=game_title)]
 
     def cached(self, name: str, make: Callable, *at):
@@ -97,12 +99,15 @@ class _GameTable:
         rows = rows[(rows['source'] != 'paper') & (rows['metric'] == metric)]
         return list(rows['label'].unique()) or ['']
 
-    def factors(self, task: str, metric: str, conditioning: str, data: str) -> ProbeScores | None:
+    def factors(self, task: str, metric: str, conditioning: str, data: str, source: str = 'both') -> ProbeScores | None:
         """Get the scores of the factors of a game; None where there is none of ours."""
-        return None if task == 'all' else self.cached('factors', self._factors, task, metric, conditioning, data)
+        return (
+            None if task == 'all' else self.cached('factors', self._factors, task, metric, conditioning, data, source)
+        )
 
-    def _factors(self, task, metric, conditioning, data):
-        rows = pick_scores(self.all[self.all['task'] == task], conditioning=conditioning, data=data, paper=self.paper)
+    def _factors(self, task, metric, conditioning, data, source):
+        paper = [] if source == 'ours' else self.paper
+        rows = pick_scores(self.all[self.all['task'] == task], conditioning=conditioning, data=data, paper=paper)
         paper_methods = list(rows.loc[rows['source'] == 'paper', 'label'].unique())
         try:
             return ProbeScores(rows, task, metric, paper_methods)
@@ -120,30 +125,22 @@ class _Choice(dict):
         return {name: self[name] for name in names}
 
 
-def _with_legend(fig: go.Figure) -> go.Figure:
-    """Say below a figure of half a page what ring and arrow mean; there is no room for that above."""
-    words = fig.layout.xaxis.title.text + '<br>Ring: a probe on raw codes<br>Arrow: to standardized codes'
-    return fig.update_layout(xaxis_title_text=words, height=fig.layout.height + 38, margin_b=fig.layout.margin.b + 38)
-
-
 def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Draw the games of a choice; where there is nothing to draw, a figure that says why."""
     rest, task = choice.of('metric', 'data'), None if choice.task == 'all' else choice.task
     try:
         if choice.view == 'conditioning':
-            fig = plot_conditioning(
+            return plot_conditioning(
                 table.means, **rest, **(dict(title='', columns=3, width=room['width']) if room else {})
             )
-            fig = _with_legend(fig) if room else fig
-        elif choice.view == 'ranks':
+        if choice.view == 'ranks':
             fig = plot_rank_change(table.means, game=task, **rest)
-        else:
-            picked = rest | choice.of('conditioning') | dict(paper=table.paper)
-            return plot_games_heatmap(table.means, games=table.tasks[1:], **picked, **room)
+            return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
+        picked = rest | choice.of('conditioning') | dict(paper=[] if choice.source == 'ours' else table.paper)
+        picked |= dict(methods=[]) if choice.source == 'paper' else {}
+        return plot_games_heatmap(table.means, games=table.tasks[1:], **picked, **room)
     except ValueError as problem:
         return _blank(str(problem))
-    tall = min(fig.layout.height, room.get('height', 10**4))
-    return fig.update_layout(height=tall, margin_l=min(fig.layout.margin.l, 150) if room else fig.layout.margin.l)
 
 
 def _category_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
@@ -209,7 +206,7 @@ def _part_probe(scores: ProbeScores, method: str, metric: str, marks) -> ProbeHe
     """Make the heat map of factors that is a part of a dashboard, which has the menu of metrics."""
     look = dict(paper=scores.paper, metric=metric, marks=marks, half=True, interactive=True)
     probe = ProbeHeatmap(scores.table, task=scores.task, method=method or None, **look)
-    probe.menus.parts['metric'].add_class('srlviz-hidden')
+    probe.menus['metric'].add_class('srlviz-hidden')
     return probe
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #aa33b2bd
@@ -250,7 +247,7 @@ class _GameDetail(W.VBox):
 
     def show(self, choice: _Choice, method: str):
         """Show a choice; its factor, its method and its frames stay where they are there too."""
-        scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data').values())
+        scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data', 'source').values())
         other, self.choice, self.there = self.choice and choice.task != self.choice.task, choice, scores is not None
         with self.holding():
             if other or not scores or self.factor not in scores.factors:
@@ -300,7 +297,7 @@ class _GameDetail(W.VBox):
         if self._holding or not self.probe or not change['new']:
             return
         name, value = change['name'], change['new']
-        if value in self.probe.choices(name):
+        if value in self.probe.offers(name):
             setattr(self.probe, name, value)
         if name == 'factor':
             self.open_frames()
@@ -332,23 +329,13 @@ class _GameDetail(W.VBox):
             part.layout.display = '' if on else 'none'
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #24cb89d3
-_LABELS = dict(view='Show', metric='Metric', conditioning='Probes on', data='Frames of', task='Game')
-_WIDTHS = dict(view=225, metric=175, conditioning=215, data=190, task=200)
+_SOURCES = dict(ours='ours', both='ours and the paper’s', paper='the paper’s')
 
 
-def _game_menus(table: _GameTable) -> dict[str, W.Dropdown]:
-    """Make the menus of a table; one without a choice is not shown."""
-    named = lambda name, v: (
-        {'view': _VIEWS.get(v), 'metric': pretty(v)}.get(name) or _VALUE_LABELS.get(v) or game_title(v)
-    )
-    words = lambda name, v: 'all games (mean)' if (name, v) == ('task', 'all') else named(name, v)
-    made = {}
-    for name, label in _LABELS.items():
-        values = list(_VIEWS) if name == 'view' else getattr(table, name + 's')
-        made[name] = menu(label, [(words(name, v), v) for v in values], _WIDTHS[name])
-        made[name].style.description_width = 'initial'
-        made[name].layout.display = '' if len(values) > 1 else 'none'
-    return made
+def _word(name: str):
+    """Say a value in a menu of a dashboard."""
+    known = dict(view=_VIEWS, source=_SOURCES, task=dict(all='all games (mean)'))
+    return lambda board, v: known.get(name, _VALUE_LABELS).get(v) or game_title(v)
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #ac6f1e42
 def _near_method(was: str, methods: list[str]) -> str:
@@ -356,31 +343,8 @@ def _near_method(was: str, methods: list[str]) -> str:
     name = read_method(was).name or 'st_dim'
     return was if was in methods else next((m for m in methods if read_method(m).name == name), methods[-1])
 
-
-def _pressed_game(clicked: Mapping, table: _GameTable, methods: list[str], method: str) -> tuple[str, str] | None:
-    """Read which game and method of ours was pressed in a figure of games."""
-    task, source, pressed = [*(clicked.get('data') or []), '', '', ''][:3]
-    return (task, pressed if source != 'paper' and pressed in methods else method) if task in table.tasks else None
-
-# %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #6ee1b801
-def _draw_games(view: PlotView, table: _GameTable, choice: _Choice, method: str):
-    """Draw games as wide as their view, what is chosen framed; a view that has them gets the frame alone."""
-    key = {**choice, 'task': choice.task if choice.view == 'ranks' else ''}
-    shapes = lambda fig: cell_shapes(fig, [choice.task, 'srlviz', method], row=choice.task != 'all')
-    cells = lambda fig: choice.view == 'scores' and fig.data
-    if getattr(view, 'drawn', None) != key:
-        fig = _games_figure(table, choice, HALF_PAGE)
-        fig.layout.width = None
-        fig.layout.shapes = shapes(fig) if cells(fig) else fig.layout.shapes
-        view.figure, view.drawn = fig, key
-    elif cells(view.figure):
-        view.mark(shapes(view.figure))
-
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #b24ddf35
-_BARE, _HEAT_LABEL = dict(displayModeBar=False), 'scores of games and methods; the menu Game chooses the same rows'
-
-
-class AtariDashboard(Explorer):
+class AtariDashboard(Board):
     """Explore scores of Atari games, from all games down to one frame.
 
     Parameters
@@ -391,13 +355,31 @@ class AtariDashboard(Explorer):
     view ... factor : what to begin with; a factor needs a task, and opens its frames at once
     paper : as in `pick_scores`;  marks : as in `FrameBrowser`;  interactive : as in `Explorer`
 
-    Traits: view ('scores', 'conditioning', 'ranks'), metric, conditioning ('raw', 'standardized', 'both'), data
-    ('random', 'ppo'), task ('all' for the mean over games), method (of ours, as labelled; '' where there is none),
+    Traits: view ('scores', 'conditioning', 'ranks'), source ('ours', 'both', 'paper'), metric, conditioning ('raw',
+    'standardized', 'both'), data ('random', 'ppo'), task ('all' for the mean over games), method (of ours, as labelled; '' where there is none),
     factor ('' while none is chosen). `detail` stands on the right, with `probe`; `frames` asks for frames.
     """
 
-    view, metric, conditioning, data = (traitlets.Unicode(v) for v in ('scores', 'f1', 'both', 'random'))
-    task, method, factor = (traitlets.Unicode(v) for v in ('all', '', ''))
+    choices = (
+        Choice('view', 'Show', lambda b: list(_VIEWS), _word('view'), width=215),
+        Choice('source', 'Scores', lambda b: b.table.sources, _word('source'), width=205),
+        Choice('metric', 'Metric', lambda b: b.table.metrics, lambda b, v: metric_label(v), width=175),
+        Choice('conditioning', 'Probes on', lambda b: b.table.conditionings, _word('conditioning'), width=215),
+        Choice('data', 'Frames of', lambda b: b.table.datas, _word('data'), width=190),
+        Choice('task', 'Game', lambda b: b.table.tasks, _word('task'), width=200, of_map=False),
+        Choice(
+            'method',
+            'Method',
+            lambda b: b.table.methods(b.metric, b.conditioning, b.data),
+            needs=('metric', 'conditioning', 'data'),
+            near=lambda b, was, values: _near_method(was, values),
+            min_options=10**6,  # the map of factors has this menu
+            of_map=False,
+        ),
+    )
+    heat_label = 'scores of games and methods; the menu Game chooses the same rows'
+    view, source, metric, conditioning = (traitlets.Unicode(v) for v in ('scores', 'ours', 'f1', 'both'))
+    data, task, method, factor = (traitlets.Unicode(v) for v in ('random', 'all', '', ''))
 
     def __init__(
         self,
@@ -405,6 +387,7 @@ class AtariDashboard(Explorer):
         open_game=None,
         *,
         view='scores',
+        source='',
         metric='',
         conditioning='both',
         data='',
@@ -418,54 +401,62 @@ class AtariDashboard(Explorer):
         super().__init__(interactive)
         self.table = _GameTable(scores, paper)
         self.frames = _GameFrames(open_game, self.status.say)
-        self.detail, self.heat = _GameDetail(self.table, self.frames, marks), PlotView(label=_HEAT_LABEL, config=_BARE)
-        self.menus, table = _game_menus(self.table), self.table
-        self.view, self.metric, self.conditioning = view, metric or table.metrics[0], conditioning
-        self.data, self.task = data or table.datas[0], task
-        self.method = method or _near_method('st_dim', self.methods)
-        self.bind(**self.menus)
+        self.detail = _GameDetail(self.table, self.frames, marks)
+        start = dict(
+            view=view, source=source, metric=metric, conditioning=conditioning, data=data, task=task, method=method
+        )
+        self.make_parts(**start)
         self._lay_out()
         self.start_reacting()
-        self._turn(None)
+        self.draw()
         self.bind(method=(self.detail, 'method'), factor=(self.detail, 'factor'))
         self.factor = factor
 
     @property
     def methods(self) -> list[str]:
-        return self.table.methods(self.metric, self.conditioning, self.data)
+        return self.offers('method')
 
-    @traitlets.validate('view', 'metric', 'conditioning', 'data', 'task', 'method', 'factor')
-    def _is_there(self, proposal):
-        name, factors = proposal['trait'].name, self.detail.probe.scores.factors if self.detail.probe else ()
-        there = dict(view=_VIEWS, factor=['', *factors], method=self.methods)
-        return check_choice(name, proposal['value'], there.get(name) or getattr(self.table, name + 's'))
+    @traitlets.validate('factor')
+    def _is_factor(self, proposal):
+        factors = self.detail.probe.scores.factors if self.detail.probe else ()
+        return check_choice('factor', proposal['value'], ['', *factors])
 
-    @reacts('metric', 'conditioning', 'data', 'task')
-    def _turn(self, _):
-        with self.quietly(), self.detail.holding():
-            self.method = _near_method(self.method, self.methods)
-        self.detail.show(self._current_choice(), self.method)
-        self._draw(None)
-        if not self.frames.opened:
-            self.status.say(self.frames.hint(self.task, self.detail.there))
+    def follow(self, *names: str):
+        """Answer to choices; those of the method alone leave the detail as it is."""
+        with self.detail.holding():
+            self.settle(*names)
+        self.draw(detail={*names} != {'method'} and {*names} != {'view'})
 
-    @reacts('view', 'method')
-    def _draw(self, _):
-        _draw_games(self.heat, self.table, self._current_choice(), self.method)
+    def draw(self, detail: bool = True):
+        """Draw the games, and one game beside them."""
+        if detail:
+            self.detail.show(self._current_choice(), self.method)
+            if not self.frames.opened:
+                self.status.say(self.frames.hint(self.task, self.detail.there))
+        super().draw()
 
-    def press(self, clicked: Mapping):
-        """Choose the game and the method of a cell."""
-        if cell := _pressed_game(clicked, self.table, self.methods, self.method):
-            with self.quietly(), self.detail.holding():
-                self.task, self.method = cell
-            self._turn(None)
+    def set_cell(self, **chosen):
+        with self.detail.holding():
+            super().set_cell(**chosen)
 
-    def __repr__(self):
-        return f"AtariDashboard({', '.join(f'{n}={getattr(self, n)!r}' for n in (*_LABELS, 'method', 'factor'))})"
+    def read_press(self, data: list) -> dict:
+        """Read which game and method of ours was pressed."""
+        task, source, pressed = [*data, '', '', ''][:3]
+        ours = source != 'paper' and pressed in self.methods
+        return dict(task=task, method=pressed if ours else self.method) if task in self.table.tasks else {}
+
+    def cell_data(self) -> list:
+        return [None if self.task == 'all' else self.task, 'srlviz', self.method]
+
+    def map_key(self) -> tuple:
+        return *super().map_key(), self.task if self.view == 'ranks' else ''
+
+    def plot_map(self, half: bool = False) -> go.Figure:
+        return _games_figure(self.table, self._current_choice(), HALF_PAGE if half else {})
 
     def figure(self) -> go.Figure:
         """Draw the static form: the games."""
-        return _games_figure(self.table, self._current_choice(), {})
+        return self.plot_map()
 
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: games, categories, raw against standardized, and what is open of the game."""
@@ -478,7 +469,7 @@ class AtariDashboard(Explorer):
 
     def _current_choice(self) -> _Choice:
         """Read what is chosen in a dashboard."""
-        return _Choice((name, getattr(self, name)) for name in _LABELS)
+        return _Choice((c.name, getattr(self, c.name)) for c in self.choices if c.name != 'method')
 
     def _lay_out(self):
         """Lay out the menus, and the games beside one game; open frames take the place of the games."""
@@ -494,7 +485,6 @@ class AtariDashboard(Explorer):
 
         frames.press.on_click(lambda _: detail.open_frames())
         frames.observe(turn, 'opened')
-        self.on(self.heat, 'clicked', self.press)
         turn()
-        self.children = [row(back, *self.menus.values()), self.status, sides]
+        self.children = [row(back, self.menu_row()), self.status, sides]
         self.add_class('srlviz-dashboard')
