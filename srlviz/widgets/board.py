@@ -121,7 +121,7 @@ class Board(Explorer):
     def _is_there(self, proposal):
         c, value = self.choice(proposal['trait'].name), proposal['value']
         value = c.read(value)
-        return check_choice(c.label.lower(), value, list(c.values(self)))
+        return check_choice(c.name, value, list(c.values(self)))
 
     def offer(self, c: Choice):
         """Offer the values of a choice in its menu; what was chosen stays if it is there."""
@@ -136,9 +136,12 @@ class Board(Explorer):
         part.layout.display = '' if len(values) >= c.min_options else 'none'
 
     def apply_implied(self, c: Choice, value):
-        """Set what follows from a choice."""
+        """Set what follows from a choice, and what follows from that."""
         for name, other in (c.implies(self, value) if c.implies else {}).items():
+            if getattr(self, name) == other:
+                continue
             setattr(self, name, other)
+            self.apply_implied(self.choice(name), other)
             for after in needing(self.choices, name):
                 if after.name != c.name and after.name in self.menus:
                     self.offer(after)
@@ -150,7 +153,10 @@ class Board(Explorer):
                 self.apply_implied(self.choice(name), getattr(self, name))
             for name in names:
                 for c in needing(self.choices, name):
+                    was = getattr(self, c.name)
                     self.offer(c)
+                    if getattr(self, c.name) != was:
+                        self.apply_implied(c, getattr(self, c.name))
 
     def follow(self, *names: str):
         """Answer to choices that were made: settle the others, and draw."""

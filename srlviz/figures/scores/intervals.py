@@ -42,11 +42,14 @@ def _whiskers(rows: pd.DataFrame) -> dict:
     return dict(error_x=dict(type='data', array=up, arrayminus=down, color=INK, thickness=1.3, width=4))
 
 
-def _marks(rows: pd.DataFrame, places: Mapping, series: str, look: Mapping, colour: Callable, axis: str) -> go.Scatter:
+def _marks(
+    rows: pd.DataFrame, places: Mapping, series: str, look: Mapping, colour: Callable, axis: str, line: int
+) -> go.Scatter:
     "The marks of a series"
     colours = list(rows['colour']) if 'colour' in rows else [colour(k) for k in rows['label']]
     hover = rows['hover'] if 'hover' in rows else [_hover(r, axis) for r in rows.itertuples()]
     shape = dict(size=10, color=colours) | look
+    shape['size'] = min(shape['size'], max(5, 0.85 * line))
     if str(shape.get('symbol', '')).startswith('line') or str(shape.get('symbol', '')).endswith('open'):
         shape['line'] = dict(width=2, color=shape['color'])
     at = dict(x=rows['value'].to_numpy(float), y=[places[k] for k in rows['label']], mode='markers', name=series)
@@ -129,9 +132,8 @@ def plot_intervals(
             aside = apart * ((len(series) - 1) / 2 - k)
             part = rows[rows['series'] == s] if 'series' in rows else rows
             if len(part := part[part['label'].isin(places)]):
-                made = _marks(
-                    part, {k: v + aside for k, v in places.items()}, s, (looks or {}).get(s, {}), colour, axis
-                )
+                at_line = {k: v + aside for k, v in places.items()}
+                made = _marks(part, at_line, s, (looks or {}).get(s, {}), colour, axis, line)
                 first = not any(t.name == s and t.mode == 'markers' for t in fig.data)
                 fig.add_trace(made.update(showlegend=first and bool(s), legendgroup=s, **_whiskers(part)), **at)
         for name, value in (references or {}).items():
@@ -160,8 +162,11 @@ def _finish(fig, order, places, words, beside, highlight, references, axis, ends
     for k, text in (beside or {}).items():
         look = dict(x=1.01, xref='paper', xanchor='left', showarrow=False, font=dict(size=12, color=MUTED))
         fig.add_annotation(y=places[k], text=text, **look)
+    span = ends or [f(t.x) for t in fig.data if len(t.x) and t.mode == 'markers' for f in (np.nanmin, np.nanmax)]
     for i, (name, value) in enumerate((references or {}).items()):
-        text = dict(text=name, showarrow=False, font=dict(size=11, color=MUTED), yshift=11 * (i % 2))
+        share = (value - min(span)) / ((max(span) - min(span)) or 1)
+        side = 'right' if share > 0.85 else 'left' if share < 0.15 else 'center'
+        text = dict(text=name, showarrow=False, font=dict(size=11, color=MUTED), yshift=11 * (i % 2), xanchor=side)
         fig.add_annotation(x=value, y=1, yref='y domain', yanchor='bottom', **text)
     named = sum(bool(t.showlegend) for t in fig.data) > 1
     top = 14 + 34 * (title != '') + 24 * (shape[0] * shape[1] > 1 or bool(references))

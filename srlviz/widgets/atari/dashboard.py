@@ -25,7 +25,7 @@ from srlviz.figures.atari.games import (
     plot_games_heatmap,
     plot_rank_change,
 )
-from ...figures.probe import game_title, read_method
+from ...figures.probe import UNCONDITIONED, game_title, read_method
 from ...figures.inks import MUTED
 from ...figures.style import style
 from ..base import button, check_choice, columns, row
@@ -125,14 +125,25 @@ class _Choice(dict):
         return {name: self[name] for name in names}
 
 
+def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
+    """Draw raw against standardized; in half a page of the three encoders that most games have."""
+    if not room:
+        return plot_conditioning(table.means, **rest)
+    rows = table.means[(table.means['source'] != 'paper') & (table.means['metric'] == rest['metric'])]
+    rows = rows[(rows['group'] == 'all') & ~rows['method'].isin(UNCONDITIONED) & (rows['data'] != 'ppo')]
+    held = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
+    most = [str(m) for m in held.sort_values(kind='stable').index[-3:]]
+    title = 'Ring: raw codes, disc: standardized; what most games have'
+    fig = plot_conditioning(table.means, **rest, methods=most, columns=3, width=room['width'], title=title)
+    return fig.update_layout(title_font_size=13)
+
+
 def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Draw the games of a choice; where there is nothing to draw, a figure that says why."""
     rest, task = choice.of('metric', 'data'), None if choice.task == 'all' else choice.task
     try:
         if choice.view == 'conditioning':
-            return plot_conditioning(
-                table.means, **rest, **(dict(title='', columns=3, width=room['width']) if room else {})
-            )
+            return _conditioning_figure(table, rest, room)
         if choice.view == 'ranks':
             fig = plot_rank_change(table.means, game=task, **rest)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
@@ -356,7 +367,8 @@ class AtariDashboard(Board):
     paper : as in `pick_scores`;  marks : as in `FrameBrowser`;  interactive : as in `Explorer`
 
     Traits: view ('scores', 'conditioning', 'ranks'), source ('ours', 'both', 'paper'), metric, conditioning ('raw',
-    'standardized', 'both'), data ('random', 'ppo'), task ('all' for the mean over games), method (of ours, as labelled; '' where there is none),
+    'standardized', 'both'), data ('random', 'ppo'), task ('all' for the mean over games), method (of ours, as labelled;
+    '' where there is none),
     factor ('' while none is chosen). `detail` stands on the right, with `probe`; `frames` asks for frames.
     """
 

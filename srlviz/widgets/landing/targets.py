@@ -20,7 +20,6 @@ from ...core.recordings import Episode, Recording
 from ...core.scores import check_scores, paper_name
 from ...evaluate.questions.targets import SupervisedTargets
 from ...figures.landing.flights import short_unit
-from ...figures.scores.score_map import cell_shapes
 from ...figures.scores.score_map import number, signed
 from ...figures.inks import WRONG
 from srlviz.figures.landing.targets import (
@@ -39,7 +38,8 @@ from srlviz.figures.landing.targets import (
     target_grid,
     target_rank,
 )
-from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
+from ..base import Words, busy, button, columns, reacts, row
+from ..board import Board, Choice
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
 
@@ -206,7 +206,7 @@ _SHOWS = dict(difference='difference from MEAN', value='values')
 _SOURCES = dict(ours='ours', both='ours and the paper’s', paper='the paper’s')
 _GROUPS = dict(targets='five targets', failures='twelve failures')
 _VIEWS = dict(windows='said of each window', ranking='all encoders')
-_ALL = dict(head='', inputs='all', width=0)
+_WORDS = _GROUPS | _SHOWS | _SOURCES | _VIEWS | dict(all='all')
 
 
 class _TargetScoresTable:
@@ -246,29 +246,61 @@ class _TargetScoresTable:
         there = {'paper' if s == 'paper' else 'ours' for s in rows['source'].unique()}
         self.sources = [s for s in _SOURCES if s in there or s == 'both' and len(there) == 2]
 
+    def there(self, group: str, metric: str) -> list[str]:
+        """List the sources that have a metric of a group."""
+        found = set(pick_targets(self.scores, metric, group=group)['source'])
+        return [s for s in self.sources if s in found or s == 'both' and len(found) == 2]
+
     def fitting(self, group: str, metric: str) -> str:
         """Give a metric that a group has: this one, or its first."""
         return metric if metric in self.by_group[group] else self.by_group[group][0]
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #19814ca6
-_MENUS = dict(metric=('Metric', 150), head=('Head', 120), inputs=('Reads', 170), width=('Codes', 112))
-_MENUS |= dict(group=('Columns', 190), show=('Cells', 220), source=('Rows', 205))
+def _word(board, value) -> str:
+    return 'all' if value == 0 else _WORDS.get(value, str(value))
 
 
-def _table_menus(table: _TargetScoresTable) -> dict[str, W.Dropdown]:
-    """Make the menus of a TargetTable; where there is nothing to choose, none is shown."""
-    words = {m: metric_label(m) for m in table.metrics} | _GROUPS | _SHOWS | _SOURCES
-    offered = dict(metric=table.metrics, head=table.heads, inputs=['all', *table.inputs], width=[0, *table.widths])
-    offered |= dict(group=table.groups, show=list(_SHOWS), source=table.sources)
-    made = {}
-    for name, (label, width) in _MENUS.items():
-        said = lambda v: 'all' if v == 0 else words.get(v, str(v))
-        part = menu(label, [(said(v), v) for v in offered[name]] or [('', '')], width)
-        part.style.description_width = 'initial'
-        few = 3 if name in ('inputs', 'width') else 2
-        part.layout.display = '' if len(offered[name]) >= few else 'none'
-        made[name] = part
-    return made
+def _follow_metric(board, metric: str) -> dict:
+    """Turn to a group that has the metric."""
+    groups = [g for g, of in board.table.by_group.items() if metric in of]
+    return {} if board.group in groups else dict(group=groups[0])
+
+
+def _follow_target(board, target: str) -> dict:
+    """Turn to the group, the metric and the source that know a target."""
+    table = board.table
+    group = (
+        board.group
+        if target in table.targets[board.group]
+        else next(g for g, of in table.targets.items() if target in of)
+    )
+    fitting = table.fitting(group, board.metric)
+    for metric in dict.fromkeys((fitting, *table.by_group[group])):
+        rows = pick_targets(table.scores, metric, group=group)
+        if found := set(rows.loc[rows['target'] == target, 'source']):
+            board.pressed = board.pressed if board.pressed in found else min(found)
+            source = board.source if board.source == 'both' else board.pressed
+            return dict(group=group, metric=metric, source=source)
+    return dict(group=group, metric=fitting)
+
+
+def _follow_method(board, method: str) -> dict:
+    """Show the width and the tier of an encoder."""
+    _, inputs, n_codes = board.encoders[method]
+    width = board.width if board.width in (0, n_codes) or not n_codes else n_codes
+    return dict(width=width, inputs=board.inputs if board.inputs in ('all', inputs) or not inputs else 'all')
+
+
+def _follow_source(board, source: str) -> dict:
+    """Show all widths and tiers where the chosen one has no row of the source that is shown."""
+    board.pressed = board.pressed if source == 'both' else source
+    rows = pick_targets(board.table.scores, board.metric, group=board.group)
+    rows = rows[(rows['source'] == board.pressed) & (rows['method'] != MEAN)]
+    width, inputs = board.width, board.inputs
+    return dict(
+        width=width if width in {0, *rows['n_codes']} else 0,
+        inputs=inputs if inputs in {'all', *rows['inputs']} else 'all',
+    )
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #83cdcd85
 _HINT = 'Press a cell to see what was said of each window of the test flights.'
@@ -276,7 +308,7 @@ _POINTS = ' Press a point to open its flight there.'
 _NONE = 'Of this cell no answers were kept, so all encoders are shown on this target.'
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #cc325080
-class TargetTable(Explorer):
+class TargetTable(Board):
     """Explore encoders on targets: from the table to the windows behind a number, to the flight behind a window.
 
     Parameters
@@ -294,11 +326,84 @@ class TargetTable(Explorer):
     episode (its number, -1 for none), t, opened (whether the flight is).
     """
 
+    choices = (
+        Choice(
+            'group',
+            'Columns',
+            lambda b: b.table.groups,
+            _word,
+            implies=lambda b, v: dict(metric=b.table.fitting(v, b.metric)),
+        ),
+        Choice(
+            'metric',
+            'Metric',
+            lambda b: b.table.metrics,
+            lambda b, v: metric_label(v),
+            implies=_follow_metric,
+            width=150,
+        ),
+        Choice('head', 'Head', lambda b: b.table.heads or [''], _word, width=120),
+        Choice('inputs', 'Reads', lambda b: ['all', *b.table.inputs], _word, width=170, min_options=3),
+        Choice('width', 'Codes', lambda b: [0, *b.table.widths], _word, width=112, min_options=3),
+        Choice('show', 'Cells', lambda b: list(_SHOWS), _word, width=215),
+        Choice(
+            'source',
+            'Rows',
+            lambda b: b.table.there(b.group, b.metric),
+            _word,
+            ('group', 'metric'),
+            near=lambda b, was, values: min(values),
+            implies=_follow_source,
+            width=205,
+        ),
+        Choice(
+            'method',
+            'Encoder',
+            lambda b: list(b.encoders),
+            lambda b, v: label_words(v),
+            implies=_follow_method,
+            width=300,
+            min_options=1,
+            of_map=False,
+            place='cell',
+        ),
+        Choice(
+            'target',
+            'Target',
+            lambda b: [t for of in b.table.targets.values() for t in of],
+            lambda b, v: output_words(v),
+            implies=_follow_target,
+            min_options=1,
+            of_map=False,
+            place='cell',
+        ),
+        Choice('view', 'Show', lambda b: list(_VIEWS), _word, width=225, of_map=False, place='cell'),
+        Choice(
+            'factor',
+            'Output',
+            lambda b: b.outputs_by_r2() or [''],
+            lambda b, v: b.output_label(v),
+            ('method', 'target', 'group', 'source', 'metric'),
+            width=240,
+            of_map=False,
+            place='cell',
+        ),
+        Choice(
+            'flight',
+            'Flight',
+            lambda b: ['', *b.flights_asked()],
+            lambda b, v: v or 'none marked',
+            ('method', 'target', 'group', 'source', 'metric'),
+            width=225,
+            of_map=False,
+            place='cell',
+        ),
+    )
+    heat_label, frames_row = 'encoders and targets; press a cell', False
     metric, head, inputs, group = (traitlets.Unicode(v) for v in ('mse', '', 'all', 'targets'))
     show, source, view, target = (traitlets.Unicode(v) for v in ('difference', 'ours', 'windows', ''))
     method, factor, flight = (traitlets.Unicode('') for _ in range(3))
     width, episode, t, opened = traitlets.Int(0), traitlets.Int(-1), traitlets.Int(0), traitlets.Bool(False)
-    drawn = offered = None
 
     def __init__(
         self,
@@ -323,19 +428,34 @@ class TargetTable(Explorer):
         super().__init__(interactive)
         self.table, self.predictions, self.compare = _TargetScoresTable(scores), TargetPredictions(results), compare
         self.flights = None if flights is None else check_flights(flights)
-        self.pressed, self.compared, self._bounds, self.menus = 'ours', {}, {}, _table_menus(self.table)
+        self.pressed, self.compared, self._bounds, self.known_r2 = 'ours', {}, {}, {}
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
-        self.group = group or self.table.groups[0]
-        self.metric = metric or self.table.by_group[self.group][0]
-        self.head, self.inputs = head or (self.table.heads or [''])[0], inputs
-        self.show, self.source, self.view = show, source or self.table.sources[0], view
-        self.width = self._first_width() if width is None else width
-        self.pressed = 'paper' if self.source == 'paper' else 'ours'
-        self._choose_first(method, target)
-        self.factor = factor
+        rows = [pick_targets(self.table.scores, m, group=g) for g, of in self.table.by_group.items() for m in of]
+        keys = pd.concat(rows)[['method', 'inputs', 'n_codes']].drop_duplicates().itertuples(index=False)
+        keys = sorted(((m, i, int(n)) for m, i, n in keys), key=lambda k: encoder_rank((k[1], k[0], k[2])))
+        self.encoders = {encoder_label((m, n, i)): (m, i, n) for m, i, n in keys}
+        group = group or self.table.groups[0]
+        with self.quietly():
+            self.group, self.metric = group, metric or self.table.by_group.get(group, self.table.metrics)[0]
+            self.source = source or self.table.sources[0]
+            self.pressed = 'paper' if self.source == 'paper' else 'ours'
+            self.head, self.width = (
+                head or (self.table.heads or [''])[0],
+                self._first_width() if width is None else width,
+            )
+            self.inputs, self.method = inputs, next(iter(self.encoders))
+        start = dict(
+            group=group, metric=self.metric, head=self.head, inputs=inputs, show=show, source=source, view=view
+        )
+        start['width'] = self.width
+        self.make_parts(**start)
+        with self.quietly():
+            self._choose_first(method, target)
+            self.settle('method')
+            self.factor = factor or self.factor
         self._lay_out()
         self.start_reacting()
-        self._draw()
+        self.draw()
 
     def __repr__(self):
         return f"TargetTable(metric={self.metric!r}, target={self.target!r}, method={self.method!r})"
@@ -371,10 +491,6 @@ class TargetTable(Explorer):
         return int(known.mode().max()) if len(known) else 0
 
     def _choose_first(self, method, target):
-        rows = [pick_targets(self.table.scores, m, group=g) for g, of in self.table.by_group.items() for m in of]
-        rows = pd.concat(rows)
-        keys = rows[['method', 'inputs', 'n_codes']].drop_duplicates().itertuples(index=False)
-        self.encoders = {encoder_label((m, int(n), i)): (m, i, int(n)) for m, i, n in keys}
         grid = target_grid(self.table.scores, source=self.pressed, **self._table_look())
         self.target = target or list(grid.value)[0]
         of = grid.value[self.target].dropna()
@@ -387,38 +503,40 @@ class TargetTable(Explorer):
         first = best.idxmax() if len(best) else ('', MEAN, 0)
         self.method = method or encoder_label((first[1], int(first[2]), first[0]))
 
-    @traitlets.validate('metric', 'head', 'inputs', 'width', 'group', 'show', 'source', 'view', 'target', 'method')
-    def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        table = self.table
-        if name == 'method':
-            return check_choice('method', value, self.encoders)
-        if name == 'target':
-            return check_choice('target', value, [t for of in table.targets.values() for t in of])
-        known = dict(
-            metric=table.metrics, head=table.heads or [''], inputs=['all', *table.inputs], view=_VIEWS, show=_SHOWS
-        )
-        known |= dict(width=[0, *table.widths], group=table.groups, source=table.sources)
-        return check_choice(name, value, known[name])
-
-    @reacts('metric', 'head', 'inputs', 'width', 'show', 'source', 'view', 'method', 'target', 'factor')
-    def _on_choice(self, change):
+    def settle(self, *names: str):
+        """Bring in line what hangs together: the cell is one that is shown."""
+        super().settle(*names)
         with self.quietly():
-            if change['name'] == 'metric' and self.metric not in self.table.by_group[self.group]:
-                self.group = next(g for g, of in self.table.by_group.items() if self.metric in of)
-            self._settle(change['name'])
-        self._draw()
+            found = self.table.there(self.group, self.metric)
+            self.pressed = self.pressed if self.pressed in found else min(found)
+            if 'method' in names and self.pressed == 'paper' and self.source != 'paper':
+                self.pressed = 'ours'
+            if {'source', 'target', 'metric'} & {*names} and self.source != 'both':
+                for name, value in _follow_source(self, self.source).items():
+                    setattr(self, name, value)
+            if 'factor' not in names:
+                self._keep_cell(moves='method' not in names)
+                self._offer_answers()
 
-    @reacts('group')
-    def _on_group(self, _):
-        with self.quietly():
-            self.metric = self.table.fitting(self.group, self.metric)
-            self._settle('group')
-        self._draw()
+    def _offer_answers(self):
+        """Offer the outputs and flights behind the chosen cell."""
+        for name in ('factor', 'flight'):
+            self.offer(self.choice(name))
+        if self.group == 'failures' and self.target in self.offers('factor'):
+            self.factor = self.target
 
-    @reacts('flight')
-    def _on_flight(self, _):
-        self._draw()
+    def _keep_cell(self, moves: bool):
+        """Choose a target and, if it `moves`, an encoder that the table shows."""
+        try:
+            grid = target_grid(self.table.scores, source=self.pressed, **self._table_look())
+        except ValueError:
+            return
+        if self.target not in grid.value:
+            self.target = list(grid.value)[0]
+        method, inputs, n_codes = self.key
+        if (inputs, method, n_codes) not in grid.value.index and len(grid.value) and moves:
+            same = [k for k in grid.value.index if k[1] == method] or list(grid.value.index)
+            self.method = encoder_label((same[0][1], int(same[0][2]), same[0][0]))
 
     @reacts('opened')
     def _on_opened(self, _):
@@ -428,13 +546,21 @@ class TargetTable(Explorer):
             raise ValueError("no flight is open: press a point, or call open_window(i) with the number of a window")
         self._turn()
 
-    def press(self, clicked: Mapping):
-        """Choose the encoder and the target of a cell, or of a mark of the ranking."""
-        inputs, method, n_codes, pressed, target = [*(clicked.get('data') or []), '', '', 0, '', ''][:5]
-        if method and (label := encoder_label((method, int(n_codes or 0), inputs))) in self.encoders:
-            with self.quietly():
-                self.target, self.pressed, self.method = target, pressed, label
-            self._draw()
+    def set_cell(self, **chosen):
+        """Choose a cell of the table; what the table shows stays as it is."""
+        with self.quietly():
+            for name, value in chosen.items():
+                setattr(self, name, value)
+            self._offer_answers()
+        self.draw()
+
+    def read_press(self, data: list) -> dict:
+        """Read the encoder and the target of a cell, or of a mark of the ranking."""
+        inputs, method, n_codes, pressed, target = [*data, '', '', 0, '', ''][:5]
+        if not method or (label := encoder_label((method, int(n_codes or 0), inputs))) not in self.encoders:
+            return {}
+        self.pressed = pressed
+        return dict(target=target, method=label)
 
     def press_point(self, clicked: Mapping):
         """Open the flight of a window, or choose the encoder of a mark."""
@@ -466,20 +592,23 @@ class TargetTable(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw all that a table can show of what is chosen."""
-        sources = None if self.source == 'both' else [self.source]
-        look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
-        whole = plot_target_table(self.table.scores, selected=self._cell_of(), **look)
-        whole.update_layout(width=980 if self.source == 'both' else 760)
-        made = [whole, self._detail_figure()]
+        made = [self.plot_map(), self._detail_figure()]
         made[1].layout.title.text = f'{label_words(self.method)}: {made[1].layout.title.text}'
         return made if self.opened_flight.browser is None else [*made, self.opened_flight.figure()]
+
+    def plot_map(self, half: bool = False) -> go.Figure:
+        sources = None if self.source == 'both' else [self.source]
+        look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
+        wide = self.source == 'both' or self.group == 'failures'
+        room = dict(width=660 if wide else 490, line=18) if half else dict(selected=self.cell_data())
+        return plot_target_table(self.table.scores, **look, **room)
 
     def _table_look(self) -> dict:
         """Say what is chosen as the figures take it."""
         look = dict(metric=self.metric, group=self.group, inputs=None if self.inputs == 'all' else self.inputs)
         return look | dict(protocol=self.head or None, n_codes=self.width or None)
 
-    def _cell_of(self) -> list:
+    def cell_data(self) -> list:
         """Give the customdata of the cell that is chosen."""
         method, inputs, n_codes = self.key
         return [inputs, method, n_codes, self.pressed, self.target]
@@ -550,70 +679,52 @@ class TargetTable(Explorer):
         look = self._table_look() | dict(intervals=self.bounds(), selected=selected)
         return plot_target_ranking(self.table.scores, self.target, **look)
 
-    def _draw(self):
+    def draw(self):
         """Draw a TargetTable's left side, and its right side."""
-        sources = None if self.source == 'both' else [self.source]
-        key = (self.metric, self.head, self.inputs, self.width, self.group, self.show, self.source)
-        if self.drawn != key:
-            look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
-            self.heat.figure, self.drawn = plot_target_table(self.table.scores, **look), key
-            compared = ENCODERS[MEAN] in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
-            self.menus['show'].layout.display = '' if compared else 'none'
-        self.heat.mark(cell_shapes(self.heat.figure, self._cell_of()))
-        target, outputs = self._outputs_of()
-        with self.quietly():
-            self._offer_outputs(target, outputs)
-        self.menus['view'].layout.display = '' if target else 'none'
+        super().draw()
+        compared = ENCODERS[MEAN] in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
+        self.menus['show'].layout.display = '' if compared else 'none'
         wide = self.source == 'both' or self.group == 'failures'
-        self.sides.remove_class('srlviz-even' if wide else 'srlviz-wide').add_class(
-            'srlviz-wide' if wide else 'srlviz-even'
-        )
-        pressed = bool(target) and self.view == 'windows'
-        self.menus['flight'].layout.display = '' if pressed else 'none'
-        self.open_worst.layout.display = '' if pressed and self.flight and self.flights is not None else 'none'
-        self.words.value = self._detail_words()
-        self.detail.figure = self._detail_figure()
-        seen = bool(target) and self.view == 'windows'
-        self.status.say(
-            _HINT
-            if not len(self.predictions) or seen and self.opened_flight.flights is None
-            else _HINT + _POINTS
-            if seen
-            else _HINT
-            if target
-            else _NONE
-        )
+        self.sides.remove_class('srlviz-even' if wide else 'srlviz-wide')
+        self.sides.add_class('srlviz-wide' if wide else 'srlviz-even')
 
-    def _offer_outputs(self, target: str, outputs: Sequence[str]):
-        """Offer the outputs of a target, of many the best said ones first."""
-        part, kept = self.menus['factor'], self.factor
-        seen = bool(target) and self.view == 'windows' and len(outputs) > 1
-        if self.offered != (self.method, target):
-            self.offered = (self.method, target)
-            listed = [(output_words(k), k) for k in outputs]
-            if len(outputs) > 24:
-                r = self.predictions[self.method]
-                r2 = output_scores(r.truth[target], r.predicted[target])['r2'].fillna(-np.inf).to_numpy()
-                listed = [
-                    (f'{output_words(outputs[i])} · R² {number(r2[i])}', outputs[i])
-                    for i in np.argsort(-r2)
-                    if r2[i] > -9e9
-                ]
-            part.options = [('', ''), *listed]
-            flights = sorted({*self.predictions[self.method].windows['flight'].astype(str)}) if target else []
-            if flights != [v for _, v in self.menus['flight'].options][1:]:
-                self.menus['flight'].options = [('none marked', ''), *((f, f) for f in flights)]
-                self.flight = self.flight if self.flight in flights else ''
-        known = [v for _, v in part.options]
-        wanted = (
-            self.target
-            if self.group == 'failures' and self.target in known
-            else kept
-            if kept in known and kept
-            else None
-        )
-        self.factor = wanted or next((v for v in known if v), '')
-        part.layout.display = '' if seen and self.group == 'targets' else 'none'
+    def draw_detail(self):
+        target, outputs = self._outputs_of()
+        seen = bool(target) and self.view == 'windows'
+        shown = dict(view=bool(target), flight=seen, factor=seen and len(outputs) > 1 and self.group == 'targets')
+        for name, on in shown.items():
+            self.menus[name].layout.display = '' if on else 'none'
+        self.open_worst.layout.display = '' if seen and self.flight and self.flights is not None else 'none'
+        self.words.value, self.detail.figure = self._detail_words(), self._detail_figure()
+        points = _POINTS if seen and self.opened_flight.flights is not None else ''
+        self.status.say(_NONE if len(self.predictions) and not target else _HINT + points)
+
+    def outputs_by_r2(self) -> list[str]:
+        """List the outputs of the chosen target, of many the best said ones first."""
+        target, outputs = self._outputs_of()
+        if len(outputs) <= 24:
+            return outputs
+        r2 = self._r2_of(target)
+        return [outputs[i] for i in np.argsort(-r2) if r2[i] > -9e9]
+
+    def _r2_of(self, target: str) -> np.ndarray:
+        key = (self.method, target)
+        if key not in self.known_r2:
+            r = self.predictions[self.method]
+            self.known_r2[key] = output_scores(r.truth[target], r.predicted[target])['r2'].fillna(-np.inf).to_numpy()
+        return self.known_r2[key]
+
+    def output_label(self, output: str) -> str:
+        """Say an output in words; of many with its R²."""
+        target, outputs = self._outputs_of()
+        if len(outputs) <= 24 or not output:
+            return output_words(output) if output else ''
+        return f'{output_words(output)} · R² {number(self._r2_of(target)[outputs.index(output)])}'
+
+    def flights_asked(self) -> list[str]:
+        """List the flights whose windows were asked about."""
+        target, _ = self._outputs_of()
+        return sorted({*self.predictions[self.method].windows['flight'].astype(str)}) if target else []
 
     def _flight_words(self, i: int) -> Markup:
         """Say what was true and what was said of a window."""
@@ -654,27 +765,12 @@ class TargetTable(Explorer):
 
     def _turn(self):
         """Let the flight take the place of the table, or give it back."""
-        for part in (self.filters, self.sides):
-            part.layout.display = 'none' if self.opened else ''
-        self.opened_flight.box.layout.display = '' if self.opened else 'none'
+        self.filters.layout.display = 'none' if self.opened else ''
+        self.show_stage(self.opened)
         if self.opened:
             self.status.say('')
         else:
-            self._draw()
-
-    def _detail_menus(self) -> dict[str, W.Dropdown]:
-        """Make the menus that choose what a press chooses too: encoder, target, output, flight."""
-        labels = sorted(
-            self.encoders, key=lambda k: encoder_rank((self.encoders[k][1], self.encoders[k][0], self.encoders[k][2]))
-        )
-        made = dict(method=menu('Encoder', [(label_words(k), k) for k in labels], 300))
-        targets = [*self.table.targets['targets'], *self.table.targets['failures']]
-        made |= dict(target=menu('Target', [(output_words(t), t) for t in targets], 190))
-        made |= dict(view=menu('Show', [(w, v) for v, w in _VIEWS.items()], 225))
-        made |= dict(factor=menu('Output', [('', '')], 240), flight=menu('Flight', [('none marked', '')], 225))
-        for part in made.values():
-            part.style.description_width = 'initial'
-        return made
+            self.draw()
 
     def _worst_window(self) -> int:
         """Find the window of the marked flight of which the chosen output was said worst."""
@@ -688,71 +784,20 @@ class TargetTable(Explorer):
     def _lay_out(self):
         """Make a TargetTable's parts, lay them out, and tie its traits to them."""
         no_toolbar = dict(displayModeBar=False)
-        self.heat = PlotView(label='encoders and targets; press a cell', config=no_toolbar)
         self.detail = PlotView(
             label='what was said against what was true, or all encoders; press a point', config=no_toolbar
         )
         self.words = Words()
-        self.menus |= self._detail_menus()
         self.open_worst = button(
             'open it', lambda: self.open_window(self._worst_window()), 'open the flight at its worst window'
         )
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
-        self.filters = row(*(self.menus[k] for k in _MENUS))
-        chosen = row(*(self.menus[k] for k in ('method', 'target', 'view', 'factor', 'flight')), self.open_worst)
+        self.filters, chosen, self.stage = (
+            self.menu_row('map'),
+            self.menu_row('cell', self.open_worst),
+            self.opened_flight.box,
+        )
         self.sides = columns([self.heat], [chosen, self.words, self.detail])
-        self.children = [self.filters, self.status, self.sides, self.opened_flight.box]
-        self.bind(**self.menus)
-        self.on(self.heat, 'clicked', self.press)
+        self.children = [self.filters, self.status, self.sides, self.stage]
         self.on(self.detail, 'clicked', self.press_point)
         self.add_class('srlviz-targets')
-
-    def _follow_target(self):
-        """Turn to the group, the metric and the source that know the chosen target."""
-        if self.target not in self.table.targets[self.group]:
-            self.group = next(g for g, of in self.table.targets.items() if self.target in of)
-            self.metric = self.table.fitting(self.group, self.metric)
-        for metric in dict.fromkeys((self.metric, *self.table.by_group[self.group])):
-            rows = pick_targets(self.table.scores, metric, group=self.group)
-            if there := set(rows.loc[rows['target'] == self.target, 'source']):
-                self.metric, self.pressed = metric, self.pressed if self.pressed in there else min(there)
-                self.source = self.source if self.source == 'both' else self.pressed
-                return
-
-    def _widen(self):
-        """Show all widths and tiers where the chosen one has no row of the source that is shown."""
-        rows = pick_targets(self.table.scores, self.metric, group=self.group)
-        rows = rows[(rows['source'] == self.pressed) & (rows['method'] != MEAN)]
-        self.width = self.width if self.width in set(rows['n_codes']) else 0
-        self.inputs = self.inputs if self.inputs in set(rows['inputs']) else 'all'
-
-    def _settle(self, name: str):
-        """Bring what hangs together in line after a choice: the cell is one that is shown."""
-        if name == 'factor':
-            return
-        if name == 'target':
-            self._follow_target()
-        there = set(pick_targets(self.table.scores, self.metric, group=self.group)['source'])
-        if self.source != 'both' and self.source not in there:
-            self.source = min(there)
-        self.pressed = self.pressed if self.pressed in there else min(there)
-        if name == 'method':  # it may stand in no row that is shown
-            method, inputs, n_codes = self.key
-            self.width = self.width if self.width in (0, n_codes) or not n_codes else n_codes
-            self.inputs = self.inputs if self.inputs in ('all', inputs) or not inputs else 'all'
-        if name == 'source' and self.source != 'both':
-            self.pressed = self.source
-        if name in ('source', 'target', 'metric') and self.source != 'both':
-            self._widen()
-        if name == 'method' and self.pressed == 'paper' and self.source != 'paper':
-            self.pressed = 'ours'
-        try:
-            grid = target_grid(self.table.scores, source=self.pressed, **self._table_look())
-        except ValueError:
-            return
-        if self.target not in grid.value:
-            self.target = list(grid.value)[0]
-        method, inputs, n_codes = self.key
-        if (inputs, method, n_codes) not in grid.value.index and len(grid.value) and name != 'method':
-            same = [k for k in grid.value.index if k[1] == method] or list(grid.value.index)
-            self.method = encoder_label((same[0][1], int(same[0][2]), same[0][0]))
