@@ -88,6 +88,8 @@ def test_failures_of_shipped_flights():
     said = score_targets(codes, asked, 'linear', progress=False)
     explorer = FailureExplorer({('pca', 40, 'sensors'): said}, flights, interactive=True)
     assert explorer.failures.names == asked.names['fail'] and not len(explorer.wrong)
+    assert len(explorer.list.rows) == len(said.windows)
+    explorer.kind = 'all'
     assert {r[1] for r in explorer.list.rows} == set(said.windows['flight']) and explorer.nothing.value
     explorer.open_row(0)
     assert explorer.opened and explorer.opened_flight.number == explorer.episode >= 0
@@ -151,5 +153,5 @@ def test_the_wrong_side_in_jupyterlab(page, lab):
     wait_for(lambda: lab.ask('[explorer.opened, explorer.row]') == [True, 1], say='the flight is open')
     page.locator('.srlviz-failures').get_by_role('button', name='next').click()
     wait_for(lambda: lab.ask('explorer.row') == 2, say='the next one is')
-    assert lab.ask('explorer.flight == explorer.wrong["flight"][2]')
+    assert lab.ask('explorer.flight == explorer.listed["flight"][2]')
     page.screenshot(path=SHOTS / 'failures_flight.png')

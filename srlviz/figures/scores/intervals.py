@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..inks import GRID, INK, MUTED
-from .score_map import add_notes, number
+from .score_map import add_notes, broken_lines, number
 from ..style import method_color, style
 
 # %% ../../../nbs/07_figures/scores/01_intervals.ipynb #42ac21c6
@@ -179,4 +179,7 @@ def _finish(fig, order, places, words, beside, highlight, references, axis, ends
         showlegend=named,
         dragmode=False,
     )
-    return style(add_notes(fig, *notes))
+    letters = int((width or 900) / 6.4)
+    return style(
+        add_notes(fig, *(line for note in notes if note for line in broken_lines(note, letters).split('<br>')))
+    )

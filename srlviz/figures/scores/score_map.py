@@ -335,10 +335,12 @@ def _draw(cells, shape, x_edges, y_edges, scale, bar: bool) -> go.Figure:
     return go.Figure([go.Heatmap(z=z, **look, **at), go.Heatmap(z=gray, **missing, **at)])
 
 
-def _write(fig, cells, x, y, scale, size):
+def _write(fig, cells, x, y, scale, size, wide):
+    "What stands in the cells; a count of rows that does not fit is a dash"
     shown = {k: c for k, c in cells.items() if c.text}
     shade = lambda c: (MUTED if c.data[0] == 'all' else INK) if c.gray or c.value != c.value else scale.ink(c.value)
-    at = dict(x=[x[j] for _, j in shown], y=[y[i] for i, _ in shown], text=[c.text for c in shown.values()])
+    words = ['–' if '/' in c.text and wide < 22 else c.text for c in shown.values()]
+    at = dict(x=[x[j] for _, j in shown], y=[y[i] for i, _ in shown], text=words)
     font = dict(size=size, color=[shade(c) for c in shown.values()])
     fig.add_scatter(**at, mode='text', textfont=font, hoverinfo='skip', showlegend=False)
 
@@ -469,7 +471,7 @@ def plot_scores(
     )
     fig = _draw(cells, (len(rows), len(columns)), x_edges, y_edges, shown, width is None and colour is None)
     size = float(np.clip(min(0.55 * room.tall, 0.36 * room.wide), 6.5, 12))
-    _write(fig, cells, x, y, shown, size)
+    _write(fig, cells, x, y, shown, size, room.wide)
     _mark(fig, cells, x_edges, y_edges, {*marked}, {*framed})
     if headed:
         _head_columns(fig, columns, x_edges, column_group, headings, room.top - above + 2)

@@ -27,6 +27,7 @@ from srlviz.figures.atari.games import (
 )
 from ...figures.probe import UNCONDITIONED, game_title, read_method
 from ...figures.inks import MUTED
+from ...figures.scores.score_map import broken_lines
 from ...figures.style import style
 from ..base import button, check_choice, columns, row
 from ..board import HALF_PAGE, Board, Choice
@@ -47,9 +48,9 @@ AtariDashboard(scores, open_game)</pre>''')
 
 def _blank(words: str) -> go.Figure:
     """Draw nothing, and say why."""
-    fig = go.Figure(layout=dict(height=70, xaxis_visible=False, yaxis_visible=False, margin=dict(t=8, b=8)))
+    fig = go.Figure(layout=dict(height=90, xaxis_visible=False, yaxis_visible=False, margin=dict(t=8, b=8)))
     at = dict(x=0, y=0.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED)
-    return style(fig.add_annotation(text=words, **at))
+    return style(fig.add_annotation(text=broken_lines(words, 64), align='left', **at))
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #e1af1cab
 _METRICS, _AGENTS = ['f1', 'accuracy', 'f1_macro'], ['random', 'ppo']
@@ -125,14 +126,19 @@ class _Choice(dict):
         return {name: self[name] for name in names}
 
 
+def _most_scored(table: _GameTable, metric: str, n: int) -> list[str]:
+    """List the encoders whose codes were probed both ways in the most games."""
+    rows = table.means[(table.means['source'] != 'paper') & (table.means['metric'] == metric)]
+    rows = rows[(rows['group'] == 'all') & ~rows['method'].isin(UNCONDITIONED) & (rows['data'] != 'ppo')]
+    held = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
+    return [str(m) for m in held.sort_values(kind='stable').index[-n:]]
+
+
 def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
     """Draw raw against standardized; in half a page of the three encoders that most games have."""
     if not room:
         return plot_conditioning(table.means, **rest)
-    rows = table.means[(table.means['source'] != 'paper') & (table.means['metric'] == rest['metric'])]
-    rows = rows[(rows['group'] == 'all') & ~rows['method'].isin(UNCONDITIONED) & (rows['data'] != 'ppo')]
-    held = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
-    most = [str(m) for m in held.sort_values(kind='stable').index[-3:]]
+    most = _most_scored(table, rest['metric'], 3)
     title = 'Ring: raw codes, disc: standardized; what most games have'
     fig = plot_conditioning(table.means, **rest, methods=most, columns=3, width=room['width'], title=title)
     return fig.update_layout(title_font_size=13)
@@ -145,7 +151,8 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
         if choice.view == 'conditioning':
             return _conditioning_figure(table, rest, room)
         if choice.view == 'ranks':
-            fig = plot_rank_change(table.means, game=task, **rest)
+            most = None if task else _most_scored(table, choice.metric, 3)  # all encoders have no game in common
+            fig = plot_rank_change(table.means, game=task, methods=most, **rest)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
         picked = rest | choice.of('conditioning') | dict(paper=[] if choice.source == 'ours' else table.paper)
         picked |= dict(methods=[]) if choice.source == 'paper' else {}
@@ -373,7 +380,7 @@ class AtariDashboard(Board):
     """
 
     choices = (
-        Choice('view', 'Show', lambda b: list(_VIEWS), _word('view'), width=215),
+        Choice('view', 'Show', lambda b: list(_VIEWS), _word('view'), width=255),
         Choice('source', 'Scores', lambda b: b.table.sources, _word('source'), width=205),
         Choice('metric', 'Metric', lambda b: b.table.metrics, lambda b, v: metric_label(v), width=175),
         Choice('conditioning', 'Probes on', lambda b: b.table.conditionings, _word('conditioning'), width=215),

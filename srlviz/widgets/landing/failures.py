@@ -87,23 +87,30 @@ class _FailurePredictions:
         return self.pair(label, failure)[0].astype(float), told[failure].to_numpy(float)
 
 # %% ../../../nbs/08_widgets/landing/03_failures.ipynb #9ddaf746
-_KINDS = {'all': 'on the wrong side', 'false alarm': 'false alarms', 'miss': 'misses'}
+_KINDS = {'windows': 'all windows, highest first', 'all': 'on the wrong side'}
+_KINDS |= {'false alarm': 'false alarms', 'miss': 'misses'}
 _KINDS |= {'near': 'nearest to the threshold'}
 
 
 def _wrong_flights(windows: pd.DataFrame, present: Sequence, predicted: Sequence, threshold: float, kind: str = 'all'):
-    """List the flights that have windows on the wrong side of a threshold, or near it.
+    """List all windows, or the flights that have some on the wrong side of a threshold, or near it.
 
     Parameters
     ----------
     windows : flight, episode, start;  present, predicted : as in `wrong_side`
-    kind : 'all', 'false alarm' or 'miss'; 'near' lists those on the right side, too
+    kind : 'all', 'false alarm' or 'miss'; 'near' lists those on the right side, too; 'windows' each window by itself,
+        the highest prediction first
 
     Returns
     -------
     DataFrame, the most wrong first, or the nearest: kind, flight, windows (how many), window (the first of these),
         start, predicted
     """
+    columns = ['kind', 'flight', 'windows', 'window', 'start', 'predicted']
+    if kind == 'windows':
+        every = nearest_windows(present, predicted, threshold)
+        every = every.sort_values('predicted', ascending=False, kind='stable', ignore_index=True)
+        return every.join(windows[['flight', 'start']], on='window').assign(windows=1)[columns]
     listed = (
         nearest_windows(present, predicted, threshold) if kind == 'near' else wrong_side(present, predicted, threshold)
     )
@@ -111,7 +118,7 @@ def _wrong_flights(windows: pd.DataFrame, present: Sequence, predicted: Sequence
     told = listed.join(windows[['flight', 'start']], on='window')
     first = told.drop_duplicates(['flight', 'kind'])
     n = told.groupby(['flight', 'kind']).size().rename('windows')
-    table = first.join(n, on=['flight', 'kind'])[['kind', 'flight', 'windows', 'window', 'start', 'predicted']]
+    table = first.join(n, on=['flight', 'kind'])[columns]
     return table.reset_index(drop=True)
 
 
@@ -152,12 +159,13 @@ class FailureExplorer(Explorer):
     interactive : see `Explorer`
 
     Traits: factor (the failure), method (a label such as 'pca · frames · d64'), methods (drawn beside it), threshold,
-    kind ('all', 'false alarm', 'miss', 'near': what the list shows), opened (whether a flight is), flight (its name),
+    kind ('windows', 'all', 'false alarm', 'miss', 'near':
+    what the list shows), opened (whether a flight is), flight (its name),
     episode (its number, -1 for none), t. `wrong` is a table of the flights on the wrong side, `listed` of those in the
-    list: where none are wrong, the nearest to the threshold.
+    list: all windows, or flights; where none are wrong, the nearest to the threshold.
     """
 
-    factor, method, kind, flight = (traitlets.Unicode(v) for v in ('', '', 'all', ''))
+    factor, method, kind, flight = (traitlets.Unicode(v) for v in ('', '', 'windows', ''))
     methods, threshold, opened = Several(), traitlets.Float(0.0), traitlets.Bool(False)
     episode, t, row = traitlets.Int(-1), traitlets.Int(0), traitlets.Int(0)
 
@@ -243,7 +251,7 @@ class FailureExplorer(Explorer):
 
     def open_row(self, k: int):
         """Open the flight of row k of the list, at its worst window."""
-        k = check_row('row of the list of flights', k, len(self.listed))
+        k = check_row('row of the list', k, len(self.listed))
         if self.flights is None:
             self.flight = str(self.listed['flight'].iloc[k])
             self.report_problem('To look at flights, give them: FailureExplorer(results, flights).')
@@ -289,14 +297,14 @@ class FailureExplorer(Explorer):
         self.calibration = PlotView(label='calibration', config=no_toolbar)
         self.counts, self.nothing = Words(), Words()
         self.list = RowList(
-            header=True, height=198, label='flights on the wrong side of the threshold, or nearest to it'
+            header=True, height=198, label='windows, the highest prediction first, or flights on the wrong side'
         )
         self.list.columns = _COLUMNS
         labels = list(of.predictions)
         self.menus = dict(
             factor=menu('Failure', [(output_words(k), k) for k in of.names], 250),
             method=menu('Encoder', [(label_words(k), k) for k in labels], 400),
-            kind=menu('List', [(w, k) for k, w in _KINDS.items()], 210),
+            kind=menu('List', [(w, k) for k, w in _KINDS.items()], 250),
         )
         place = dict(width='400px', flex='0 0 auto', display='' if len(labels) > 1 else 'none')
         look = dict(rows=min(4, len(labels)), layout=place)
@@ -352,10 +360,11 @@ class FailureExplorer(Explorer):
         self.status.say(hint + seen + (' All test windows have this failure.' if present.all() else alike))
 
     def _list_flights(self):
-        """List the flights on the wrong side of the threshold, or, if there are none, those nearest to it."""
+        """List all windows, or the flights on the wrong side; if there are none, those nearest to the threshold."""
         present, predicted = self.failures.pair(self.method, self.factor)
         query = self.failures.predictions[self.method].windows, present, predicted, self.threshold
-        self.wrong = self.listed = _wrong_flights(*query, self.kind)
+        self.listed = _wrong_flights(*query, self.kind)
+        self.wrong = self.listed if self.kind != 'windows' else _wrong_flights(*query, 'all')
         right = self.kind == 'all' and not len(self.wrong)
         self.nothing.value = 'Nothing is on the wrong side: those nearest to the threshold are listed.' if right else ''
         if right:

@@ -39,7 +39,7 @@ from srlviz.figures.landing.targets import (
     target_rank,
 )
 from ..base import Words, busy, button, columns, reacts, row
-from ..board import Board, Choice
+from ..board import HALF_PAGE, Board, Choice
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
 
@@ -362,7 +362,7 @@ class TargetTable(Board):
             lambda b: list(b.encoders),
             lambda b, v: label_words(v),
             implies=_follow_method,
-            width=300,
+            width=400,
             min_options=1,
             of_map=False,
             place='cell',
@@ -599,9 +599,10 @@ class TargetTable(Board):
     def plot_map(self, half: bool = False) -> go.Figure:
         sources = None if self.source == 'both' else [self.source]
         look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
-        wide = self.source == 'both' or self.group == 'failures'
-        room = dict(width=660 if wide else 490, line=18) if half else dict(selected=self.cell_data())
-        return plot_target_table(self.table.scores, **look, **room)
+        if not half:
+            return plot_target_table(self.table.scores, **look, selected=self.cell_data())
+        fig = plot_target_table(self.table.scores, **look, width=HALF_PAGE['width'], line=18)
+        return fig.update_layout(title_font_size=13)
 
     def _table_look(self) -> dict:
         """Say what is chosen as the figures take it."""
@@ -684,9 +685,6 @@ class TargetTable(Board):
         super().draw()
         compared = ENCODERS[MEAN] in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
         self.menus['show'].layout.display = '' if compared else 'none'
-        wide = self.source == 'both' or self.group == 'failures'
-        self.sides.remove_class('srlviz-even' if wide else 'srlviz-wide')
-        self.sides.add_class('srlviz-wide' if wide else 'srlviz-even')
 
     def draw_detail(self):
         target, outputs = self._outputs_of()
