@@ -131,7 +131,7 @@ def answers(recording: Recording):
     said = truth.copy()
     said.iloc[5, 0] += 3
     said.iloc[15, 0] += 2
-    return SimpleNamespace(truth=truth, predictions=said)
+    return SimpleNamespace(truth=truth, predicted=said)
 
 
 SENSORS = pd.DataFrame(
@@ -521,7 +521,7 @@ def follow(w: dict):
     w['FleetBrowser'].episode = 0
     w['FlightBrowser'].search = 'evil'
     yield
-    w['TargetTable'].press(dict(data=['wind', 'paper', 'mte', evil('inputs'), 64]))
+    w['TargetTable'].press(dict(data=[evil('inputs'), 'mte', 64, 'paper', 'wind']))
     w['TargetTable'].group = 'failures'
     w['TargetTable'].open_window(1)
     w['FailureExplorer'].open_row(0)
@@ -789,7 +789,7 @@ FIGURES = dict(
         metric=evil('metric'),
         title=evil('t'),
     ),
-    plot_scores=lambda f: f(table()[table()['target'] == 'mean'], 'task', 'label', title=evil('t')),
+    plot_scores=lambda f: f(table(), 'task', 'label', metric='f1', title=evil('t')),
     plot_intervals=lambda f: f(pd.DataFrame(dict(label=[evil('m')], value=0.5, series=evil('s'))), axis=evil('axis')),
     plot_profile=lambda f: f(
         pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0])), axis=evil('axis'), title=evil('t')
