@@ -75,8 +75,8 @@ def needing(choices: Sequence[Choice], name: str) -> list[Choice]:
     return [c for c in choices if c.name in found - {name}]
 
 # %% ../../nbs/08_widgets/09_board.ipynb #016e171f
-class Board(Explorer):
-    """What boards of scores have in common; a kind of board has `choices`, traits of their names, and draws.
+class Board:
+    """What boards of scores have in common, beside `Explorer`; a kind has `choices`, traits of their names, and draws.
 
     Attributes: heat (the map), menus (by the name of their trait), sides and stage (boxes), status (a line of words).
     """
@@ -250,7 +250,7 @@ def answer_detail(board: 'ScoreBoard') -> list[go.Figure]:
     return [plot_intervals(table, better=board.better(), axis=metric_label(board.metric), line=20, title=named)]
 
 
-class ScoreBoard(Board):
+class ScoreBoard(Board, Explorer):
     """Explore scores: a map of cells, the pressed cell in detail, the moment behind it.
 
     Parameters

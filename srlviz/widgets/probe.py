@@ -23,7 +23,7 @@ from ..figures.atari.games import plot_confusion
 from ..figures.probe import PROBE_ORDER, median_miss, pick_probe, plot_probe_heatmap, plot_probe_trace, value_words
 from ..figures.scores.score_map import score_grid
 from ..figures.style import pretty, style
-from .base import columns
+from .base import Explorer, columns
 from .board import HALF_PAGE, Board, Choice
 from .frames import FrameBrowser
 from .views import FramePicker, PlotView
@@ -391,7 +391,7 @@ def _method_words(board, method: str) -> str:
     return pretty(method) if method else 'none'
 
 
-class ProbeHeatmap(Board):
+class ProbeHeatmap(Board, Explorer):
     """Explore the scores of linear probes.
 
     Parameters

@@ -16,6 +16,7 @@ from plotly.subplots import make_subplots
 from ...core.names import unknown
 from .memories import plot_saliency
 from ..inks import INK, MUTED, WRONG
+from ..scores.intervals import plot_intervals
 from ..style import method_color, mixed, style
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #890555dc
@@ -119,30 +120,25 @@ def plot_gap_closed(mean: pd.DataFrame, *, title: str = '') -> go.Figure:
     twins = [set(t.split(', ')) for t in mean['twin']] if 'twin' in mean else [set()] * len(mean)
     borrowed = [_borrowed(t, m) for t, m in zip(twins, mean['method'])]
     names = [f'{m} (sighted: {", ".join(b)})' if b else m for m, b in zip(mean['method'], borrowed)]
-    ends = dict(array=(mean['high'] - mean['closed']).fillna(0), arrayminus=(mean['closed'] - mean['low']).fillna(0))
-    fig = go.Figure(
-        go.Bar(
-            x=mean['closed'],
-            y=names,
-            orientation='h',
-            marker=dict(
-                color=[method_color(m) for m in mean['method']],
-                line_width=0,
-                pattern=dict(shape=['/' if b else '' for b in borrowed], solidity=0.35),
-            ),
-            error_x=dict(type='data', color=INK, thickness=1.5, width=4, **ends),
-            customdata=mean[['low', 'high', 'pooled', 'tasks']],
-            hovertemplate='<b>%{y}</b><br>%{x:.0%} of the gap'
-            '<br>95% interval %{customdata[0]:.0%} to %{customdata[1]:.0%}'
-            '<br>%{customdata[2]:.0%} of all gaps together, %{customdata[3]} tasks<extra></extra>',
-        )
+    hover = [
+        f'<b>{name}</b><br>{r.closed:.0%} of the gap<br>interval {r.low:.0%} to {r.high:.0%}'
+        f'<br>{r.pooled:.0%} of all gaps together, {r.tasks} tasks'
+        for name, r in zip(names, mean.itertuples())
+    ]
+    table = mean.assign(
+        label=names, value=mean['closed'], hover=hover, colour=[method_color(m) for m in mean['method']]
     )
-    for x in (0, 1):
-        fig.add_vline(x=x, line=dict(color=INK, dash='dot', width=1.5))
-    fig.update_yaxes(type='category', autorange='reversed', showgrid=False, dtick=1)
     ends = np.nanmin([0, *mean['low'], *mean['closed']]) - 0.05, np.nanmax([1, *mean['high'], *mean['closed']]) + 0.05
-    fig.update_xaxes(title='share of the observability gap that is closed', tickformat='.0%', range=ends)
-    return style(fig.update_layout(height=110 + 28 * len(mean), title=title))
+    fig = plot_intervals(
+        table[['label', 'value', 'low', 'high', 'hover', 'colour']],
+        order=names,
+        references={'blind': 0.0, 'sighted': 1.0},
+        axis='share of the observability gap that is closed',
+        ends=ends,
+        line=28,
+        title=title,
+    )
+    return fig.update_xaxes(tickformat='.0%')
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #3ecea707
 _QUANTITIES = {

@@ -46,7 +46,7 @@ from srlviz.figures.agents.returns import (
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ...figures.inks import MUTED
 from ...figures.style import pretty, split_method, style
-from ..base import Words, busy, button, check_choice, columns, menu, reacts, row
+from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
 from ..board import Board, Choice
 from .play import code_words, make_world, signed_number, rollout_strips, task_of, with_end
 from .pomdp import Rollout, WorldPlayer, step_table
@@ -582,7 +582,7 @@ _NO_AGENTS = Markup(
 _DOTS = ' A dot marks those whose agent can be watched.'
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #9c18085f
-class MMERDashboard(Board):
+class MMERDashboard(Board, Explorer):
     """Explore returns of memories on tasks, from all of them down to one step of an agent.
 
     Parameters

@@ -29,7 +29,7 @@ from ...figures.probe import UNCONDITIONED, game_title, read_method
 from ...figures.inks import MUTED
 from ...figures.scores.score_map import broken_lines
 from ...figures.style import style
-from ..base import button, check_choice, columns, row
+from ..base import Explorer, button, check_choice, columns, row
 from ..board import HALF_PAGE, Board, Choice
 from ..probe import ProbeHeatmap, ProbeScores, pressed_cell
 from ..views import PlotView
@@ -362,7 +362,7 @@ def _near_method(was: str, methods: list[str]) -> str:
     return was if was in methods else next((m for m in methods if read_method(m).name == name), methods[-1])
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #b24ddf35
-class AtariDashboard(Board):
+class AtariDashboard(Board, Explorer):
     """Explore scores of Atari games, from all games down to one frame.
 
     Parameters

@@ -38,7 +38,7 @@ from srlviz.figures.landing.targets import (
     target_grid,
     target_rank,
 )
-from ..base import Words, busy, button, columns, reacts, row
+from ..base import Explorer, Words, busy, button, columns, reacts, row
 from ..board import HALF_PAGE, Board, Choice
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
@@ -308,7 +308,7 @@ _POINTS = ' Press a point to open its flight there.'
 _NONE = 'Of this cell no answers were kept, so all encoders are shown on this target.'
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #cc325080
-class TargetTable(Board):
+class TargetTable(Board, Explorer):
     """Explore encoders on targets: from the table to the windows behind a number, to the flight behind a window.
 
     Parameters
