@@ -117,7 +117,8 @@ def plot_intervals(
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     gaps = dict(
-        horizontal_spacing=0.025, vertical_spacing=44 / (line * len(order) * down + 44 * down) if down > 1 else 0
+        horizontal_spacing=0.025,
+        vertical_spacing=_BETWEEN / (line * len(order) * down + _BETWEEN * down) if down > 1 else 0,
     )
     fig = make_subplots(down, across, shared_yaxes=True, subplot_titles=panels if len(panels) > 1 else None, **gaps)
     series = list(dict.fromkeys(table['series'])) if 'series' in table else ['']
@@ -145,12 +146,13 @@ def plot_intervals(
     )
 
 
+_BETWEEN = 60  # pixels between panels: an axis, and the next title
 _DASHES = ('solid', 'dot', 'dash')
 
 
 def _finish(fig, order, places, words, beside, highlight, references, axis, ends, shape, line, width, title, notes):
     names = [f'<b>{words(k)}</b>' if k in highlight else words(k) for k in order]
-    inner = max(line * len(order), 44) * shape[0] + 44 * (shape[0] - 1)
+    inner = max(line * len(order), 44) * shape[0] + _BETWEEN * (shape[0] - 1)
     longest = max(len(part) for n in names for part in n.removeprefix('<b>').removesuffix('</b>').split('<br>'))
     still = dict(showgrid=False, fixedrange=True, automargin=False, range=[-0.6, len(order) - 0.4])
     fig.update_yaxes(

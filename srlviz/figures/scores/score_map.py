@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['DIVERGING', 'number', 'signed', 'broken_lines', 'shortened', 'ranked', 'ScoreGrid', 'key_index', 'score_grid',
            'ColumnMean', 'column_means', 'Scale', 'legible_ink', 'reach', 'score_scale', 'key_words', 'cell_shapes',
-           'frame_cell', 'add_notes', 'plot_scores']
+           'add_notes', 'plot_scores']
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #727a4701
 import re
@@ -279,13 +279,6 @@ def cell_shapes(fig: go.Figure, wanted: Sequence, row: bool = False) -> list:
         ends = dict(x0=heat.x[at[1]], x1=heat.x[at[1] + 1], y0=heat.y[at[0]], y1=heat.y[at[0] + 1])
         shapes.append(dict(look, **ends, line=dict(color=WRONG, width=3)))
     return shapes
-
-
-def frame_cell(fig: go.Figure, wanted: Sequence, row: bool = False) -> go.Figure:
-    """Frame a cell of a map, as `cell_shapes` says, in a copy of the figure."""
-    framed = go.Figure(fig)
-    framed.layout.shapes = cell_shapes(fig, wanted, row)
-    return framed
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #d0176637
 class _Cell(NamedTuple):

@@ -380,7 +380,7 @@ class AtariDashboard(Board, Explorer):
     """
 
     choices = (
-        Choice('view', 'Show', lambda b: list(_VIEWS), _word('view'), width=255),
+        Choice('view', 'Show', lambda b: list(_VIEWS), _word('view'), width=280),
         Choice('source', 'Scores', lambda b: b.table.sources, _word('source'), width=205),
         Choice('metric', 'Metric', lambda b: b.table.metrics, lambda b, v: metric_label(v), width=175),
         Choice('conditioning', 'Probes on', lambda b: b.table.conditionings, _word('conditioning'), width=215),
