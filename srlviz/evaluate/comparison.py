@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.files import is_whole
+from ..core.files import check_whole
 from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, bootstrap_interval, check_scores, interquartile_mean, not_comparable
 from ..core.scores import srlviz_name, paper_scores, with_labels
@@ -116,8 +116,7 @@ def _check_interval(over: str, level: float, n_resamples: int) -> None:
         raise unknown('over', over, OVER)
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level}")
-    if not is_whole(n_resamples, 1):
-        raise ValueError(f"n_resamples must be a whole number, 1 or more, got {n_resamples!r}")
+    check_whole(n_resamples, 'n_resamples', 1)
 
 
 def _mean_draws_over_tasks(

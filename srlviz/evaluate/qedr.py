@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..core.files import TEXTS, atomic_path, check_fields, is_whole, make_folder, read_npz, reading
+from ..core.files import TEXTS, atomic_path, check_fields, check_whole, make_folder, read_npz, reading
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
 from ..core.scores import SCORE_COLUMNS, check_scores
@@ -345,10 +345,9 @@ def _check_arguments(regressor, alphas, compat, n_estimators=1, max_depth=None, 
         if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 <= alpha < np.inf:
             raise ValueError(f"alpha, the strength of a lasso, is a number >= 0; got {alpha!r}")
     for name, n in dict(n_estimators=n_estimators, max_depth=max_depth).items():
-        if (n is not None or name != 'max_depth') and not is_whole(n, 1):
-            raise ValueError(f"{name} of a forest is a whole number >= 1; got {n!r:.80}")
-    if not is_whole(seed, 0, 2**32 - 1):
-        raise ValueError(f"seed is a whole number from 0 to 2**32 - 1; got {seed!r:.80}")
+        if n is not None or name != 'max_depth':
+            check_whole(n, name, 1)
+    check_whole(seed, 'seed', 0, 2**32 - 1)
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 0 < tol < np.inf:
         raise ValueError(f"tol is a number above 0; got {tol!r:.80}")
 

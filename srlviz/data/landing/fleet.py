@@ -399,8 +399,7 @@ def generate_flights(
 
     Flight i has the seed `flight_seed(seed, i)`.
     """
-    if not is_whole(workers, 1):
-        raise ValueError(f"workers must be a whole number of at least 1; got {workers!r}")
+    workers = check_whole(workers, 'workers', 1)
     out = Path(path)
     explicit = dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view)
     settings = _with_stored_request(out, {k: v for k, v in explicit.items() if v is not None}, fixed)
@@ -408,8 +407,8 @@ def generate_flights(
     world = World(runways, fixed, settings.pop('field_of_view', None))
     request = _request(world, n, runways=runways, fixed=fixed, **settings)
     if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
-        _make_set(out, world, request, int(workers), progress)
-    return _open(out, world, request, int(workers), progress)
+        _make_set(out, world, request, workers, progress)
+    return _open(out, world, request, workers, progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
 def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ..frames.cnn import fit_splits
@@ -265,9 +265,7 @@ class _MTEModel(nn.Module):
 def check_sizes(encoder: SequenceEncoder, sizes: Sequence[str], weights: Sequence[str]) -> None:
     """Refuse arguments that are no whole number from 1, or no weight from 0, and a share of dropout outside [0, 1)."""
     for name in sizes:
-        value = getattr(encoder, name)
-        if not is_whole(value, 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        check_whole(getattr(encoder, name), name, 1)
     for name in weights:
         if not 0 <= getattr(encoder, name) < math.inf:
             raise ValueError(f"{name} weighs a term of the loss, it must be at least 0; got {getattr(encoder, name)!r}")
