@@ -328,7 +328,7 @@ def _unseen(counts, split, variables):
     "variable -> rows of a split whose value never occurs in 'probe'; -1 where that was not counted"
     known = set(map(tuple, counts.loc[counts['split'] == 'probe', ['variable', 'value']].to_numpy()))
     if not known:
-        return dict.fromkeys(variables, -1)  # a result of earlier days
+        return dict.fromkeys(variables, -1)  # `values` was not given
     there = counts[counts['split'] == split]
     pairs = map(tuple, there[['variable', 'value']].to_numpy())
     new = there[np.array([pair not in known for pair in pairs], bool)]
@@ -414,9 +414,8 @@ class ProbeResult:
     truth, predictions : DataFrames (N test rows x variables), indexed by (episode, t)
     history_ : one row an epoch and variable;  weight_, bias_ : (V, K, n_codes), (V, K)
     constant : the codes were the same in every row of 'probe', so that standardising them changes nothing
-    values : how often each value of each variable occurs in each split: split, variable, value, n; None in results
-        that were saved before it was counted
-    error_correlation : (V,), see `convergence`; None in results that were saved before it was measured
+    values : how often each value of each variable occurs in each split: split, variable, value, n; None if not given
+    error_correlation : (V,), see `convergence`; None if not given
     """
 
     truth: pd.DataFrame
@@ -460,7 +459,7 @@ class ProbeResult:
         error_correlation : the multiple correlation, in 'probe', of all codes with the errors
         converged : False where that is beyond 0.1 and beyond chance, so that codes still tell of the errors; NA where
             rows are too few to tell. True says that the loss has little left to fall on the training rows, no more.
-            NaN and NA in results saved before it was measured
+            NaN and NA if `error_correlation` was not given
         """
         return _convergence(self._counts(), self.history_, self.truth, self._n_codes(), self.error_correlation)
 
@@ -502,7 +501,7 @@ class ProbeResult:
             bias=self.bias_,
             **_pack('history', self.history_),
             **_pack('values', self.values),
-            **({} if self.error_correlation is None else dict(multiple_correlation=self.error_correlation)),
+            multiple_correlation=self.error_correlation,
         )
 
     @classmethod
@@ -628,8 +627,8 @@ def _from_arrays(a: Mapping[str, np.ndarray]) -> dict:
         constant=bool(a['constant']),
         weight_=a['weight'],
         bias_=a['bias'],
-        values=values if len(values) else None,
-        error_correlation=a.get('multiple_correlation'),
+        values=values,
+        error_correlation=a['multiple_correlation'],
     )
 
 
@@ -645,7 +644,8 @@ def _unpack(name, arrays):
 # %% ../../nbs/06_evaluate/00_probe.ipynb #a4696b79
 def _check_arrays(a: Mapping[str, np.ndarray]) -> None:
     "A ValueError names the first array of a saved result that does not fit the others"
-    needs = 'variables', 'rows', 'truth', 'predictions', 'norm', 'protocol', 'constant', 'weight', 'bias'
+    needs = ['variables', 'rows', 'truth', 'predictions', 'norm', 'protocol', 'constant', 'weight', 'bias']
+    needs += ['multiple_correlation', 'values.split', 'values.variable', 'values.value', 'values.n']
     if lost := [k for k in needs if k not in a]:
         raise ValueError(f"the array {lost[0]!r} is missing")
     (N, V), (_, K, C) = _shape_of(a, 'truth', 2), _shape_of(a, 'weight', 3)
@@ -658,8 +658,7 @@ def _check_arrays(a: Mapping[str, np.ndarray]) -> None:
         raise ValueError("the array 'weight' holds values that are not finite")
     if np.isnan(a['bias']).any():
         raise ValueError("the array 'bias' holds NaN")  # classes that never occur have -inf
-    if 'multiple_correlation' in a:
-        _check_array(a, 'multiple_correlation', (V,), 'f')
+    _check_array(a, 'multiple_correlation', (V,), 'f')
     for name, known in ('norm', NORMS), ('protocol', PROTOCOLS):
         _check_array(a, name, (), 'U')
         if str(a[name]) not in known:
