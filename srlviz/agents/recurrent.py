@@ -36,7 +36,7 @@ from ..core.jobs.curves import log_curve
 from ..core.files import LIST, TABLE
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
-from ..core.states import leaves, map_state, refilled
+from ..core.states import _NotFiniteInput, leaves, map_state, refilled
 from ..core.training import TENSOR, pick_device, seeded, threads
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #ebdbec7c
@@ -265,9 +265,7 @@ def _finite_inputs(update: int):
     """Name the update in which a memory refused a number that is not finite."""
     try:
         yield
-    except ValueError as e:
-        if 'not finite' not in str(e):
-            raise
+    except _NotFiniteInput as e:
         raise FloatingPointError(
             f"in update {update} the network was given numbers that are not finite: lower learning_rate, or look at "
             f"the observations ({e})"
