@@ -23,7 +23,7 @@ from ...core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, ins
 from ...data.atari import policy_identity
 from ...encoders.frames.ppo_features import agent_file
 from ...envs.atari import VERSIONS, annotations, game_name
-from ...evaluate.probe import NORMS, ProbeResult
+from ...evaluate.probe import NORMS, WAYS_TO_CONVERGE, ProbeResult
 from ..methods import Method, find_methods, methods
 from srlviz.studies.benchmarks.probing import (
     ProbeTrial,
@@ -131,9 +131,14 @@ class ProbedGames:
 
     def __repr__(self):
         methods = sorted({m for a in self.about.values() for m in a['methods']})
-        what = f"{len(self.about)} games, {len(methods)} methods ({', '.join(methods)}), {len(self.scores):,} scores"
+        games = _count_games(len(self.about))
+        what = f"{games}, {len(methods)} methods ({', '.join(methods)}), {len(self.scores):,} scores"
         failed = [f"\n  failed: {g}, {m}: {e}" for g, m, e in self.failed.itertuples(index=False)]
         return f"ProbedGames: {what}" + ''.join(failed) + _unconverged(self.about)
+
+
+def _count_games(n: int) -> str:
+    return f'{n} game{"s" * (n != 1)}'
 
 
 def _unconverged(about) -> str:
@@ -141,8 +146,8 @@ def _unconverged(about) -> str:
     labels = [label for a in about.values() for m in a['methods'].values() for label in m['unconverged']]
     if not labels:
         return ''
-    counted = ', '.join(f'{label} (of {n} games)' for label, n in pd.Series(labels).value_counts().items())
-    return f"\n  not converged: probes of {counted}; standardize the codes, or take more epochs or protocol='fixed'"
+    counted = ', '.join(f'{label} ({_count_games(n)})' for label, n in pd.Series(labels).value_counts().items())
+    return f"\n  not converged: probes of {counted}; try {WAYS_TO_CONVERGE}"
 
 # %% ../../../nbs/09_studies/benchmarks/01_atari.ipynb #d94298df
 _RESULT = dict.fromkeys(('parameters', 'about', 'scores', 'packages'), TABLE)
