@@ -24,9 +24,9 @@ from srlviz.data.landing import read_flights
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.qedr import category_names, save_results
 from srlviz.evaluate.targets import landing_targets
-from srlviz.studies.benchmarks.landing import encoder_input, set_name
-from srlviz.studies.benchmarks.probing import encode_method, fit_method, record_game
-from srlviz.studies.benchmarks.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
+from srlviz.studies.papers.landing import encoder_input, set_name
+from srlviz.studies.papers.probing import encode_method, fit_method, record_game
+from srlviz.studies.papers.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
 SAMPLES = sample_path('paper_scores.csv').parent
 GAMES, METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('random_cnn', 'st_dim', 'vae', 'supervised')

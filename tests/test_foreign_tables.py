@@ -23,8 +23,8 @@ from srlviz.envs.atari import annotations
 from srlviz.envs.landing.runways import Runways
 from srlviz.evaluate.probe import ProbeResult, linear_probe
 from srlviz.memories.recurrent import GRU
-from srlviz.studies.benchmarks import atari, probing
-from srlviz.studies.benchmarks.agents import load_agent
+from srlviz.studies.papers import atari, probing
+from srlviz.studies.papers.agents import load_agent
 
 ROOT = Path(__file__).parents[1]
 needs_pipes = pytest.mark.skipif(not hasattr(os, 'mkfifo'), reason='this system has no named pipes')

@@ -638,7 +638,7 @@ def studies() -> dict[str, Study]:
     """Find the studies of srlviz that declare a trial, by name."""
     import pkgutil
 
-    package, found = importlib.import_module('srlviz.studies.benchmarks'), {}
+    package, found = importlib.import_module('srlviz.studies.papers'), {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):
         module = importlib.import_module(info.name)
         found |= {s.name: s for s in vars(module).values() if isinstance(s, Study)}

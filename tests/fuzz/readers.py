@@ -697,7 +697,7 @@ def _flat(x, path=''):
 def agent(place):
     import torch
     from srlviz.agents.ppo import ActorCritic
-    from srlviz.studies.benchmarks.agents import AtariAgent, ScreenCNN
+    from srlviz.studies.papers.agents import AtariAgent, ScreenCNN
 
     about = dict(
         game='pong',
@@ -717,7 +717,7 @@ def agent(place):
 
 def read_agents(place):
     from srlviz.encoders.frames.ppo_features import read_agent
-    from srlviz.studies.benchmarks.agents import load_agent
+    from srlviz.studies.papers.agents import load_agent
 
     about, state = read_agent(place / 'agent.pt')
     whole_ = load_agent(place / 'agent.pt')
