@@ -157,13 +157,17 @@ def _rebuilt(kind: type, arguments: dict, plain: dict, networks: list[str], devi
     return encoder
 
 
+class _OtherWeights(ValueError):
+    "A file holds other weights than the networks that its class makes"
+
+
 def _check_shapes(encoder, found: Mapping[str, tuple]) -> None:
     "A ValueError names the first weight that the encoder's networks do not have so; `found`: name -> (shape, type)"
     want = {name: (tuple(x.shape), x.dtype) for name, x in _network_weights(encoder)}
     for name in sorted(want.keys() | found.keys()):
         if want.get(name) != found.get(name):
             words = [f'{x[1]} {x[0]}' if x else 'nothing' for x in (found.get(name), want.get(name))]
-            raise ValueError(f"the weights {name!r:.80} are {words[0]}; {type(encoder).__name__} has {words[1]}")
+            raise _OtherWeights(f"the weights {name!r:.80} are {words[0]}; {type(encoder).__name__} has {words[1]}")
 
 # %% ../../nbs/00_core/08_saving.ipynb #782f08ad
 _NOT_SAVED = ('checkpoint',)  # where `fit` writes is no business of a file that a stranger may have made

@@ -7,7 +7,7 @@ __all__ = ['record_atari', 'epsilon_greedy', 'FrameStackPolicy', 'game_returns',
            'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, json, math, os, re, shutil, stat, tempfile, uuid
+import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -24,7 +24,18 @@ from ..core.names import unknown
 from ..core.play import episode_seed
 from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy_identity
 from ..core.recordings import Episode, Factor, Recording, load_recording
-from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
+from srlviz.core.files import (
+    COUNT,
+    TEXT,
+    TEXTS,
+    all_inside,
+    check_fields,
+    check_whole,
+    is_real,
+    is_whole,
+    lock_file,
+    make_folder,
+)
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
 from ..core.jobs.workers import exit_if_orphan, pool
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
@@ -504,14 +515,12 @@ def _request(game, steps, policy, seed, n_streams, version, protocol):
     game, version = game_name(game), str(version)
     annotations(version, game)  # refuses a game or version that is not there
     for name, value in dict(steps=steps, n_streams=n_streams).items():
-        if not is_whole(value, 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        check_whole(value, name, 1)
     if n_streams > 99:
         raise ValueError(
             f"n_streams must be at most 99, for episodes are named and sorted by two digits of it; got {n_streams}"
         )
-    if not is_whole(seed, high=math.inf):
-        raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
+    check_whole(seed, 'seed')
     _check_policy(policy, game)
     protocol = _check_protocol(protocol)
     request = dict(
@@ -729,8 +738,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
     -------
     DataFrame, one row a game: game, steps, reward (its sum, unclipped)
     """
-    if games < 1:
-        raise ValueError(f"games must be a whole number of at least 1; got {games}")
+    check_whole(games, 'games', 1)
     raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _check_policy(policy, game_name(game))
     rows = _empty_rows(MAX_FRAMES // 4 + 1)  # pages are taken when touched
     with Bar(total=games, unit='game', desc=game, disable=not progress) as bar:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import check_whole, is_whole, parse_real, parse_whole, table_rows, table_text
+from ..core.files import check_whole, parse_real, parse_whole, table_rows, table_text
 from ..core.scores import RANGES, score_row
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f7d8aaef
@@ -76,10 +76,7 @@ _MAX_STEPS = 2**53  # of a run; a float holds no more
 
 
 def _length(text: str) -> int:
-    n = parse_whole(text)
-    if not is_whole(n, 1, _MAX_STEPS - 1):
-        raise ValueError(f"the length of an episode is a whole number from 1 to 2**53 - 1, got {text}")
-    return n
+    return check_whole(parse_whole(text), 'the length of an episode', 1, _MAX_STEPS - 1)
 
 
 def _monitor(path: Path) -> tuple[list[float], list[int]]:

@@ -22,6 +22,7 @@ from srlviz.core.files import (
     check_whole,
     COUNT,
     LIST,
+    REAL,
     TABLE,
     check_fields,
     inside,
@@ -123,14 +124,14 @@ def _refuse_links(out: Path) -> None:
         )
 
 
-def _claim(out: Path, request: dict, angle: float | None = None) -> None:
-    "Refuse a folder that holds something else, or write in it what it is for; `angle` is what the caller gave"
+def _claim(out: Path, request: dict) -> None:
+    "Refuse a folder that holds something else, or write in it what it is for"
     if out.exists() and not out.is_dir():
         raise OSError(f"cannot write flights to {str(out)!r}: it is a file")
     # asked first: another process may be writing its note
     full = any(not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*'))
     if (out / REQUEST).exists():
-        return _check_same_request(_read_request(out), request, out, angle)
+        return _check_same_request(_read_request(out), request, out)
     if full:
         raise ValueError(f"{str(out)!r} holds files that are not a set of flights; give another folder, or empty it")
     make_folder((out / REQUEST).parent)
@@ -138,23 +139,20 @@ def _claim(out: Path, request: dict, angle: float | None = None) -> None:
 
 
 _ROWS = (lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null')
+_REQUEST_FIELDS = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS, field_of_view=REAL)
 
 
 def _read_request(out: Path) -> dict:
-    "What was asked for; sets that were begun before version 2 say nothing of row groups"
+    "The request that a set was begun with; `n` is larger while the set grows"
     with with_advice(RESTORE_ADVICE):
         stored = read_json(inside(out, REQUEST.as_posix()), 'the request of a set of flights')
-        fields = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS)
-        stored = check_fields({'group': None} | stored if isinstance(stored, dict) else stored, fields, out / REQUEST)
+        check_fields(stored, _REQUEST_FIELDS, out / REQUEST)
     return stored | dict(n=max(stored['n'], interrupted_growth(out) or 0))
 
 
-def _check_same_request(stored: dict, request: dict, out: Path, angle: float | None) -> None:
+def _check_same_request(stored: dict, request: dict, out: Path) -> None:
     "Refuse another request; a finished set that is to stay as it is may be of other packages"
     grows = stored['n'] < request['n']
-    if 'field_of_view' not in stored:  # before it could be chosen it was 60 degrees
-        as_it_is = angle is None and is_finished(out) and not grows
-        stored = stored | dict(field_of_view=request['field_of_view'] if as_it_is else 60.0)
     named = {k: (stored.get(k), v) for k, v in request.items() if k not in ('columns', 'packages', 'group')}
     if grows:
         named['n'] = max(growth_target(out) or 0, request['n']), request['n']  # no fewer than it was to grow to
@@ -295,11 +293,11 @@ def _generate(out: Path, world: World, request: dict, workers: int, progress: bo
 
 def _make_set(out: Path, world: World, request: dict, workers: int, progress: bool) -> None:
     _refuse_links(out)  # before anything is written, and after waiting for the lock
-    _claim(out, request, world.field_of_view)
+    _claim(out, request)
     make_folder(out)
     with only_writer(out, lambda out: is_finished(out) and not growth_target(out)):
         _refuse_links(out)
-        _claim(out, request, world.field_of_view)
+        _claim(out, request)
         layout = dict(group=_read_request(out)['group'])  # that which the set was begun with
         _generate(out, world, request | layout, min(workers, request['n']), progress)
 
@@ -399,8 +397,7 @@ def generate_flights(
 
     Flight i has the seed `flight_seed(seed, i)`.
     """
-    if not is_whole(workers, 1):
-        raise ValueError(f"workers must be a whole number of at least 1; got {workers!r}")
+    workers = check_whole(workers, 'workers', 1)
     out = Path(path)
     explicit = dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view)
     settings = _with_stored_request(out, {k: v for k, v in explicit.items() if v is not None}, fixed)
@@ -408,8 +405,8 @@ def generate_flights(
     world = World(runways, fixed, settings.pop('field_of_view', None))
     request = _request(world, n, runways=runways, fixed=fixed, **settings)
     if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
-        _make_set(out, world, request, int(workers), progress)
-    return _open(out, world, request, int(workers), progress)
+        _make_set(out, world, request, workers, progress)
+    return _open(out, world, request, workers, progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
 def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
@@ -430,7 +427,7 @@ def _flights_in(out: Path) -> int:
 
 def _open(out: Path, world: World, request: dict, workers: int, progress: bool) -> Recording:
     if (out / REQUEST).exists():
-        _claim(out, request, world.field_of_view)  # if it is lost, the reader says so
+        _claim(out, request)  # if it is lost, the reader says so
     flights = read_flights(out)
     _restore_films(folder_of(flights)[0], world, request, workers, progress)
     return flights

@@ -286,8 +286,7 @@ def read_flights(path: str | Path) -> Recording:
     info = folder.info
     factors = [_factor(f) for f in info['factors']]
     facts = {k: info[k] for k in ('format', 'version', 'simulator', 'video', 'packages', 'mean_and_std_over')}
-    defaults = dict(field_of_view=60.0)  # of all sets that do not say so
-    meta = defaults | info['request'] | facts | dict(columns=folder.columns['name'].tolist())
+    meta = info['request'] | facts | dict(columns=folder.columns['name'].tolist())
     return Recording(_Flights(folder), info['name'], info['fps'], factors, folder.split, meta)
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d0517f13

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...core.training import native_bfloat16, pick_device
@@ -243,9 +243,7 @@ class FrameAutoencoder(FrameEncoder):
                 f"weights are for a ResNet; network='linear' begins with random ones, got {self.weights!r}"
             )
         for name in ('n_codes', 'frames_per_episode', 'batch_size'):
-            value = getattr(self, name)
-            if not is_whole(value, 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+            check_whole(getattr(self, name), name, 1)
 
     def _validation(self, held_out: Recording) -> Callable[[nn.Module], float]:
         "A validation on four frames of each episode, or more, always the same"

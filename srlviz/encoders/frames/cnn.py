@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
 from ...core.training import epoch_batches, native_bfloat16, pick_device, seeded, threads, train, window_starts
@@ -42,8 +42,7 @@ def _sizes(size, shrink=1):
 
 def _checked_sizes(size, shrink):
     "The same; a ValueError for frames that the last convolution has nothing left of"
-    if not is_whole(shrink, 1):
-        raise ValueError(f"shrink must be a whole number of at least 1; got {shrink!r}")
+    check_whole(shrink, 'shrink', 1)
     sizes, min_side = _sizes(size, shrink), 38 * shrink
     if min(sizes[-1]) < 1:
         frames = f"frames of {size[0]}x{size[1]} pixels are too small for this network"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from .encoder import SequenceEncoder
 from .forecast import first_rows
 from .networks import sensor_network
@@ -111,8 +111,7 @@ class ContextModel(SequenceEncoder):
     @property
     def min_rows(self) -> int:
         """Fewest rows of a window to learn from: one to read, and `context` on each side"""
-        if not is_whole(self.context, 1):
-            raise ValueError(f"context must be a whole number of at least 1 row; got {self.context!r}")
+        check_whole(self.context, 'context', 1)
         return 2 * self.context + 1
 
     def blank_model(self) -> _Context:

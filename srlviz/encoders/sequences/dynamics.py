@@ -205,7 +205,7 @@ class Dynamics(SequenceEncoder):
         inverse loss. Codes never read them; with inputs='frames' they are read while it learns
     pool : see `SequenceEncoder`; a code of a row (None) knows its row alone
     n_hidden, dropout, last_relu : of the three layers of sensors (the authors' code has the last ReLU)
-    film, weights, draws, most, l_frames : see `MTE`, also for memory
+    film, weights, draws, max_side, l_frames : see `MTE`, also for memory
     l_dec, l_for, l_inv : weights of the losses
     residual, stop_gradient : forecast the change of the code (as the paper: the code); pull at forecasts alone
     epochs, ..., progress : see `SequenceEncoder`
@@ -216,7 +216,7 @@ class Dynamics(SequenceEncoder):
     """
 
     variants = {'dynamics': {}}
-    quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', most=32, shortest=4, longest=8, epochs=1)
+    quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1)
     min_rows = 2
 
     def __init__(
@@ -232,7 +232,7 @@ class Dynamics(SequenceEncoder):
         film: str = 'resnet18',
         weights: str | Path | None = None,
         draws: int = 4,
-        most: int = 64,
+        max_side: int = 64,
         l_dec: float = 1.0,
         l_for: float = 0.5,
         l_inv: float = 0.5,
@@ -254,7 +254,7 @@ class Dynamics(SequenceEncoder):
     ):
         self.n_codes, self.inputs, self.actions, self.pool = n_codes, inputs, actions, pool
         self.n_hidden, self.dropout, self.last_relu, self.film = n_hidden, dropout, last_relu, film
-        self.weights, self.draws, self.most, self.l_frames = weights, draws, most, l_frames
+        self.weights, self.draws, self.max_side, self.l_frames = weights, draws, max_side, l_frames
         self.l_dec, self.l_for, self.l_inv, self.residual = l_dec, l_for, l_inv, residual
         self.stop_gradient = stop_gradient
         self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
@@ -267,7 +267,7 @@ class Dynamics(SequenceEncoder):
 
     def fit(self, recording: Recording):
         """Learn from random windows; see `SequenceEncoder`."""
-        check_sizes(self, ('draws', 'most', 'n_hidden'), ('l_dec', 'l_for', 'l_inv', 'l_frames'))
+        check_sizes(self, ('draws', 'max_side', 'n_hidden'), ('l_dec', 'l_for', 'l_inv', 'l_frames'))
         self.actions_ = _chosen_actions(self.actions, recording)
         return super().fit(recording)
 
@@ -290,7 +290,7 @@ class Dynamics(SequenceEncoder):
         if 'frame' in names:
             shape = tuple(self.shapes_['frame'])
             film = RealFrames(film_network(shape, d, self.film, self.weights is not None))
-            drawer = FrameDrawer(d, shape, self.most)
+            drawer = FrameDrawer(d, shape, self.max_side)
         losses = {k: getattr(self, k) for k in ('l_dec', 'l_for', 'l_inv', 'residual', 'stop_gradient')}
         decoder = _RowDecoder(back, drawer, self.draws, self.l_frames)
         return _DynamicsModel(_RowNet(rows, film, state, d), decoder, actions, d, **losses)

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
@@ -107,9 +107,7 @@ class SequenceEncoder(ABC):
     def _check_arguments(self) -> None:
         """Refuse arguments that are none; the ValueError names the first."""
         for name in ('n_codes', 'epochs', 'batch_size', 'shortest', 'longest', 'windows'):
-            value = getattr(self, name)
-            if not is_whole(value, 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+            check_whole(getattr(self, name), name, 1)
         if self.shortest > self.longest:
             raise ValueError(f"shortest={self.shortest} is more than longest={self.longest}")
         if self.min_rows > self.longest:

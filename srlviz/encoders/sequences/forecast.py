@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder
@@ -148,8 +148,7 @@ class Forecaster(SequenceEncoder):
     @property
     def min_rows(self) -> int:
         """Fewest rows of a window to learn from: one to read, and `horizon` more"""
-        if not is_whole(self.horizon, 1):
-            raise ValueError(f"horizon must be a whole number of at least 1 row; got {self.horizon!r}")
+        check_whole(self.horizon, 'horizon', 1)
         return self.horizon + 1
 
     @property

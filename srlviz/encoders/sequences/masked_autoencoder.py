@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.recordings import Recording
 from .autoencoder import draw_sensors
 from .encoder import SequenceEncoder, SequenceNetwork
@@ -188,8 +188,7 @@ class MaskedAutoencoder(SequenceEncoder):
         if not 0 <= self.hidden < 1:
             raise ValueError(f"hidden is a share of the patches, from 0 to below 1; got {self.hidden!r}")
         for name in ('patch', 'width', 'layers', 'heads'):
-            if not is_whole(n := getattr(self, name), 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {n!r}")
+            check_whole(getattr(self, name), name, 1)
         (n_in,) = self.shapes_['sensors']
         net = _PatchNet(n_in, self.n_codes, self.longest, self.patch, self.width, self.layers, self.heads)
         return _MaskedDrawing(net, self.n_codes, n_in, 2 * self.width, self.hidden)

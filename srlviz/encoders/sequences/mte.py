@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ..frames.cnn import fit_splits
@@ -265,9 +265,7 @@ class _MTEModel(nn.Module):
 def check_sizes(encoder: SequenceEncoder, sizes: Sequence[str], weights: Sequence[str]) -> None:
     """Refuse arguments that are no whole number from 1, or no weight from 0, and a share of dropout outside [0, 1)."""
     for name in sizes:
-        value = getattr(encoder, name)
-        if not is_whole(value, 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        check_whole(getattr(encoder, name), name, 1)
     for name in weights:
         if not 0 <= getattr(encoder, name) < math.inf:
             raise ValueError(f"{name} weighs a term of the loss, it must be at least 0; got {getattr(encoder, name)!r}")
@@ -321,7 +319,7 @@ class MTE(SequenceEncoder):
         learned as 'mean'
     code : 'joint', the mean of the two states; 'sensors', theirs alone (the authors' code)
     drawn : 'window', every row is drawn; 'last', the last row only (the authors' code)
-    draws, most : frames of a window that are drawn while it learns, and pixels of their longer side
+    draws, max_side : frames of a window that are drawn while it learns, and pixels of their longer side
     n_hidden, dropout : of the three layers that read a row of sensors
     film : 'resnet18', or 'small' for small machines;  weights : what the ResNet starts from: None (random), 'imagenet'
         (the paper's) or a path, see `load_resnet`
@@ -340,7 +338,7 @@ class MTE(SequenceEncoder):
     """
 
     variants = {'mte': {}}
-    quick = dict(n_codes=8, n_hidden=16, film='small', most=32, shortest=4, longest=8, epochs=1, batch_size=8)
+    quick = dict(n_codes=8, n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1, batch_size=8)
 
     def __init__(
         self,
@@ -351,7 +349,7 @@ class MTE(SequenceEncoder):
         code: str = 'joint',
         drawn: str = 'window',
         draws: int = 4,
-        most: int = 64,
+        max_side: int = 64,
         n_hidden: int = 1024,
         dropout: float = 0.2,
         film: str = 'resnet18',
@@ -372,7 +370,7 @@ class MTE(SequenceEncoder):
         progress: bool = True,
     ):
         self.n_codes, self.inputs, self.pool, self.code, self.drawn = n_codes, inputs, pool, code, drawn
-        self.draws, self.most, self.n_hidden, self.dropout = draws, most, n_hidden, dropout
+        self.draws, self.max_side, self.n_hidden, self.dropout = draws, max_side, n_hidden, dropout
         self.film, self.weights, self.l_frames, self.l_corr = film, weights, l_frames, l_corr
         self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
         self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
@@ -393,7 +391,7 @@ class MTE(SequenceEncoder):
         for name, words in ('code', _CODES), ('drawn', _DRAWN):
             if (word := getattr(self, name)) not in words:
                 raise unknown(name, word, words)
-        check_sizes(self, ('draws', 'most', 'n_hidden'), ('l_frames', 'l_corr'))
+        check_sizes(self, ('draws', 'max_side', 'n_hidden'), ('l_frames', 'l_corr'))
         n = len(fit_splits(recording)[0])
         if self.batch_size < 2 or n * self.windows < 2:
             raise ValueError(
@@ -413,7 +411,7 @@ class MTE(SequenceEncoder):
         film = RealFrames(film_network(shape, d, self.film, self.weights is not None))
         net = _MTENet(three_layers(n, self.n_hidden, d, self.dropout), film, d, self.code)
         how = {k: getattr(self, k) for k in ('drawn', 'draws', 'l_frames', 'l_corr')}
-        return _MTEModel(net, FrameDrawer(d, shape, self.most), n, pool=self.pool or 'mean', **how)
+        return _MTEModel(net, FrameDrawer(d, shape, self.max_side), n, pool=self.pool or 'mean', **how)
 
     def rebuild(self) -> None:
         self.model_ = self._untrained()

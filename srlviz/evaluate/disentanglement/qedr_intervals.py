@@ -14,7 +14,7 @@ import pandas as pd
 from ...core.jobs.progress import Bar
 from .entropy import completeness, disentanglement
 from .lasso import lasso_weights
-from .inputs import Inputs, check_inputs, bin_factors
+from .inputs import AlignedCodes, check_inputs, bin_factors
 from ..prediction.target_scores import flight_draws
 from ..qedr import QEDR, lasso_columns, lasso_importance, relative_error
 
@@ -53,13 +53,13 @@ def _weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.
     return rows[:, : x.shape[1]], rows[:, x.shape[1] :], int(n)
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #e8be20b1
-def _moving(y: np.ndarray, places: Mapping, q: Inputs) -> list[str]:
+def _moving(y: np.ndarray, places: Mapping, q: AlignedCodes) -> list[str]:
     "The factors that change in a draw, whose columns are not 0"
     varies = dict(zip(q.numbers, y.any(0))) | {k: y[:, place].any() for k, (place, _) in places.items()}
     return [k for k in q.names if varies[k]]
 
 
-def _refitted(q: Inputs, result: QEDR, n_resamples: int, seed: int, progress: bool) -> pd.DataFrame:
+def _refitted(q: AlignedCodes, result: QEDR, n_resamples: int, seed: int, progress: bool) -> pd.DataFrame:
     "D and C, overall and of factors, of each draw; a factor that is constant in a draw has none"
     (weights, which), (columns, places) = _draws(q.table['probe'], 'probe', n_resamples, seed), lasso_columns(q)
     rows = []
@@ -75,7 +75,7 @@ def _refitted(q: Inputs, result: QEDR, n_resamples: int, seed: int, progress: bo
     return pd.DataFrame(rows)
 
 
-def _errors(q: Inputs, result: QEDR, n_resamples: int, seed: int) -> pd.DataFrame:
+def _errors(q: AlignedCodes, result: QEDR, n_resamples: int, seed: int) -> pd.DataFrame:
     "Errors of each draw of test episodes"
     (weights, which), table = _draws(q.table['test'], 'test', n_resamples, seed), q.table['probe']
     if result.regressor == 'boosting':

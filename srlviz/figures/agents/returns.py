@@ -39,6 +39,10 @@ def memory_rank(label: str) -> tuple:
     return (_MEMORY_ORDER.index(name) if name in _MEMORY_ORDER else len(_MEMORY_ORDER), label)
 
 
+def _count_tasks(n: int) -> str:
+    return f'{n} task{"s" * (n != 1)}'
+
+
 def _task_rank(task: str) -> tuple:
     name, _, level = task.rpartition('-')
     return (name, LEVELS.index(level)) if level in LEVELS else (task, 0)
@@ -273,12 +277,12 @@ def _mean_cell(row, label, scale, left_out):
     "A mean over tasks; of differences without what cannot be compared, which is `left_out`"
     if label not in row.have:
         changed = f'no mean: not comparable, {not_comparable("", split_method(label)[0])}'
-        return _Cell('all', np.nan, f'<b>Mean over {len(row.games)} tasks</b><br>{label}<br>{changed}', '')
+        return _Cell('all', np.nan, f'<b>Mean over {_count_tasks(len(row.games))}</b><br>{label}<br>{changed}', '')
     have, of, value = row.have[label], len(row.games), row.mean[label]
     summary = f'{scale.words} <b>{number(value, 3)}</b>' if value == value else f'no mean: it has {have} of them'
     summary += f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else ''
     text = number(value) if value == value else f'{have}/{of}'
-    return _Cell('all', value, f'<b>Mean over {of} tasks</b><br>{label}<br>{summary}', text)
+    return _Cell('all', value, f'<b>Mean over {_count_tasks(of)}</b><br>{label}<br>{summary}', text)
 
 
 def _cell(row, label, grid, scale, sign, beside):
@@ -418,7 +422,7 @@ def plot_returns_heatmap(
     fig.update_xaxes(tickvals=x, ticktext=columns, tickfont_size=11, range=[-0.04, x_edges[-1] + 0.04], **upright)
     fig = frame_cell(fig, [selected[0], show, selected[1]], row=True) if selected else fig
     fig.update_layout(
-        title=f'{scale.words}: {len(grid.mean)} tasks, {len(columns)} memories' if title is None else title,
+        title=f'{scale.words}: {_count_tasks(len(grid.mean))}, {len(columns)} memories' if title is None else title,
         height=int(room.tall * y_edges[-1] + top + 10),
         width=int(width or room.wide * x_edges[-1] + room.left + 84),
         margin=dict(l=room.left, r=room.right, t=top, b=10),
@@ -803,7 +807,7 @@ def plot_return_boxes(
     fig.update_xaxes(title=f'{metric_words(metric)}, worst 0 to best 1 of each task', range=[-0.03, 1.03], row=1, col=1)
     fig.update_xaxes(title=f'mean {metric_words(metric)}', showticklabels=False, showgrid=False, row=1, col=2)
     fig.update_xaxes(range=[-0.6, len(parts) - 0.4], ticks='', showline=False, row=1, col=2)
-    heading = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
+    heading = f'Normalized over {_count_tasks(n)}{"" if navigation else " without navigation"}, {words}'
     heading = heading if title is None else title
     fig.update_layout(
         title=heading, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if heading else 30, b=54)
@@ -860,7 +864,7 @@ def _ranked(fig, rows, labels, show, intervals):
     origin = 'ours' if show == 'ours' else 'paper'
     hover = []
     for r in rows[['label', 'mean', 'tasks', 'place', 'changed']].itertuples(index=False):
-        words = f'<b>{r.label}</b> ({origin})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks'
+        words = f'<b>{r.label}</b> ({origin})<br>mean <b>{number(r.mean, 3)}</b> over {_count_tasks(r.tasks)}'
         changed = '<br>not comparable with ours: popgym changed after the paper' if r.changed else ''
         hover.append(f'{words}<br>mean place {r.place:.1f}{changed}')
     at = dict(x=rows['mean'], y=y, mode='markers', hovertext=hover, hovertemplate='%{hovertext}<extra></extra>')
@@ -922,7 +926,7 @@ def plot_return_ranking(
     fig.add_annotation(y=1, yref='y domain', yanchor='bottom', text='place', **place)
     names = [f'<b>{m}</b>' if m == highlight else m for m in labels]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=names, range=[-0.6, len(labels) - 0.4])
-    heading = f'Ranking over the {n} task{"s" * (n > 1)} that all have' if title is None else title
+    heading = f'Ranking over the {_count_tasks(n)} that all have' if title is None else title
     fig.update_xaxes(title=f'mean {metric_words(metric)} (return)')
     fig.update_layout(
         title=heading, height=124 + 22 * len(labels), margin=dict(l=90, r=58, t=62 if heading else 30, b=78)
@@ -1007,7 +1011,7 @@ def plot_memory_returns(
         title=f'{metric_words(metric)} (return)'
     )
     inner = max(line * len(names), 40)
-    fig.update_layout(title=f'{method} on {len(names)} tasks' if title is None else title, dragmode=False)
+    fig.update_layout(title=f'{method} on {_count_tasks(len(names))}' if title is None else title, dragmode=False)
     fig.update_layout(
         height=inner + 112 + 26 * (title != ''), margin=dict(l=190, r=12, t=16 + 36 * (title != ''), b=80)
     )
@@ -1063,7 +1067,7 @@ def plot_paper_agreement(
         words = f', rank correlation {number(value)}' + (
             f' ({number(ends[0])} to {number(ends[1])})' if len(ends) == 2 else ''
         )
-    heading = f'{n} tasks and memories{words}' if title is None else title
+    heading = f'{n} pair{"s" * (n != 1)} of task and memory{words}' if title is None else title
     fig.update_traces(hovertemplate='%{hovertext}<extra></extra>', selector=lambda t: t.hovertext is not None)
     pad = 0.05 if high == 1 else 0.025 * (high - low)
     reach = dict(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)
