@@ -32,15 +32,17 @@ _PLACE = (
 _ENGINE_OUT = dict(events=(Event(20, 'rel_engfai0'),))
 _FAILURES = tuple(name for name in PERTURBATIONS if name not in ('wind_speed_kt', 'rel_engfai0'))
 _VARIATIONS = {  # name -> what it promises, and which conditions of the approach it fixes
-    'night': (Condition('at night', ('sensors', 'frame', 'hour', 'daylight')), dict(hour=23.0)),
-    'dusk': (Condition('at dusk', ('sensors', 'frame', 'hour', 'daylight')), dict(hour=18.2)),
+    'night': (Condition('at night', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=23.0)),
+    'dusk': (Condition('at dusk', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=18.2)),
     'fog': (Condition('in fog', ('sensors', 'frame', 'visibility')), dict(visibility=800.0)),
     'rain': (
-        Condition('in rain', ('sensors', 'frame', 'precipitation'), ('intensity',)),
+        Condition('in rain', ('sensors', 'frame', 'intensity'), ('precipitation',)),
         dict(precipitation='rain', intensity=0.8),
     ),
     'engine out': (
-        Condition('the left engine fails', ('sensors', 'frame', 'rel_engfai0', 'along_track'), (*_POSE, *_FAILURES)),
+        Condition(
+            'the left engine fails after 20 s', ('sensors', 'frame', 'rel_engfai0', 'along_track'), (*_POSE, *_FAILURES)
+        ),
         _ENGINE_OUT,
     ),
     'one runway': (
