@@ -9,6 +9,7 @@ __all__ = []
 from .checks.encoder import ENCODER_RULES, check_encoder, tiny_recording  # noqa: F401
 from .checks.memory import MEMORY_RULES, check_memory  # noqa: F401
 from .checks.policy import POLICY_RULES, check_policy  # noqa: F401
+from .checks.question import QUESTION_RULES, check_question  # noqa: F401
 from .checks.pomdp import DIFFICULTIES, LIMITS, POMDP_RULES, check_pomdp  # noqa: F401
 from .checks.world import EVERYTHING, WORLD_RULES, Condition, check_condition, check_world  # noqa: F401
 from .names import ROOMS, catalog, unknown  # noqa: F401

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from ...core.bootstrap import Draws, check_resampling
 from ...core.jobs.progress import Bar
 from .entropy import completeness, disentanglement
 from .lasso import lasso_weights
 from .inputs import AlignedCodes, check_inputs, bin_factors
-from ..prediction.target_scores import flight_draws
 from ..qedr import QEDR, lasso_columns, lasso_importance, relative_error
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #e7628725
@@ -26,8 +26,8 @@ def _draws(table: pd.DataFrame, split: str, n_resamples: int, seed: int) -> tupl
             f"rows of {split!r} name no episodes, and rows of one episode are not independent; index the factors by "
             "(episode, t), as align does"
         )
-    weights, which = flight_draws(table.index.get_level_values('episode'), n_resamples, seed)
-    return weights.astype(int), which
+    draws = Draws.of(table.index.get_level_values('episode'), n_resamples, seed)
+    return draws.counts.astype(int), draws.unit
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #a4705ee6
 def _weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -124,8 +124,7 @@ def refit_intervals(
     ValueError : rows that name no episodes, a result of other codes or factors, one that was saved without rows or has
         `compat`, a confidence_level outside (0, 1)
     """
-    if not 0 < confidence_level < 1 or n_resamples < 1:
-        raise ValueError(f"level lies in (0, 1) and n_resamples is >= 1; got {confidence_level} and {n_resamples}")
+    check_resampling(confidence_level, n_resamples)
     boosted = result.regressor == 'boosting'  # all of whose factors were categories, the numbers in bins
     q = check_inputs(codes, factors, () if boosted else result.categories)
     if q.names != list(result.importance) or q.x['probe'].shape[1] != len(result.importance):

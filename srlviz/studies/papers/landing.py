@@ -178,7 +178,7 @@ def landing_trial(
         with _warn_once():
             result = score_targets(codes, targets, **how)
         result.save(Path(out) / f'{head}.npz', states=False)  # thirty megabytes of next rows each
-        rows += result.rows(**columns).to_dict('records')
+        rows += result.scores(**columns).to_dict('records')
     rows += _failure_qedr(codes, targets, ways, out, **columns)
     file.unlink(missing_ok=True)
     return rows
