@@ -260,7 +260,7 @@ def read_targets(place):
 
     with suppress(Exception):
         load_targets(place / 'targets')
-    repr(TargetScores.load(place / 'linear.npz').rows(data='a', method='b', inputs='c', n_codes=2))
+    repr(TargetScores.load(place / 'linear.npz').scores(data='a', method='b', inputs='c', n_codes=2))
 
 
 def table(place):

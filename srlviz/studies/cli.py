@@ -10,6 +10,7 @@ import argparse, sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..core.metrics import questions
 from ..core.names import catalog_names, installed
 from ..core.scores import paper_scores, spell_method
 from .sweeps.commands import add_commands
@@ -26,6 +27,7 @@ def _choices() -> list[str]:
         'memories:  ' + ', '.join(catalog_names('memories')),
         'tasks:     ' + ', '.join(tasks) + '; each -easy, -medium and -hard',
         'games:     ' + ', '.join(sorted(games)),
+        'questions: ' + ', '.join(sorted(questions())) + '; srlviz.evaluate.questions',
         'worlds:    ' + ', '.join([*others, 'each game', 'each task']) + '; srlviz.record(NAME) records one',
         'widgets:   ' + ', '.join(catalog_names('widgets')),
         'tutorials: ' + ', '.join(tutorials()) + '; srlviz path NAME says where one lies',

@@ -1066,25 +1066,14 @@ def scores_of_targets(place):
 
 
 def read_scores_of_targets(place):
-    from dataclasses import fields
-
     from srlviz.evaluate.prediction.target_scores import TargetScores
 
     s = TargetScores.load(place / 'linear.npz')
-    out = {}
-    for f in fields(s):
-        value = getattr(s, f.name)
-        out |= _flat(value, f.name) if isinstance(value, dict) else {f.name: value}
+    out = s.parts | dict(truth=s.truth, predicted=s.predicted, about=str(s.about), question=repr(s.question))
     return out | {'look': len(repr(s)) > 0, 'mse': len(s.mse()), 'auroc': len(s.auroc(n_resamples=2))}
 
 
-_SCORED = json_with(
-    {'about.head': TEXT, 'about.select': TEXT, 'about.norm': TEXT, 'about.seed': whole(), 'about.n_codes': whole()}
-    | {'about.*': ANY, 'dropped': ANY, 'dropped.*': ANY},
-    lambda x: (
-        all(map(whole(), x['dropped'].values())) and {'head', 'select', 'norm', 'seed', 'n_codes'} <= {*x['about']}
-    ),
-)
+_SCORED = json_with({'arguments.*': ANY, 'about.seed': whole(), 'about.n_codes': whole(), 'about.*': ANY})
 
 
 def mapped(place):
