@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from ..core.names import unknown
+from ..core.parameters import Parameters
 from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
 from .frames.cnn import FrameEncoder
 
 # %% ../../nbs/03_encoders/00_baselines.ipynb #ecd57181
-class Majority:
+class Majority(Parameters):
     """A constant encoder: one code, always 0, whatever it is shown.
 
     Parameters
