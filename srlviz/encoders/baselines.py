@@ -27,6 +27,10 @@ class Majority(Parameters):
     seed : not used; there is nothing random
     """
 
+    looks = {
+        'majority': ('', '#8c8c8c', 0),
+        'mean_baseline': ('MEAN', '#8c8c8c', 100),
+    }
     variants = {'mean_baseline': dict(level='episode', n_codes=1)}
 
     def __init__(self, *, n_codes: int = 1, level: str = 'step', seed: int = 0):
@@ -69,6 +73,8 @@ class RandomCNN(FrameEncoder):
 
     Source: Anand et al. (2019), the Random-CNN rows.
     """
+
+    looks = {'random_cnn': ('Random CNN', '#E69F00', 1)}
 
     def __init__(
         self, *, n_codes: int = 256, seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto'

@@ -142,6 +142,11 @@ class SequenceAutoencoder(SequenceEncoder):
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'lstm_ae_1layer': ('LSTM autoencoder, 1 layer', '#E69F00', 101),
+        'lstm_ae_2layer_bidir': ('LSTM autoencoder, 2 layers', '#B87F00', 102),
+        'conv1d_ae': ('Conv1D autoencoder', '#56B4E9', 103),
+    }
     variants = {
         'lstm_ae_1layer': {'network': 'lstm', 'layers': None, 'bidirectional': False},
         'lstm_ae_2layer_bidir': {'network': 'lstm', 'layers': 2, 'bidirectional': True},

@@ -73,6 +73,11 @@ class ContextModel(SequenceEncoder):
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'context_lstm': ('LSTM of the context', '#009E73', 114),
+        'context_attention': ('attention of the context', '#33B58F', 115),
+        'context_conv1d': ('Conv1D of the context', '#00734F', 116),
+    }
     variants = {
         'context_lstm': {'network': 'lstm', 'layers': 2, 'bidirectional': True},
         'context_attention': {'network': 'attention'},

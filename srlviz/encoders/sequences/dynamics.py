@@ -217,6 +217,12 @@ class Dynamics(SequenceEncoder):
     Source: landing paper, section 4; Zhang et al. (2018), arXiv 1804.10689.
     """
 
+    looks = {
+        'dynamics': ('Dynamics', '#CC79A7', 118),
+        'dynamics_x': ('', '#CC79A7'),
+        'dynamics_img': ('', '#A84F80'),
+        'dynamics_img_x': ('', '#7A5195'),
+    }
     variants = {'dynamics': {}}
     quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', most=32, shortest=4, longest=8, epochs=1)
     min_rows = 2

@@ -109,6 +109,13 @@ class Forecaster(SequenceEncoder):
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'ts_regr_lstm_t30': ('LSTM forecaster, t+30', '#5B7FD1', 109),
+        'ts_regr_attention_t1': ('attention forecaster, t+1', '#0072B2', 110),
+        'ts_regr_conv1d_t30': ('Conv1D forecaster, t+30', '#8FB8DE', 111),
+        'ts_regr_convlstm_t30': ('ConvLSTM forecaster, t+30', '#D55E00', 112),
+        'ts_regr_convlstm_lstm_t30': ('ConvLSTM+LSTM, t+30', '#EE8646', 113),
+    }
     variants = {
         'ts_regr_lstm_t30': {'network': 'lstm', 'layers': 2, 'bidirectional': True, 'horizon': 30},
         'ts_regr_attention_t1': {'network': 'attention', 'horizon': 1},

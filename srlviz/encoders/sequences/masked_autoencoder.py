@@ -151,6 +151,8 @@ class MaskedAutoencoder(SequenceEncoder):
     Time Series is Worth 64 Words; not in the landing paper.
     """
 
+    looks = {'masked_autoencoder': ('masked autoencoder', '#66A61E', 104)}
+
     hidden: float = 0.5
     patch: int = 5
     width: int = 128

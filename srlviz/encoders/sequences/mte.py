@@ -341,6 +341,7 @@ class MTE(SequenceEncoder):
     (https://github.com/advimman/xeval, MIT) has a softmax on its outputs and one layer for sensors; not so here.
     """
 
+    looks = {'mte': ('MTE', '#A6761D', 117)}
     variants = {'mte': {}}
     quick = dict(n_codes=8, n_hidden=16, film='small', most=32, shortest=4, longest=8, epochs=1, batch_size=8)
 
