@@ -21,13 +21,13 @@ from flights_world import World, make  # noqa: E402
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow, is_finished  # noqa: E402
 from srlviz.core.views.windows import windows  # noqa: E402
+from srlviz.core.storage import row_cache  # noqa: E402
 from srlviz.data.landing import (  # noqa: E402
     export_published,
     fleet,
     shards,
     read_flights,
     read_published,
-    row_cache,
     verify_flights,
 )
 from srlviz.data.landing.video import encode_film  # noqa: E402

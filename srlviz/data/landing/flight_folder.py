@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'MAX_FLIGHTS', 'REQUEST', 'SENSOR_TABLE', 'FLIGHT_TABLE', 'CROISSANT', 'FRAME_COLUMNS', 'FLIGHT_COLUMNS',
-           'RESTORE_ADVICE', 'flight_id', 'video_path', 'n_groups', 'shard_path', 'with_advice', 'value_kind',
-           'footer_faults', 'max_unpacked_bytes', 'read_info', 'rows_of_group', 'read_columns', 'column_faults',
-           'read_flight_table', 'type_faults', 'flight_faults']
+           'RESTORE_ADVICE', 'flight_id', 'video_path', 'shard_path', 'with_advice', 'value_kind', 'footer_faults',
+           'max_unpacked_bytes', 'read_info', 'rows_of_group', 'read_columns', 'column_faults', 'read_flight_table',
+           'type_faults', 'flight_faults']
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #59c069cc
 import csv, re
@@ -26,6 +26,7 @@ from ...core.recordings import ENDINGS, KINDS, SPLITS
 from ...core.storage import check_words
 from ...core.storage.manifest import read_info as read_folder_info
 from ...core.storage.parquet import read_table, schema_of
+from ...core.storage.row_groups import group_lengths, n_groups
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #962032e8
 FORMAT, _VERSIONS = 'srlviz-flights', (1, 2)
@@ -49,17 +50,6 @@ def flight_id(index: int) -> str:
 def video_path(index: int) -> str:
     """Place the film of a flight: 1000 in a folder."""
     return f'videos/front/chunk-{index // 1000:03}/{flight_id(index)}.mp4'
-
-
-def n_groups(n: int, rows: int | None) -> int:
-    """Count the row groups of a flight of `n` rows, `rows` in each but the last; None: one group, as in version 1."""
-    return 1 if rows is None else -(-n // rows)
-
-
-def _group_rows(lengths: Sequence[int], rows: int | None) -> Iterator[int]:
-    """Give the rows of each row group of flights of these lengths."""
-    for n in lengths:
-        yield from (min(rows, n - a) for a in range(0, n, rows)) if rows else (n,)
 
 
 def shard_path(shard: int) -> str:
@@ -124,7 +114,7 @@ def footer_faults(
         yield from ((None, wrong) for wrong in _state_faults(schema.field('state').type, n_columns))
     if footer.num_row_groups != (n := sum(n_groups(n, rows) for n in lengths)):
         yield None, f"has {footer.num_row_groups} row groups, expected {n}, those of its flights"
-    for k, n in zip(range(footer.num_row_groups), _group_rows(lengths, rows)):
+    for k, n in zip(range(footer.num_row_groups), group_lengths(lengths, rows)):
         if (rows_there := footer.row_group(k).num_rows) != n:
             yield k, f"row group {k} has {rows_there} rows, meta/flights.parquet says {n}"
 

@@ -34,7 +34,7 @@ from ...core.recordings import ENDINGS, SPLITS, Episode, Factor
 from ...core.storage import from_arrow, merge_moments, moments, to_arrow
 from ...core.storage.manifest import file_fault
 from ...core.storage.parquet import check_group, open_footer
-from ...core.storage.row_groups import RowFile, pack, write_groups
+from ...core.storage.row_groups import RowFile, first_places, pack, write_groups
 from srlviz.data.landing.flight_folder import (
     FLIGHT_COLUMNS,
     FRAME_COLUMNS,
@@ -42,7 +42,6 @@ from srlviz.data.landing.flight_folder import (
     with_advice,
     flight_id,
     footer_faults,
-    n_groups,
     max_unpacked_bytes,
     shard_path,
     video_path,
@@ -282,10 +281,9 @@ def _groups(note: dict, part: Path, request: dict, stats: dict) -> Iterator[pa.T
 
 def _places(notes: Sequence[dict], request: dict, shard: int) -> Iterator[dict]:
     "Where the flights of a shard are: its file, their first row groups and rows"
-    group = row = 0
-    for note in notes:
-        yield dict(data=shard_path(shard), row_group=group, row_offset=row)
-        group, row = group + n_groups(note['n_frames'], request.get('group')), row + note['n_frames']
+    places = first_places([note['n_frames'] for note in notes], request.get('group'))
+    for group, row in zip(*places):
+        yield dict(data=shard_path(shard), row_group=int(group), row_offset=int(row))
 
 
 def _numbers(table: pa.Table) -> np.ndarray:

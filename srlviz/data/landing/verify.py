@@ -18,7 +18,9 @@ from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_jso
 from ...core.storage import from_arrow, is_finished
 from ...core.storage.manifest import below, file_fault, links, unfinished
 from ...core.storage.parquet import open_footer
-from .flights import open_rows
+from ...core.storage.row_cache import cache_sizes, map_cache
+from ...core.storage.row_groups import n_groups
+from .flights import cache_place, open_rows
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
@@ -28,7 +30,6 @@ from srlviz.data.landing.flight_folder import (
     column_faults,
     flight_faults,
     footer_faults,
-    n_groups,
     read_columns,
     read_flight_table,
     read_info,
@@ -37,7 +38,6 @@ from srlviz.data.landing.flight_folder import (
 )
 from .growth import GROWTH_NOTE, growth_target
 from .meta import META_FILES, paper_splits
-from .row_cache import cache_paths, cache_sizes, map_cache
 from .video import REMAKE_ADVICE, FilmFile
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1
@@ -223,7 +223,7 @@ def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np
     n, C, F = int(flights['n_frames'].sum()), info['n_columns'], sum(n_groups(n, cut) for n in flights['n_frames'])
     if n < 1 or (flights['n_frames'] < 1).any():
         return []
-    (in_set, users), (_, size) = cache_paths(path), cache_sizes(n, C, F)
+    (in_set, users), (_, size) = cache_place(path).paths(), cache_sizes(n, C, F)
     places = [users] if _is_linked(path, f'cache/{in_set.name}') else [in_set, users]
     present = [file for file in places if file_size(file) == size]
     names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in present]
