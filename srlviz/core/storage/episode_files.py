@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..files import FILES, POSITIVE, TABLE, TEXT, Field, all_inside, atomic_path, check_fields, checksum
+from ..files import FILES, POSITIVE, TABLE, TEXT, Field, all_inside, atomic_path, check_fields
 from ..files import inside, read_json, reading, write_json
 from .hashing import episode_content, is_content
 from .film import is_film, write_frames
+from .manifest import stored_file
 from .features import ENDINGS, check_features, films, singles, step_features
 from .row_groups import StepFile, to_arrow
 
@@ -48,7 +49,7 @@ def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
         length=len(episode),
         ended=episode.ended,
         name=episode.name,
-        files={name: [paths[name].stat().st_size, checksum(paths[name])] for name in film},
+        files={name: stored_file(paths[name]) for name in film},
         features=features,
         factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
         films=film_hashes,

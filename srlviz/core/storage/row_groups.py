@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['GROUP_BYTES', 'GROUP_ROWS', 'to_arrow', 'from_arrow', 'pack', 'write_groups', 'n_groups', 'group_lengths',
-           'first_places', 'LRUCache', 'RowFile', 'runs', 'check_columns', 'is_text', 'needed_bytes', 'StepFile']
+           'first_places', 'LRUCache', 'RowFile', 'runs', 'columns_of', 'check_columns', 'is_text', 'needed_bytes',
+           'StepFile']
 
 # %% ../../../nbs/00_core/storage/03_row_groups.ipynb #1c5bd7c1
 import math
@@ -184,6 +185,34 @@ def runs(index: np.ndarray, file: np.ndarray, start: np.ndarray, length: np.ndar
     file, start, length = (np.asarray(x)[index] for x in (file, start, length))
     breaks = (file[1:] != file[:-1]) | (start[1:] != start[:-1] + length[:-1])
     return np.split(np.asarray(index), np.flatnonzero(breaks) + 1) if len(index) else []
+
+
+def columns_of(
+    index: np.ndarray,
+    lengths: np.ndarray,
+    names: Sequence[str],
+    once: Mapping[str, np.ndarray],
+    read: Callable | None = None,
+    places: tuple | None = None,
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Read columns of episodes, of as many at once as stand next to each other in a file.
+
+    Parameters
+    ----------
+    index : numbers of episodes;  lengths : (N,) rows of all;  names : of the columns
+    once : name -> (N,), what has one value an episode, and is repeated for its rows
+    read : gives all other columns: run (numbers of episodes) -> name -> its rows; None if there are no others
+    places : file and first row of all episodes; None reads all at once
+
+    Yields
+    ------
+    how many rows these are;  name -> (rows,)
+    """
+    whole = [np.asarray(index)] if len(index) else []
+    for run in whole if places is None else runs(index, *places, lengths):
+        n, found = lengths[run], {} if read is None else read(run)
+        found |= {k: np.repeat(v[run], n) for k, v in once.items()}
+        yield int(n.sum()), {k: found[k] for k in names}
 
 # %% ../../../nbs/00_core/storage/03_row_groups.ipynb #b54ab1c0
 _STEPS = 'a table of steps', 'make the recording again or restore the file'

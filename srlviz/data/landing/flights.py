@@ -23,11 +23,11 @@ from ...core.storage import FACTOR_FIELDS, LazyColumns, from_arrow, is_finished
 from ...core.storage.manifest import check_files, unfinished
 from ...core.storage.parquet import open_footer
 from ...core.storage.row_cache import CachePlace, RowCache, read_only
-from ...core.storage.row_groups import RowFile, runs
+from ...core.storage.row_groups import RowFile, columns_of
+from ...core.storage.claims import REQUEST
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FORMAT,
-    REQUEST,
     RESTORE_ADVICE,
     SENSOR_TABLE,
     column_faults,
@@ -197,14 +197,13 @@ class FlightFolder:
 
         Gives how many rows these are, and name -> (N,).
         """
-        moving = [k for k in names if self.features[k]['per'] == 'frame']
+        types = {k: self.features[k]['dtype'] for k in names}
+        once = {k: self.flights[k].to_numpy() for k in names if self.features[k]['per'] == 'flight'}
+        once = {k: v if types[k] == 'str' else v.astype(types[k]) for k, v in once.items()}
+        moving = [k for k in names if k not in once]
+        read = (lambda run: self.shards.label_run(run.tolist(), moving)) if moving else None
         places = self.flights['data'].to_numpy(), self.flights['row_offset'].to_numpy(int)
-        for run in runs(index, *places, self.lengths):
-            n, read = self.lengths[run], self.shards.label_run(run.tolist(), moving) if moving else {}
-            once = {k: self.flights[k].to_numpy()[run] for k in names if k not in moving}
-            types = {k: self.features[k]['dtype'] for k in once}
-            once = {k: np.repeat(v if types[k] == 'str' else v.astype(types[k]), n) for k, v in once.items()}
-            yield int(n.sum()), {k: once[k] if k in once else read[k] for k in names}
+        return columns_of(index, self.lengths, names, once, read, places)
 
     def film(self, i: int) -> FilmFile:
         """Give the film of flight i, which is decoded when it is indexed."""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ...core.files import COUNT, LIST, check_fields, read_json, write_json
 from ...core.storage import is_finished
+from ...core.storage.claims import REQUEST
 from .flights import FlightFolder
 from srlviz.data.landing.flight_folder import (
     FLIGHT_COLUMNS,
     FRAME_COLUMNS,
-    REQUEST,
     with_advice,
     read_flight_table,
     shard_path,

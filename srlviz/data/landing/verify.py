@@ -15,16 +15,16 @@ import pyarrow as pa
 from ...core.jobs.progress import Bar
 
 from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_json
-from ...core.storage import from_arrow, is_finished
-from ...core.storage.manifest import below, file_fault, links, unfinished
+from ...core.storage import described, from_arrow, is_finished, merge_moments, moments
+from ...core.storage.manifest import below, file_faults, is_linked, links, unfinished
 from ...core.storage.parquet import open_footer
 from ...core.storage.row_cache import cache_sizes, map_cache
-from ...core.storage.row_groups import n_groups
+from ...core.storage.row_groups import first_places, n_groups
+from ...core.storage.claims import REQUEST
 from .flights import cache_place, open_rows
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
-    REQUEST,
     RESTORE_ADVICE,
     SENSOR_TABLE,
     column_faults,
@@ -113,11 +113,12 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
     if flights is not None and info['video']:
         rows = zip(flights['video'], flights['flight_id'], flights['n_frames'])
         owner = {video: (flight, n) for video, flight, n in rows if isinstance(video, str)}
-    for name, (size, digest) in info['files'].items():
-        if name in reported or _is_linked(path, name):
-            continue
+    for name, wrong in file_faults(path, info['files'], reported):
         flight, T = owner.get(name, ('', None))
-        if wrong := faults.read(name, lambda: _file_fault(path / name, size, digest, T, info)):
+        if T and file_size(path / name) is not None:
+            film = _film_fault(path / name, T, info['video']['size'], bool(wrong))
+            wrong = '; '.join(filter(None, [wrong, film]))
+        if wrong:
             faults(name, flight, wrong)
     if grows := faults.read(GROWTH_NOTE.as_posix(), lambda: growth_target(path)):
         faults(GROWTH_NOTE.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
@@ -127,17 +128,6 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
             continue
         if name.split('/')[0] in ('data', 'videos') and name not in info['files']:
             faults(name, '', 'does not belong to the set')
-
-
-def _file_fault(file: Path, size: int, digest: str, T: int | None, info: dict) -> str:
-    "What is wrong with a file, and with its frames if it is a film of T"
-    try:
-        wrong = file_fault(file, size, digest)
-    except OSError as e:
-        wrong = f'cannot be read: {e.strerror or e}'
-    if T and file_size(file) is not None:
-        wrong = '; '.join(filter(None, [wrong, _film_fault(file, T, info['video']['size'], bool(wrong))]))
-    return wrong
 
 
 def _film_fault(file: Path, T: int, size: int, decode: bool) -> str:
@@ -152,15 +142,6 @@ def _film_fault(file: Path, T: int, size: int, decode: bool) -> str:
     except Exception as e:
         return str(e).removeprefix(f'{file} ').removesuffix(f'; {REMAKE_ADVICE}')
     return ''
-
-
-def _is_linked(path: Path, name: str) -> bool:
-    "Whether a file is reached through a link, of which a fault is told once"
-    try:
-        inside(path, name)
-        return False
-    except ValueError:
-        return True
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2aa56598
 def _value_faults(table: pa.Table, row, info: dict, sensors: Sequence[str] | None) -> Iterator[str]:
@@ -191,29 +172,25 @@ def _sensor_faults(state: np.ndarray, sensors: Sequence[str] | None) -> Iterator
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #c0bbf850
 class _MomentSums:
-    "Sums over the rows of all flights or of the split `fit`, by which mean and standard deviation are compared"
+    "Moments of the rows of all flights or of the split `fit`, by which mean and standard deviation are compared"
 
     def __init__(self, over: str, columns: pd.DataFrame | None):
-        self.over, self.n = over, 0
+        self.over, self.n, self.found = over, 0, None
         self.mean, self.std = (None, None) if columns is None else columns[['mean', 'std']].to_numpy(float).T
-        self.first = self.second = 0.0
 
     def add(self, split: str, state: np.ndarray) -> None:
         if self.mean is None or (self.over == 'fit' and split != 'fit') or not np.isfinite(state).all():
             return
-        away = state - self.mean
         self.n += len(state)
-        self.first = self.first + away.sum(0)
-        self.second = self.second + (away * away).sum(0)
+        self.found = merge_moments(self.found, moments(state))
 
     def faults(self, flights: pd.DataFrame) -> Iterator[str]:
         expected = flights['n_frames'][(flights['split'] == 'fit') | (self.over == 'all')].sum()
         if self.mean is None or not self.n or self.n != expected:
             return  # not all rows could be read
-        off, scale = self.first / self.n, 1e-5 * (1 + np.abs(self.mean) + self.std)
-        std = np.sqrt(np.maximum(self.second / self.n - off * off, 0))
-        for k, wrong in ('mean', np.abs(off) > scale), ('std', np.abs(std - self.std) > scale):
-            if wrong.any():
+        found, scale = described(self.found), 1e-5 * (1 + np.abs(self.mean) + self.std)
+        for k, listed in ('mean', self.mean), ('std', self.std):
+            if (wrong := np.abs(found[k] - listed) > scale).any():
                 yield f"has a {k} of sensor {int(np.argmax(wrong))} that is not that of its rows ({wrong.sum()} in all)"
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #97000a47
@@ -224,7 +201,7 @@ def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np
     if n < 1 or (flights['n_frames'] < 1).any():
         return []
     (in_set, users), (_, size) = cache_place(path).paths(), cache_sizes(n, C, F)
-    places = [users] if _is_linked(path, f'cache/{in_set.name}') else [in_set, users]
+    places = [users] if is_linked(path, f'cache/{in_set.name}') else [in_set, users]
     present = [file for file in places if file_size(file) == size]
     names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in present]
     return [(name, *map_cache(file, n, C, F)) for name, file in zip(names, present)]
@@ -241,7 +218,7 @@ class _ShardCheck:
 
     def verify(self, data: str, rows: pd.DataFrame) -> None:
         "Every row group of a shard: columns, number of rows, indices, and values that are not finite"
-        if data not in self.info['files'] or _is_linked(self.path, data):
+        if data not in self.info['files'] or is_linked(self.path, data):
             return  # which was told
         file, known = self.path / data, {*FRAME_COLUMNS, *(f['name'] for f in self.info['factors'])}
         footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE_ADVICE)
@@ -306,10 +283,8 @@ def _whole_info(path: Path) -> dict:
 
 def _numbered(flights: pd.DataFrame, info: dict) -> pd.DataFrame:
     "The table of flights with the first row and row group of each in a cache"
-    groups = flights['n_frames'].map(lambda n: n_groups(n, rows_of_group(info)))
-    return flights.assign(
-        first_row=flights['n_frames'].cumsum() - flights['n_frames'], first_group=groups.cumsum() - groups
-    )
+    group, row = first_places(flights['n_frames'], rows_of_group(info))
+    return flights.assign(first_row=row, first_group=group)
 
 
 def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
