@@ -42,7 +42,7 @@ ELSEWHERE = {
     'data.landing.shards._read_flight_note': _HALF,
     'data.landing.shards.write_shard': _HALF,
     'data.landing.shards._groups': _HALF,
-    'data.landing.shards._check_part': _HALF,
+    'data.landing.shards._open_part': _HALF,
     'data.landing.shards.read_shard_note': _HALF,
     'data.landing.shards._flights_of': _HALF,
     'encoders.baselines.Majority.load': _ONE_LINE,

@@ -31,6 +31,7 @@ from srlviz.core.files import (
     only_writer,
     read_json,
     remove_temporary,
+    with_advice,
 )
 from ...core.recordings import Recording
 from ...core.storage import is_finished
@@ -38,7 +39,7 @@ from ...core.storage.claims import REQUEST, check_claim, check_same_request, wri
 from ...core.storage.manifest import file_fault, links
 from ...core.jobs.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
-from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, with_advice, shard_path, video_path
+from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, shard_path, video_path
 from .growth import GROWTH_NOTE, interrupted_growth, growth_target, prepare_growth, reopen_set
 from .meta import write_meta
 from srlviz.data.landing.shards import (

@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'MAX_FLIGHTS', 'SENSOR_TABLE', 'FLIGHT_TABLE', 'CROISSANT', 'FRAME_COLUMNS', 'FLIGHT_COLUMNS',
-           'RESTORE_ADVICE', 'flight_id', 'video_path', 'shard_path', 'with_advice', 'value_kind', 'footer_faults',
-           'max_unpacked_bytes', 'read_info', 'rows_of_group', 'read_columns', 'column_faults', 'read_flight_table',
+           'RESTORE_ADVICE', 'flight_id', 'video_path', 'shard_path', 'value_kind', 'footer_faults', 'rows_in',
+           'open_rows', 'read_info', 'rows_of_group', 'read_columns', 'column_faults', 'read_flight_table',
            'type_faults', 'flight_faults']
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #59c069cc
-import csv, re
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -20,13 +19,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...core.files import COUNT, FILES, LIST, TABLE, TEXT, check_fields, check_name, file_size, is_real, is_whole
-from ...core.files import open_file, reading
+from ...core.files import COUNT, FILES, LIST, TABLE, TEXT, check_fields, check_name, is_real, is_whole
+from ...core.files import inside, reading, table_rows, table_text, with_advice
 from ...core.recordings import ENDINGS, KINDS, SPLITS
 from ...core.storage import check_words
-from ...core.storage.manifest import read_info as read_folder_info
-from ...core.storage.parquet import read_table, schema_of
-from ...core.storage.row_groups import group_lengths, n_groups
+from ...core.storage.claims import REQUEST
+from ...core.storage.manifest import is_finished, read_info as read_folder_info, unfinished
+from ...core.storage.parquet import open_footer, read_table, schema_of
+from ...core.storage.row_groups import RowFile, group_lengths, n_groups
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #962032e8
 FORMAT, _VERSIONS = 'srlviz-flights', (1, 2)
@@ -60,15 +60,6 @@ def shard_path(shard: int) -> str:
 RESTORE_ADVICE = (
     "restore the file, or delete the set and generate it again; `srlviz landings --verify` lists all faults of a set"
 )
-
-
-@contextmanager
-def with_advice(advice: str):
-    """Let a ValueError end with what to do."""
-    try:
-        yield
-    except ValueError as e:
-        raise ValueError(str(e) if advice in str(e) else f'{e}; {advice}') from e
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #f9671978
 _DTYPES = 'str', 'bool', *(f'{u}int{b}' for u in ('u', '') for b in (8, 16, 32, 64)), 'float16', 'float32', 'float64'
@@ -126,9 +117,28 @@ def _state_faults(t: pa.DataType, n_columns: int) -> Iterator[str]:
         yield f"state has {t.list_size} values a row, expected {n_columns}"
 
 
-def max_unpacked_bytes(n: int, n_columns: int, n_labels: int) -> int:
-    """Give the bytes that the rows of a flight may take while they are unpacked."""
-    return 2**20 + 20 * n * (n_columns + 4) + 256 * n * n_labels  # 4 + 4 + 8 bytes a number, and some more
+def rows_in(path: Path, footer: pq.FileMetaData, n_columns: int) -> RowFile:
+    """Give the rows of a file, whose pages may be no larger than its rows; `n_columns` is the number of sensors."""
+
+    def needed(n, names):  # 4 + 4 + 8 bytes a number, and some more
+        return 2**20 + 20 * n * (n_columns + 4) + 256 * n * len(names)
+
+    return RowFile(path, footer, needed)
+
+
+def open_rows(path: Path, what: str, advice: str, lengths: Sequence[int], n_columns: int, *expected) -> RowFile:
+    """Open a file of rows, if its footer is that of flights of these lengths.
+
+    Parameters
+    ----------
+    what, advice : what the file should be, and what to do if it is none
+    lengths, n_columns, expected : as of `footer_faults`
+    """
+    footer, _ = open_footer(path, what, advice)
+    with with_advice(advice), reading(path, what, advice):
+        for _, wrong in footer_faults(footer, lengths, n_columns, *expected):
+            raise ValueError(f"{path}: {wrong}")
+        return rows_in(path, footer, n_columns)
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #d0abf830
 _MAX_COLUMNS = 2**16
@@ -162,12 +172,15 @@ _FACTOR = dict(
 
 
 def read_info(path: Path) -> dict:
-    """Read meta/info.json, whose fields are then of the right types.
+    """Read meta/info.json of a finished set, whose fields are then of the right types.
 
     Raises
     ------
-    ValueError : naming the file and the field
+    FileNotFoundError : if there is no such folder;  ValueError : naming the file and the field
     """
+    inside(path, 'meta/info.json')
+    if not is_finished(path):
+        raise unfinished(path, 'a set of flights', 'it was asked for' * (path / REQUEST).exists())
     with with_advice(RESTORE_ADVICE):
         info = read_folder_info(path, FORMAT, _VERSIONS, {}, 'that of a set of flights')
         _check_info(info, path / 'meta' / 'info.json')
@@ -213,15 +226,10 @@ _MAX_CSV_BYTES = 2**24  # bytes
 def read_columns(path: Path) -> pd.DataFrame:
     """Read meta/columns.csv, not compared with anything yet."""
     with reading(file := path / SENSOR_TABLE, 'a table of sensors', RESTORE_ADVICE):
-        if (size := file_size(file)) is None or size > _MAX_CSV_BYTES:
-            raise ValueError(f"it has {size} bytes, expected at most {_MAX_CSV_BYTES}")
-        with open_file(file) as f:
-            text = f.read().decode('utf-8')
-        rows = [row for row in csv.reader(StringIO(text, newline='')) if row]
-        widths = {len(row) for row in rows}
-        if len(widths) != 1 or max(widths) > 1000:
-            low, high = min(widths, default=0), max(widths, default=0)
-            raise ValueError(f"its lines have from {low} to {high} cells, expected one number of at most 1000")
+        text = table_text(file, 'a table of sensors', _MAX_CSV_BYTES)
+        rows = [cells for _, cells in table_rows(text, file)]
+        if len(rows[0]) > 1000:
+            raise ValueError(f"its lines have {len(rows[0])} cells, expected at most 1000")
         if len({*rows[0]}) < len(rows[0]):
             raise ValueError("two columns have the same name")
         if not text.endswith('\n'):

@@ -14,14 +14,13 @@ import pandas as pd
 import pyarrow as pa
 from ...core.jobs.progress import Bar
 
-from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_json
-from ...core.storage import described, from_arrow, is_finished, merge_moments, moments
-from ...core.storage.manifest import below, file_faults, is_linked, links, unfinished
+from ...core.files import LIST, TABLE, check_fields, file_size, read_json
+from ...core.storage import described, from_arrow, merge_moments, moments
+from ...core.storage.manifest import below, file_faults, is_linked, links
 from ...core.storage.parquet import open_footer
 from ...core.storage.row_cache import cache_sizes, map_cache
 from ...core.storage.row_groups import first_places, n_groups
-from ...core.storage.claims import REQUEST
-from .flights import cache_place, open_rows
+from .flights import cache_place
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
@@ -33,6 +32,7 @@ from srlviz.data.landing.flight_folder import (
     read_columns,
     read_flight_table,
     read_info,
+    rows_in,
     rows_of_group,
     type_faults,
 )
@@ -229,7 +229,7 @@ class _ShardCheck:
         for k, fault in wrong:
             flight = '' if k is None else rows['flight_id'].iloc[np.searchsorted(first, k, 'right') - 1]
             self.faults(data, flight, fault)
-        shard = open_rows(file, footer, self.info['n_columns'])
+        shard = rows_in(file, footer, self.info['n_columns'])
         names = [k for k in schema.names if k in known]
         for row, a, b in zip(rows.itertuples(), first, first[1:]):
             try:
@@ -269,16 +269,9 @@ def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
     if not path.is_dir():
         raise FileNotFoundError(f"there is no set of flights at {str(path)!r}")
     faults = _Faults(path)
-    if (info := faults.read('meta/info.json', lambda: _whole_info(path))) is not None:
+    if (info := faults.read('meta/info.json', lambda: read_info(path))) is not None:
         _verify(path, info, faults, progress)
     return pd.DataFrame(faults.rows, columns=['file', 'flight', 'fault']).drop_duplicates(ignore_index=True)
-
-
-def _whole_info(path: Path) -> dict:
-    inside(path, 'meta/info.json')
-    if not is_finished(path):
-        raise unfinished(path, 'a set of flights', 'it was asked for' * (path / REQUEST).exists())
-    return read_info(path)
 
 
 def _numbered(flights: pd.DataFrame, info: dict) -> pd.DataFrame:
