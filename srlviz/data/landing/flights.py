@@ -71,12 +71,7 @@ class _Shards:
             self._files[path] = open_rows(path, *_SHARD, lengths, *expected)
         return self._files[path]
 
-    def read(self, i: int, names: Sequence[str], start: int = 0, stop: int | None = None) -> pa.Table:
-        """Read columns of the rows of flight i, or of those from `start` to `stop`."""
-        stop = int(self._places[i].n_frames) if stop is None else stop
-        return self.read_run([i], names, start, stop)
-
-    def read_run(self, run: Sequence[int], names: Sequence[str], start: int = 0, stop: int | None = None) -> pa.Table:
+    def rows(self, run: Sequence[int], names: Sequence[str], start: int = 0, stop: int | None = None) -> pa.Table:
         """Read columns of flights that follow one another in a shard; rows are counted from the first one's."""
         flights = [self._places[i] for i in run]
         file, first, lengths = self.file(flights[0].data), int(flights[0].row_offset), [f.n_frames for f in flights]
@@ -98,32 +93,28 @@ class _Shards:
 
     def sensors(self, i: int, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Read the sensors of flight i, or of some of its rows, (T, n_columns) float32, and check them."""
-        path = self.root / self._places[i].data
-        with reading(path, *_SHARD):
-            state = from_arrow(self.read(i, ['state'], start, stop)['state'])
-        if not np.isfinite(state).all():
-            t, c = np.argwhere(~np.isfinite(state))[0]
-            where = f"{self._places[i].flight_id}, row {start + t}, column {self.columns[c]!r}"
-            raise ValueError(f"{path}: {where} is {state[t, c]}; {RESTORE_ADVICE}")
-        return state
+        return self.arrays([i], ['state'], start, stop)['state']
 
     def labels(self, i: int, start: int = 0, stop: int | None = None) -> dict[str, np.ndarray]:
         """Read what is known of each frame of flight i, or of some of them: name -> (T,), read-only."""
         stop = int(self._places[i].n_frames) if stop is None else stop
-        return {k: read_only(v) for k, v in self.label_run([i], [*self.dtypes], start, stop).items()}
+        return {k: read_only(v) for k, v in self.arrays([i], [*self.dtypes], start, stop).items()}
 
-    def label_run(
+    def arrays(
         self, run: Sequence[int], names: Sequence[str], start: int = 0, stop: int | None = None
     ) -> dict[str, np.ndarray]:
-        """Read some of what is known of each frame of flights that follow one another in a shard: name -> (N,)."""
-        table, labels = self.read_run(run, names, start, stop), {}
+        """Read columns of flights that follow one another in a shard, checked: name -> (N,) or (N, n_columns)."""
+        table, found, path = self.rows(run, names, start, stop), {}, self.root / self._places[run[0]].data
         for k in names:
-            dtype, unit = self.dtypes[k]
-            v = labels[k] = table[k].to_numpy().astype(dtype, copy=False)
+            dtype, unit = self.dtypes.get(k, ('float32', ''))
+            with reading(path, *_SHARD):
+                v = found[k] = from_arrow(table[k]).astype(dtype, copy=False)
             if unit != 'px' and v.dtype.kind == 'f' and not np.isfinite(v).all():
-                path, name = self.root / self._places[run[0]].data, self._name_at(run, start + np.isfinite(v).argmin())
-                raise ValueError(f"{path}: {name} has a value that is not finite in the column {k!r}; {RESTORE_ADVICE}")
-        return labels
+                t, *c = np.argwhere(~np.isfinite(v))[0]
+                column = self.columns[c[0]] if c else k
+                where = f"{self._name_at(run, start + t)}, row {start + t}, column {column!r}"
+                raise ValueError(f"{path}: {where} is {v[t, *c]}, not finite; {RESTORE_ADVICE}")
+        return found
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #d4222667
 def cache_place(path: Path) -> CachePlace:
@@ -186,7 +177,7 @@ class FlightFolder:
         once = {k: self.flights[k].to_numpy() for k in names if self.features[k]['per'] == 'flight'}
         once = {k: v if types[k] == 'str' else v.astype(types[k]) for k, v in once.items()}
         moving = [k for k in names if k not in once]
-        read = (lambda run: self.shards.label_run(run.tolist(), moving)) if moving else None
+        read = (lambda run: self.shards.arrays(run.tolist(), moving)) if moving else None
         places = self.flights['data'].to_numpy(), self.flights['row_offset'].to_numpy(int)
         return columns_of(index, self.lengths, names, once, read, places)
 

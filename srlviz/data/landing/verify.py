@@ -18,8 +18,8 @@ from ...core.files import LIST, TABLE, check_fields, file_size, read_json
 from ...core.storage import described, from_arrow, merge_moments, moments
 from ...core.storage.manifest import below, file_faults, is_linked, links
 from ...core.storage.parquet import open_footer
-from ...core.storage.row_cache import cache_sizes, map_cache
-from ...core.storage.row_groups import first_places, n_groups
+from ...core.storage.row_cache import CacheCheck
+from ...core.storage.row_groups import n_groups
 from .flights import cache_place
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
@@ -193,19 +193,6 @@ class _MomentSums:
             if (wrong := np.abs(found[k] - listed) > scale).any():
                 yield f"has a {k} of sensor {int(np.argmax(wrong))} that is not that of its rows ({wrong.sum()} in all)"
 
-# %% ../../../nbs/02_data/landing/07_verify.ipynb #97000a47
-def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    "The caches of a set that could be read: name, rows, and which flights are there"
-    cut = rows_of_group(info)
-    n, C, F = int(flights['n_frames'].sum()), info['n_columns'], sum(n_groups(n, cut) for n in flights['n_frames'])
-    if n < 1 or (flights['n_frames'] < 1).any():
-        return []
-    (in_set, users), (_, size) = cache_place(path).paths(), cache_sizes(n, C, F)
-    places = [users] if is_linked(path, f'cache/{in_set.name}') else [in_set, users]
-    present = [file for file in places if file_size(file) == size]
-    names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in present]
-    return [(name, *map_cache(file, n, C, F)) for name, file in zip(names, present)]
-
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #bf7d54fe
 class _ShardCheck:
     "Goes through the shards of a set, row group by row group, and counts sums"
@@ -214,7 +201,8 @@ class _ShardCheck:
         self.path, self.info, self.faults = path, info, faults
         self.sensors = None if columns is None else columns['name']
         self.sums = _MomentSums(info['mean_and_std_over'], columns)
-        self.caches = faults.read(FLIGHT_TABLE, lambda: _caches(path, info, flights)) or []
+        at, rows = cache_place(path), rows_of_group(info)
+        self.caches = faults.read(FLIGHT_TABLE, lambda: CacheCheck(at, flights['n_frames'], info['n_columns'], rows))
 
     def verify(self, data: str, rows: pd.DataFrame) -> None:
         "Every row group of a shard: columns, number of rows, indices, and values that are not finite"
@@ -245,12 +233,8 @@ class _ShardCheck:
     def _compare(self, state: np.ndarray, row, data: str) -> None:
         "Count the rows of a flight in, and hold those of caches against them"
         self.sums.add(row.split, state)
-        cut, T = rows_of_group(self.info) or len(state), len(state)
-        for name, cached, done in self.caches:
-            for g, a in enumerate(range(0, T, cut)):
-                cached_rows = cached[row.first_row + a : row.first_row + min(T, a + cut)]
-                if done[row.first_group + g] and not np.array_equal(cached_rows, state[a : a + cut]):
-                    self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
+        for name in self.caches.differing(row.Index, state) if self.caches else ():
+            self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2bcf37fb
 def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
@@ -274,12 +258,6 @@ def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
     return pd.DataFrame(faults.rows, columns=['file', 'flight', 'fault']).drop_duplicates(ignore_index=True)
 
 
-def _numbered(flights: pd.DataFrame, info: dict) -> pd.DataFrame:
-    "The table of flights with the first row and row group of each in a cache"
-    group, row = first_places(flights['n_frames'], rows_of_group(info))
-    return flights.assign(first_row=row, first_group=group)
-
-
 def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
     columns, flights = _verify_meta(path, info, faults)
     for name in links(path):
@@ -287,7 +265,6 @@ def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
     _verify_files(path, info, flights, faults, {file for file, *_ in faults.rows})
     if flights is None:
         return
-    flights = _numbered(flights, info)
     shards = _ShardCheck(path, info, columns, flights, faults)
     with Bar(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
         for data, rows in flights.groupby('data', sort=False):
