@@ -849,8 +849,8 @@ def test_the_table_of_sensors(flights, attack):
     'text, told',
     [
         (b'\xff\xfe', 'columns.csv'),
-        (b',' * 2_000_000, '2000001 cells'),
-        (b'name,group,units,mean,std\n' + b'1,' * 2_000_000, '2000001 cells'),
+        (b',' * 2_000_000, '2000001'),
+        (b'name,group,units,mean,std\n' + b'1,' * 2_000_000, '2000001'),
         (b'a' * 20_000_000, 'bytes'),
     ],
     ids=['bytes', 'a wide head', 'a wide line', 'a long line'],
