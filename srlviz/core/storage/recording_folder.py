@@ -28,7 +28,7 @@ from .features import films, row_bytes, singles, step_features, stored_factor
 from .manifest import LazyColumns, check_files, file_faults, is_finished, links, read_info
 from .manifest import stored_file, unfinished
 from .statistics import described, merge_moments, moments
-from .parquet import open_footer, read_groups
+from .parquet import open_footer, read_groups, value_kind
 from .episode_files import check_key, partial_episodes, read_part, store_episode
 from srlviz.core.storage.row_groups import (
     GROUP_BYTES,
@@ -247,21 +247,14 @@ def _read_rows(path: Path, info: Mapping) -> pd.DataFrame:
         if footer.num_rows != info['n_episodes']:
             raise ValueError(f"it has {footer.num_rows:,} episodes; meta/info.json says {info['n_episodes']:,}")
         for name, f in expected.items():
-            _check_type(schema.field(name).type, name, f['dtype'])
+            if (found := value_kind(schema.field(name).type)) != value_kind(f['dtype']):
+                raise ValueError(f"the column {name!r:.80} holds {found}; expected {f['dtype']}")
         stored = [f | dict(dtype='str' if is_text(f) else 'int64') for f in expected.values()]
         max_bytes = needed_bytes(stored, footer.num_rows, path.stat().st_size)
         table = read_groups(path, footer, range(footer.num_row_groups), [*expected], max_bytes)
         for name, f in expected.items():
             _check_values(table[name], name, f['dtype'])
         return table.to_pandas(ignore_metadata=True)
-
-
-def _check_type(t: pa.DataType, name: str, dtype: str) -> None:
-    "A column has the type that its values will be given; asked before they are unpacked"
-    kind, text = 'U' if dtype == 'str' else np.dtype(dtype).kind, pa.types.is_string(t) or pa.types.is_large_string(t)
-    fits = dict(U=text, f=pa.types.is_floating(t), b=pa.types.is_boolean(t))
-    if not fits.get(kind, pa.types.is_integer(t)):
-        raise ValueError(f"the column {name!r:.80} holds {t}; expected {dtype}")
 
 
 def _check_values(column, name: str, dtype: str) -> None:

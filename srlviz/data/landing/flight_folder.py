@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'MAX_FLIGHTS', 'SENSOR_TABLE', 'FLIGHT_TABLE', 'CROISSANT', 'FRAME_COLUMNS', 'FLIGHT_COLUMNS',
-           'RESTORE_ADVICE', 'flight_id', 'video_path', 'shard_path', 'value_kind', 'footer_faults', 'rows_in',
-           'open_rows', 'read_info', 'rows_of_group', 'read_columns', 'column_faults', 'read_flight_table',
-           'type_faults', 'flight_faults']
+           'RESTORE_ADVICE', 'flight_id', 'video_path', 'shard_path', 'footer_faults', 'rows_in', 'open_rows',
+           'read_info', 'rows_of_group', 'read_columns', 'column_faults', 'read_flight_table', 'type_faults',
+           'flight_faults']
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #59c069cc
 import re
@@ -25,7 +25,7 @@ from ...core.recordings import ENDINGS, KINDS, SPLITS
 from ...core.storage import check_words
 from ...core.storage.claims import REQUEST
 from ...core.storage.manifest import is_finished, read_info as read_folder_info, unfinished
-from ...core.storage.parquet import open_footer, read_table, schema_of
+from ...core.storage.parquet import open_footer, read_table, schema_of, value_kind
 from ...core.storage.row_groups import RowFile, group_lengths, n_groups
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #962032e8
@@ -63,17 +63,6 @@ RESTORE_ADVICE = (
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #f9671978
 _DTYPES = 'str', 'bool', *(f'{u}int{b}' for u in ('u', '') for b in (8, 16, 32, 64)), 'float16', 'float32', 'float64'
-
-
-def value_kind(t: pa.DataType | str) -> str:
-    """Say what a column holds, by its type in Arrow or by the name of a dtype."""
-    if isinstance(t, str):
-        return {'s': 'words', 'b': 'truths', 'f': 'numbers'}.get(t[0], 'whole numbers')
-    if pa.types.is_string(t) or pa.types.is_large_string(t):
-        return 'words'
-    if pa.types.is_boolean(t):
-        return 'truths'
-    return 'whole numbers' if pa.types.is_integer(t) else 'numbers' if pa.types.is_floating(t) else str(t)
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #1c3f60ae
 def footer_faults(
