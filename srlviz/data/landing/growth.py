@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...core.files import COUNT, LIST, check_fields, read_json, with_advice, write_json
 from ...core.storage import is_finished
-from ...core.storage.claims import write_request
+from ...core.storage.claims import REQUEST
 from .flights import FlightFolder
 from srlviz.data.landing.flight_folder import (
     FLIGHT_COLUMNS,
@@ -63,7 +63,7 @@ def _requested_flights(out: Path) -> int:
 def reopen_set(out: Path, request: dict) -> None:
     """Let a set that has grown be one that is being made: with the new number of flights, and without info.json."""
     (out / 'meta' / 'info.json').unlink(missing_ok=True)
-    write_request(out, request)
+    write_json(out / REQUEST, request)
     (out / GROWTH_NOTE).unlink(missing_ok=True)
 
 
