@@ -18,6 +18,7 @@ from flights_world import World, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow  # noqa: E402
+from srlviz.core.storage import row_cache  # noqa: E402
 from srlviz.data.landing import (  # noqa: E402
     fleet,
     flight_columns,
@@ -25,7 +26,6 @@ from srlviz.data.landing import (  # noqa: E402
     generate_flights,
     growth,
     read_flights,
-    row_cache,
     verify_flights,
 )
 from srlviz.data.landing.video import encode_film  # noqa: E402

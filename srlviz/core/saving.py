@@ -32,6 +32,7 @@ from srlviz.core.files import (
     reading,
 )
 from .names import named_class
+from .parameters import arguments
 from .training import check_tensor, pick_device, seeded
 
 # %% ../../nbs/00_core/08_saving.ipynb #1fd0cde3
@@ -176,13 +177,7 @@ _NOT_SAVED = ('checkpoint',)  # where `fit` writes is no business of a file that
 def saved_arguments(encoder) -> dict[str, Any]:
     """Give the constructor arguments of an encoder that are saved:
     all but `checkpoint`, the place that its `fit` writes to."""
-    names = [k for k in inspect.signature(type(encoder)).parameters if k not in _NOT_SAVED]
-    if lost := [k for k in names if not hasattr(encoder, k)]:
-        raise ValueError(
-            f"the constructor of {type(encoder).__name__} takes {lost[0]!r}, and there is no attribute of that name; "
-            "an encoder keeps its arguments as they came"
-        )
-    return {k: getattr(encoder, k) for k in names}
+    return {k: v for k, v in arguments(encoder).items() if k not in _NOT_SAVED}
 
 
 def _checksum(header: dict, tensors: Mapping[str, torch.Tensor]) -> str:

@@ -38,6 +38,7 @@ from srlviz.core.files import (
 )
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
 from ..core.jobs.workers import exit_if_orphan, pool
+from ..core.storage.claims import REQUEST, check_claim, check_same_request, write_request
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
 from ..core.views.windows import FilmRows
 from srlviz.envs.atari import (
@@ -610,25 +611,21 @@ def _factors(request):
 
 # %% ../../nbs/02_data/00_atari.ipynb #650b33a6
 def _check_folder(out, request):
-    "Refuse a folder that holds something else; a killed run leaves empty folders and dot files (a lock, half a file)"
-    if out.exists() and not out.is_dir():
-        raise OSError(f"cannot record to {str(out)!r}: it is a file")
+    "Refuse a folder that holds something else, or a policy that would not be known again"
     if not is_known(request['policy']):
         raise ValueError(
             f"the policy {request['policy']}, so it would not be known again; give it an attribute `identity`, a text"
         )
     all_inside(out, _OUTPUT_PATHS)  # nothing is written or removed through a link
-    full = any(
-        not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*')
-    )  # asked first: another process may be writing its note
-    if (out / _NOTE).exists():
-        stored = read_json(out / _NOTE, 'the note of a recording', 'give another folder, or delete this one')
-        _check_same(check_fields(stored, _REQUEST_FIELDS, out / _NOTE), request, out, request)
-    elif full:
-        raise ValueError(f"{str(out)!r} holds files that are not a recording; give another folder, or empty it")
+
+    def check():
+        advice = 'give another folder, or delete this one'
+        stored = read_json(out / REQUEST, 'the note of a recording', advice)
+        _check_same(check_fields(stored, _REQUEST_FIELDS, out / REQUEST), request, out, request)
+
+    check_claim(out, 'recording', check)
 
 
-_NOTE = Path('meta', 'request.json')
 _OUTPUT_PATHS = ('meta/request.json', 'meta/info.json', 'partial', 'steps', 'frames/frame', 'cache')
 _REQUEST_FIELDS = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT, 'seed': COUNT, 'n_streams': COUNT}
 
@@ -636,8 +633,7 @@ _REQUEST_FIELDS = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT
 def _claim(out, request):
     "Write in the folder what it is for"
     _check_folder(out, request)
-    make_folder((out / _NOTE).parent)
-    write_json(out / _NOTE, request)
+    write_request(out, request)
 
 
 def _check_same_recording(recording, request, out):
@@ -664,11 +660,8 @@ def _is_labelled(e, labels) -> bool:
 def _check_same(stored, request, out, keys):
     usual = {'protocol': 'fixed', 'ram': {}}  # a note names these only if they are others
     stored, request = usual | stored, usual | request
-    differ = [k for k in request if k in {*keys, 'protocol', 'ram'} and stored.get(k) != request[k]]
-    differences = '; '.join(f"{k}={stored.get(k)!r:.200}, not {request[k]!r}" for k in differ)
-    if differ:
-        remedy = 'give another folder, or the same arguments'
-        raise ValueError(f"{str(out)!r} holds another recording ({differences}); {remedy}")
+    pairs = {k: (stored.get(k), request[k]) for k in request if k in {*keys, 'protocol', 'ram'}}
+    check_same_request(out, 'recording', pairs, 'give another folder, or the same arguments')
 
 # %% ../../nbs/02_data/00_atari.ipynb #11ff16ed
 def epsilon_greedy(policy, epsilon: float = 0.2, n_actions: int | None = None) -> EpsilonGreedy:

@@ -17,6 +17,7 @@ from torch import nn
 from ..core.views.resize import area_means
 from ..core.files import check_whole
 from ..core.names import unknown
+from ..core.parameters import Parameters
 from ..core.recordings import Recording
 from .frames.cnn import frame_shape
 
@@ -75,7 +76,7 @@ class _Reader:
         return (down @ x.float() @ across.T).round().to(torch.uint8)
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #d460c1d1
-class _Network:
+class _Network(Parameters):
     "What `as_encoder` makes; not in the catalogue, for it cannot be made without a network"
 
     level, n_codes = 'step', None  # how many codes there are, the first batch tells

@@ -326,7 +326,8 @@ def read_set(place):
 
 
 def read_cached_flights(place):
-    from srlviz.data.landing import read_flights, row_cache
+    from srlviz.core.storage import row_cache
+    from srlviz.data.landing import read_flights
 
     with patch.object(row_cache, '_SMALL', 0):  # a set that is too large for memory
         r = read_flights(place)

@@ -32,14 +32,15 @@ from srlviz.core.files import (
     only_writer,
     read_json,
     remove_temporary,
-    write_json,
+    with_advice,
 )
 from ...core.recordings import Recording
 from ...core.storage import is_finished
+from ...core.storage.claims import REQUEST, check_claim, check_same_request, write_request
 from ...core.storage.manifest import file_fault, links
 from ...core.jobs.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
-from .flight_folder import MAX_FLIGHTS, REQUEST, RESTORE_ADVICE, with_advice, shard_path, video_path
+from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, shard_path, video_path
 from .growth import GROWTH_NOTE, interrupted_growth, growth_target, prepare_growth, reopen_set
 from .meta import write_meta
 from srlviz.data.landing.shards import (
@@ -126,18 +127,12 @@ def _refuse_links(out: Path) -> None:
 
 def _claim(out: Path, request: dict) -> None:
     "Refuse a folder that holds something else, or write in it what it is for"
-    if out.exists() and not out.is_dir():
-        raise OSError(f"cannot write flights to {str(out)!r}: it is a file")
-    # asked first: another process may be writing its note
-    full = any(not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*'))
-    if (out / REQUEST).exists():
-        return _check_same_request(_read_request(out), request, out)
-    if full:
-        raise ValueError(f"{str(out)!r} holds files that are not a set of flights; give another folder, or empty it")
-    make_folder((out / REQUEST).parent)
-    write_json(out / REQUEST, request)
+    check_claim(out, _WHAT, lambda: _check_same_request(_read_request(out), request, out))
+    if not (out / REQUEST).exists():
+        write_request(out, request)
 
 
+_WHAT = 'set of flights'
 _ROWS = (lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null')
 _REQUEST_FIELDS = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS, field_of_view=REAL)
 
@@ -159,12 +154,8 @@ def _check_same_request(stored: dict, request: dict, out: Path) -> None:
     if not is_finished(out) or grows:
         named |= {k: (stored['packages'].get(k), v) for k, v in request['packages'].items()}
         named['columns'] = stored['columns'] == request['columns'], True
-    differ = [f"{k}={a!r}, not {b!r}" for k, (a, b) in named.items() if a != b]
-    if differ:
-        raise ValueError(
-            f"{str(out)!r} holds another set of flights ({'; '.join(differ)}); "
-            f"give another folder, or what this one was begun with{', with which alone it can grow' if grows else ''}"
-        )
+    advice = f"give another folder, or what this one was begun with{', with which alone it can grow' if grows else ''}"
+    check_same_request(out, _WHAT, named, advice)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #497e2168
 def _task(work: Callable, *args) -> None:

@@ -178,6 +178,11 @@ class FrameAutoencoder(FrameEncoder):
     (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'pca_ae': ('linear autoencoder', '#4BA3A3', 105),
+        'linear_ae': ('linear autoencoder', '#4BA3A3', 106),
+        'resnet34_ae': ('ResNet34 autoencoder', '#3D85B0', 108),
+    }
     variants = {
         'resnet34_ae': dict(network='resnet34'),
         'pca_ae': dict(network='linear', pool='mean', epochs=1, lr=3e-3),

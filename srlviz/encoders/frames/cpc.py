@@ -109,6 +109,8 @@ class CPC(FrameEncoder):
     the last, stopped by accuracy).
     """
 
+    looks = {'cpc': ('CPC', '#CC79A7', 4)}
+
     quick = dict(sequence_length=16, offsets=(1, 2, 4, 8), batch_size=8)
 
     def __init__(

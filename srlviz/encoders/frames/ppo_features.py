@@ -119,6 +119,11 @@ class PPOFeatures(FrameEncoder):
     no longer to be had.
     """
 
+    looks = {
+        'ppo_features': ('PPO features', '#A6761D', 10),
+        'ppo_agent': ('PPO agent', '#A6761D'),
+    }
+
     def __init__(
         self,
         *,

@@ -9,6 +9,7 @@ __all__ = ['three_layers', 'film_network', 'RealFrames', 'FrameDrawer', 'spread_
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #69b30616
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -308,6 +309,7 @@ def _in_units(encoder, name, x):
     return encoder.scale.unscale(x).astype(np.float32)
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #daca97e0
+@dataclass(kw_only=True, repr=False, eq=False)
 class MTE(SequenceEncoder):
     """Multimodal temporal encoder: LSTMs of film and of sensors that share hidden weights, taught to draw both again
     and to correlate.
@@ -337,44 +339,22 @@ class MTE(SequenceEncoder):
     (https://github.com/advimman/xeval, MIT) has a softmax on its outputs and one layer for sensors; not so here.
     """
 
+    looks = {'mte': ('MTE', '#A6761D', 117)}
     variants = {'mte': {}}
     quick = dict(n_codes=8, n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1, batch_size=8)
 
-    def __init__(
-        self,
-        *,
-        n_codes: int = 64,
-        inputs: str = 'frames+sensors',
-        pool: str | None = 'mean',
-        code: str = 'joint',
-        drawn: str = 'window',
-        draws: int = 4,
-        max_side: int = 64,
-        n_hidden: int = 1024,
-        dropout: float = 0.2,
-        film: str = 'resnet18',
-        weights: str | Path | None = None,
-        l_frames: float = 0.5,
-        l_corr: float = 0.01,
-        epochs: int = 15,
-        batch_size: int = 16,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.n_codes, self.inputs, self.pool, self.code, self.drawn = n_codes, inputs, pool, code, drawn
-        self.draws, self.max_side, self.n_hidden, self.dropout = draws, max_side, n_hidden, dropout
-        self.film, self.weights, self.l_frames, self.l_corr = film, weights, l_frames, l_corr
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    inputs: str = 'frames+sensors'
+    code: str = 'joint'
+    drawn: str = 'window'
+    draws: int = 4
+    max_side: int = 64
+    n_hidden: int = 1024
+    dropout: float = 0.2
+    film: str = 'resnet18'
+    weights: str | Path | None = None
+    l_frames: float = 0.5
+    l_corr: float = 0.01
+    batch_size: int = 16
 
     def fit(self, recording: Recording):
         """Learn from random windows of the splits 'fit' and 'valid'; see `SequenceEncoder`."""

@@ -19,7 +19,7 @@ from plotly.colors import sample_colorscale
 from plotly.subplots import make_subplots
 
 from ...core.jobs.curves import decimate
-from ...core.names import unknown
+from ...core.names import look_of, unknown
 from ...core.scores import not_comparable, srlviz_name, paper_name, with_labels
 from ..atari.games import GameMean, game_means
 from ..probe import _edges, _name_rows, _room, _spaced, frame_cell
@@ -29,14 +29,13 @@ from ..style import method_color, split_method, style
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #26ae6af3
 SHOWN, LEVELS = ('ours', 'paper', 'difference'), ('easy', 'medium', 'hard')
 _NAVIGATION = ('LabyrinthEscape', 'LabyrinthExplore')
-_MEMORY_ORDER = 'GRU LSTM IndRNN Elman TCN LMU FrameStack FART FWP MLP PosMLP DNC S4D'.split()  # as in Figure 3
 _LINES = {'random': ('random play', 'dash'), 'oracle': ('oracle', 'dot')}
 
 
 def memory_rank(label: str) -> tuple:
     """Give a key that sorts memories as the paper's Figure 3 does, others behind, by name."""
     name = srlviz_name(split_method(label)[0].removesuffix(' (paper)'))
-    return (_MEMORY_ORDER.index(name) if name in _MEMORY_ORDER else len(_MEMORY_ORDER), label)
+    return look_of(name).rank, label
 
 
 def _count_tasks(n: int) -> str:

@@ -20,7 +20,6 @@ from ...core.names import unknown
 from ...core.scores import with_labels
 from srlviz.figures.probe import (
     CATEGORY_ORDER,
-    METHOD_ORDER,
     PAPER_METHODS,
     UNCONDITIONED,
     _cell_width,
@@ -28,7 +27,6 @@ from srlviz.figures.probe import (
     _edges,
     _headings,
     _lines,
-    _method_rank,
     _name_rows,
     _number,
     _on,
@@ -43,7 +41,7 @@ from srlviz.figures.probe import (
     value_words,
 )
 from ..inks import GRID, MUTED, SEQUENTIAL
-from ..style import method_color, pretty, split_method, style
+from ..style import method_color, method_rank, pretty, split_method, style
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #b93c67b9
 CONDITIONINGS, _DATA = ('raw', 'standardized', 'both'), ('random', 'ppo')
@@ -92,7 +90,7 @@ def pick_scores(
     for name in (*(methods or ()), *(paper or ())):
         _check('method', name, known)
     if paper is None:
-        paper = [m for m in METHOD_ORDER if m in methods] if methods else PAPER_METHODS
+        paper = sorted(methods, key=method_rank) if methods else PAPER_METHODS
     method, standardized = scores['method'], scores['norm'] == 'standardize'
     paper_rows = method.isin(paper) & scores['protocol'].isin(['', 'paper'])  # not what another table prints otherwise
     our_rows = method.isin(methods) if methods is not None else method.notna()
@@ -136,7 +134,7 @@ def _games_grid(
     if games is None:
         games = sorted((our_rows if len(our_rows) else rows)['task'].unique(), key=game_title)
     rows = rows.assign(source=np.where(rows['source'] == 'paper', 'paper', 'srlviz'))
-    columns = sorted(_pairs(rows), key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
+    columns = sorted(_pairs(rows), key=lambda c: (c[0] == 'paper', method_rank(c[1])))
     columns = pd.MultiIndex.from_tuples(columns, names=['source', 'method'])
     index = pd.Index(games, name='task')
     by = rows.groupby(['task', 'source', 'label'], observed=True, sort=False)['value']
@@ -355,7 +353,7 @@ def _category_grid(
     if not game and len(our_rows) and not whole:
         games = [g for g in games if our_rows[our_rows['task'] == g]['label'].nunique() == our_rows['label'].nunique()]
     left_out = (
-        [] if game else sorted(set(our_rows['label'].unique()) - set(_complete(our_rows, games)), key=_method_rank)
+        [] if game else sorted(set(our_rows['label'].unique()) - set(_complete(our_rows, games)), key=method_rank)
     )
     our_rows, paper_rows = (
         our_rows[our_rows['task'].isin(games) & ~our_rows['label'].isin(left_out)],
@@ -378,7 +376,7 @@ def _category_grid(
         .mean()
         .unstack(['source', 'label'])
     )
-    columns = sorted(mean.columns, key=lambda c: (c[0] == 'paper', _method_rank(c[1])))
+    columns = sorted(mean.columns, key=lambda c: (c[0] == 'paper', method_rank(c[1])))
     return (
         mean.reindex(index=_categories(cells), columns=pd.MultiIndex.from_tuples(columns, names=['source', 'method'])),
         tuple(games),
@@ -496,7 +494,7 @@ def plot_categories(
     """
     picked = dict(methods=methods, conditioning=conditioning, data=data, paper=paper)
     mean, games, left_out = _category_grid(scores, metric=metric, game=game, games=games, **picked)
-    lines = list(dict.fromkeys(map(_line_name, sorted(mean.columns.get_level_values(1), key=_method_rank))))
+    lines = list(dict.fromkeys(map(_line_name, sorted(mean.columns.get_level_values(1), key=method_rank))))
     names = ['All categories' if g == 'all' else pretty(g) for g in mean.index]
     across = min(columns or len(mean), len(mean))
     down, line = -(-len(mean) // across), 27 if width is None else 17
@@ -1000,7 +998,7 @@ def plot_learning_curve(
     if not len(table):
         raise ValueError("the table is empty: no curve to draw")
     table, fig = with_labels(table), go.Figure()
-    for method in sorted(table['label'].unique(), key=_method_rank):
+    for method in sorted(table['label'].unique(), key=method_rank):
         v, colour, words = read_method(method), method_color(method), _curve_name(method)
         rows = table[table['label'] == method].sort_values('n_frames')
         groups = [(int(n), g['value'].to_numpy(float)) for n, g in rows.groupby('n_frames')]

@@ -22,7 +22,6 @@ from ...figures.probe import cell_shapes
 from ...figures.agents.returns import number
 from ...figures.inks import WRONG
 from srlviz.figures.landing.targets import (
-    ENCODERS,
     MEAN,
     METRICS,
     encoder_label,
@@ -39,6 +38,7 @@ from srlviz.figures.landing.targets import (
     target_grid,
     target_rank,
 )
+from ...figures.style import pretty
 from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
@@ -554,7 +554,7 @@ class TargetTable(Explorer):
         if self.drawn != key:
             look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
             self.heat.figure, self.drawn = plot_target_table(self.table.scores, **look), key
-            compared = ENCODERS[MEAN] in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
+            compared = pretty(MEAN) in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
             self.menus['show'].layout.display = '' if compared else 'none'
         self.heat.mark(cell_shapes(self.heat.figure, self._cell_of()))
         target, outputs = self._outputs_of()
