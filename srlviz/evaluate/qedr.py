@@ -216,10 +216,10 @@ class QEDR(Answer):
 
         That is where the interval of informativeness over test episodes holds 1; without one, where it is 1 or more.
         """
-        bounds = self.parts.get('bounds')
-        if bounds is None:
-            return self.informativeness.overall >= 1
-        return bool(bounds.set_index('target').loc['mean', 'high'] >= 1)
+        bounds, high = self.parts.get('bounds'), np.nan
+        if bounds is not None:
+            high = bounds.set_index('target').loc['mean', 'high']
+        return bool((self.informativeness.overall if np.isnan(high) else high) >= 1)
 
     @property
     def dead(self) -> list[int]:
