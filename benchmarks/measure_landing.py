@@ -20,7 +20,7 @@ from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import generate_flights, read_flights
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.forecast import Forecaster
-from srlviz.studies.benchmarks.landing import LANDING, table4
+from srlviz.studies.papers.landing import LANDING, table4
 from srlviz.studies.sweep import sweep
 
 SMALL = {  # for lessons: 32 codes of sensors

@@ -4,8 +4,9 @@
     python benchmarks/measure_mmer.py --collect        only takes over what a sweep has found so far
 
 Preset `fast`, 1.5 million steps; about a minute of a core a trial, more for DNC, IndRNN and GTrXL. It can be killed at
-any moment and goes on. What the shipped table holds is not trained again, until `TRAINER` of srlviz.agents.recurrent
-grows: data_samples/popgym_mmer.json says which one made the table, and rows of an older one are dropped.
+any moment and goes on. What the shipped table holds is not trained again, until `TRAINER_VERSION` of
+srlviz.agents.recurrent grows: data_samples/popgym_mmer.json says which one made the table, and rows of an older one
+are dropped.
 """
 
 import argparse
@@ -15,11 +16,11 @@ from pathlib import Path
 import pandas as pd
 
 from srlviz.agents.player import left_agents
-from srlviz.agents.recurrent import TRAINER
+from srlviz.agents.recurrent import TRAINER_VERSION
 from srlviz.core.files import read_json, sample_path, write_json
 from srlviz.core.names import catalog
 from srlviz.core.scores import check_scores, load_scores, srlviz_name, save_scores
-from srlviz.studies.benchmarks.returns import LINES, POPGYM_MMER, paper_tasks
+from srlviz.studies.papers.returns import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
 FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']
@@ -41,7 +42,7 @@ KEY = ['task', 'method', 'inputs', 'seed']
 def shipped() -> pd.DataFrame:
     "The table that ships; of returns of an older trainer only the lines, which learn nothing"
     table, made = load_scores(TABLE), read_json(MADE) if MADE.exists() else {}
-    return table if made.get('trainer') == TRAINER else table[table['method'].isin(LINES)]
+    return table if made.get('trainer') == TRAINER_VERSION else table[table['method'].isin(LINES)]
 
 
 def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
@@ -81,7 +82,7 @@ def collect(folder: Path):
     table = pd.concat([shipped(), found[found['source'] == 'srlviz']], ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
     save_scores(check_scores(table), TABLE)
-    write_json(MADE, dict(trainer=TRAINER, preset='fast'))
+    write_json(MADE, dict(trainer=TRAINER_VERSION, preset='fast'))
     agents, shelf = left_agents(folder), SAMPLES / 'agents'
     shelf.mkdir(exist_ok=True)
     for task, memory in AGENTS:

@@ -25,9 +25,9 @@ from srlviz.data.popgym import record_pomdp
 from srlviz.core.questions import save_answers
 from srlviz.evaluate.qedr import category_names
 from srlviz.evaluate.targets import landing_targets
-from srlviz.studies.benchmarks.landing import encoder_input, set_name
-from srlviz.studies.benchmarks.probing import encode_method, fit_method, record_game
-from srlviz.studies.benchmarks.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
+from srlviz.studies.papers.landing import encoder_input, set_name
+from srlviz.studies.papers.probing import encode_method, fit_method, record_game
+from srlviz.studies.papers.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
 SAMPLES = sample_path('paper_scores.csv').parent
 GAMES, METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('random_cnn', 'st_dim', 'vae', 'supervised')

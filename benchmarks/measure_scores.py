@@ -16,8 +16,8 @@ import pandas as pd
 from srlviz.core.scores import load_scores, merge_scores, save_scores
 from srlviz.core.files import write_json
 from srlviz.envs.atari import GAMES
-from srlviz.studies.benchmarks.atari import probe_games
-from srlviz.studies.benchmarks.tables import with_game_means
+from srlviz.studies.papers.atari import probe_games
+from srlviz.studies.papers.tables import with_game_means
 
 BUDGET = dict(
     encoder_frames=8000,

@@ -28,8 +28,8 @@ def memory() -> tuple[float, float]:
 
 
 def one(game: str, frames: int, epochs: int) -> dict:
-    from srlviz.studies.benchmarks.atari import probe_games
-    from srlviz.studies.benchmarks.probing import record_game
+    from srlviz.studies.papers.atari import probe_games
+    from srlviz.studies.papers.probing import record_game
 
     peak, done = [0.0, 0.0], threading.Event()
 

@@ -8,7 +8,7 @@ import torch
 
 from srlviz.agents.ppo import NetworkPolicy
 from srlviz.data.atari import FrameStackPolicy, epsilon_greedy, play_games, record_atari
-from srlviz.studies.benchmarks.agents import load_agent, train_agent
+from srlviz.studies.papers.agents import load_agent, train_agent
 
 TINY = dict(steps=6 * 256, ppo=dict(num_envs=4, num_steps=64, update_epochs=1, segment=1), progress=False)
 
@@ -24,7 +24,7 @@ def equal(a, b):
 def test_training_that_is_killed_resumes(tmp_path):
     "Up to its checkpoint it is the run that was not killed; games of ale-py cannot be saved, and restart there"
     how = TINY | dict(out=str(tmp_path / 'killed'))
-    train = f"from srlviz.studies.benchmarks.agents import train_agent; train_agent('boxing', **{how!r})"
+    train = f"from srlviz.studies.papers.agents import train_agent; train_agent('boxing', **{how!r})"
     run = subprocess.Popen([sys.executable, '-c', train])
     while not (tmp_path / 'killed' / 'checkpoint.pt').exists():
         time.sleep(0.01)

@@ -18,6 +18,7 @@ from flights_world import World, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow  # noqa: E402
+from srlviz.core.storage import row_cache  # noqa: E402
 from srlviz.data.landing import (  # noqa: E402
     fleet,
     flight_columns,
@@ -25,7 +26,6 @@ from srlviz.data.landing import (  # noqa: E402
     generate_flights,
     growth,
     read_flights,
-    row_cache,
     verify_flights,
 )
 from srlviz.data.landing.video import encode_film  # noqa: E402
@@ -265,19 +265,17 @@ def test_a_damaged_growth_is_a_fault(larger, tmp_path):
     assert verify_flights(out)['file'].tolist() == ['parts/grows.json']
 
 
-def test_a_set_from_before_the_field_of_view(larger, tmp_path):
-    "It was 60 degrees; who asks for nothing gets what is there, who asks for another angle is told"
-    out, there = tmp_path / 'set', larger / 'seven'
-    shutil.copytree(there, out)
+@pytest.mark.parametrize('lost', ['field_of_view', 'group'])
+def test_a_request_without_a_field_is_refused(larger, tmp_path, lost):
+    out = tmp_path / 'set'
+    shutil.copytree(larger / 'seven', out)
     asked = json.loads((out / 'meta' / 'request.json').read_text())
-    del asked['field_of_view']
+    del asked[lost]
     (out / 'meta' / 'request.json').write_text(json.dumps(asked))
-    request = flights_world.request(World(), 7, camera=False)
-    fleet._claim(out, request)
-    fleet._claim(out, request | dict(field_of_view=60.0), 60.0)
-    for angle in 20.0, 30.0:
-        with pytest.raises(ValueError, match=f'field_of_view=60.0, not {angle}'):
-            fleet._claim(out, request | dict(field_of_view=angle), angle)
+    before = tree(out)
+    with pytest.raises(ValueError, match=f'request.json.*{lost}'):
+        make(out, 7, camera=False)
+    assert tree(out) == before
 
 
 def test_an_unfinished_set_is_asked_for_more(sound, tmp_path):

@@ -27,9 +27,7 @@ from srlviz.data.importers import load_csv, load_lerobot  # noqa: E402
 from srlviz.encoders.baselines import Majority  # noqa: E402
 from srlviz.encoders.frames.resnet import ResNet, load_resnet  # noqa: E402
 from srlviz.encoders.sequences.mte import three_layers  # noqa: E402
-from srlviz.evaluate.probe import ProbeResult  # noqa: E402
-from srlviz.core.questions import load_answers  # noqa: E402
-from srlviz.evaluate.qedr import QEDR  # noqa: E402
+from srlviz.core.questions import Answer, load_answers  # noqa: E402
 from srlviz.evaluate.prediction.target_scores import TargetScores  # noqa: E402
 from srlviz.evaluate.prediction.target_table import load_targets  # noqa: E402
 from srlviz.studies.sweeps.store import request_trials, open_store  # noqa: E402
@@ -322,10 +320,9 @@ def zeros(tmp_path_factory):
 
 
 RESULTS = {
-    'QEDR': load_answers,
-    'one QEDR': QEDR.load,
+    'answers': load_answers,
+    'an answer': Answer.load,
     'scores of targets': TargetScores.load,
-    'a probe': ProbeResult.load,
 }
 
 

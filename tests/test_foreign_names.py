@@ -260,7 +260,7 @@ def read_targets(place):
 
     with suppress(Exception):
         load_targets(place / 'targets')
-    repr(TargetScores.load(place / 'linear.npz').rows(data='a', method='b', inputs='c', n_codes=2))
+    repr(TargetScores.load(place / 'linear.npz').scores(data='a', method='b', inputs='c', n_codes=2))
 
 
 def table(place):
@@ -289,7 +289,7 @@ def read_table(place):
 
 
 def swept(place):
-    from srlviz.studies.benchmarks.pomdps import POPGYM_TASKS
+    from srlviz.studies.papers.pomdps import POPGYM_TASKS
     from srlviz.studies.sweep import sweep
 
     short = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
@@ -307,9 +307,9 @@ def read_swept(place):
     from srlviz.core.jobs.runs import RunFolder
     from srlviz.studies.sweeps import report
     from srlviz.studies.sweeps.commands import status_text
-    from srlviz.studies.benchmarks.landing import trial_files
+    from srlviz.studies.papers.landing import trial_files
     from srlviz.studies.notebooks import studies_folder
-    from srlviz.studies.benchmarks.pomdps import POPGYM_TASKS
+    from srlviz.studies.papers.pomdps import POPGYM_TASKS
     from srlviz.agents.player import left_agents
     from srlviz.studies.sweep import sweep
 

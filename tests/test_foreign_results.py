@@ -12,7 +12,7 @@ from srlviz.core.files import sample_path
 from srlviz.core.scores import score_row
 from srlviz.core.questions import Answer
 from srlviz.evaluate.qedr import qedr
-from srlviz.studies.benchmarks.landing import trial_files
+from srlviz.studies.papers.landing import trial_files
 from srlviz.agents.player import left_agents
 from srlviz.studies.sweeps.store import Tables, request_trials, open_store
 from srlviz.studies.trials import Study, parameters_hash

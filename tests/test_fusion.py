@@ -9,7 +9,7 @@ from srlviz.data.landing.flights import read_flights
 from srlviz.encoders.sequences.dynamics import Dynamics
 from srlviz.encoders.sequences.mte import MTE, correlations
 
-SMALL = dict(n_codes=64, n_hidden=256, film='small', most=24, dropout=0.0, progress=False)
+SMALL = dict(n_codes=64, n_hidden=256, film='small', max_side=24, dropout=0.0, progress=False)
 
 
 @pytest.fixture(scope='module')

@@ -65,7 +65,7 @@ def test_notebook(path, shell, monkeypatch):
 
 # what takes nbdev-test more than about four seconds on an idle machine: learning, films, games
 LONG = {
-    '09_studies/benchmarks/01_atari',
+    '09_studies/papers/01_atari',
     *('00_core/03_recordings', '00_core/06_training', '00_core/jobs/01_workers', '01_envs/00_atari', '01_envs/01_ram'),
     *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
     *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
@@ -82,9 +82,9 @@ LONG = {
         '08_widgets/agents/01_pomdp',
         '08_widgets/agents/02_memories',
         '09_studies/01_cli',
-        '09_studies/benchmarks/00_probing',
+        '09_studies/papers/00_probing',
     ),
-    *('09_studies/benchmarks/03_agents', '09_studies/benchmarks/02_tables', '09_studies/05_quick'),
+    *('09_studies/papers/03_agents', '09_studies/papers/02_tables', '09_studies/05_quick'),
 }
 QUICK = [p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG]
 ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK})

@@ -11,7 +11,7 @@ import torch
 import srlviz
 import srlviz.envs  # registers the tasks
 from srlviz.agents.player import load_policy
-from srlviz.agents.recurrent import PRESETS, TRAINER, recurrent_ppo
+from srlviz.agents.recurrent import PRESETS, TRAINER_VERSION, recurrent_ppo
 from srlviz.core.checks.policy import check_policy
 from srlviz.core.files import sample_path
 from srlviz.core.names import catalog
@@ -185,11 +185,11 @@ def first_actions(task):
     ],
 )
 def test_a_run_can_be_repeated(task, shape, total):
-    "To the bit, and with the draws of the version that made the shipped table: a new way to draw changes TRAINER"
+    "To the bit, and with the draws that made the shipped table: a new way to draw changes TRAINER_VERSION"
     (actions, weights), (again, learned) = first_actions(task), first_actions(task)
     assert actions.shape == shape and np.array_equal(actions, again) and torch.equal(weights, learned)
     weighed = np.arange(1, actions.size + 1) * actions.ravel()
-    assert TRAINER == 2 and weighed.sum() == pytest.approx(total, rel=1e-5)
+    assert TRAINER_VERSION == 2 and weighed.sum() == pytest.approx(total, rel=1e-5)
 
 
 @pytest.mark.parametrize(

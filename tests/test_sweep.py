@@ -206,7 +206,7 @@ def tree(folder):
         ('tiny', {'x': [1]}, 'sweep.json', [], "has the layout 0, and this version of srlviz reads 1"),
         ('tiny', {'x': [1]}, 'scores.csv', [], 'a score table that no sweep has made; move it'),
         ('tiny', {'x': [1]}, None, ['--shard', '4/3'], 'a shard is i/n'),
-        ('tiny', {'x': [1]}, None, ['--workers', '0'], 'workers must be a whole number from 1 on'),
+        ('tiny', {'x': [1]}, None, ['--workers', '0'], 'workers must be a whole number'),
     ],
 )
 def test_bad_input(mine, tmp_path, capsys, study, grid, edit, options, words):

@@ -48,9 +48,9 @@ def test_on_what_score_targets_gives():
     asked = targets.landing_targets(flights, 25, progress=False)
     codes = [np.asarray(w.obs['sensors']).mean(0)[:40] for w in asked.windows]
     said = targets.score_targets(codes, asked, 'linear', progress=False)
-    rows = [said.rows(method='pca', inputs='sensors', n_codes=40)]
+    rows = [said.scores(method='pca', inputs='sensors', n_codes=40)]
     blank = targets.score_targets([np.zeros(1, np.float32)] * len(codes), asked, 'linear', progress=False)
-    rows.append(blank.rows(method='mean_baseline', inputs='', n_codes=0))
+    rows.append(blank.scores(method='mean_baseline', inputs='', n_codes=0))
     from srlviz.widgets.landing.failures import FailureExplorer
     from srlviz.widgets.landing.targets import TargetTable
 

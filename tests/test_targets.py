@@ -135,15 +135,15 @@ def test_a_code_a_step_is_averaged(targets):
 def test_the_three_layers_say_the_same_twice_and_are_read_again(targets, tmp_path):
     codes = perfect(targets)
     a, b = (score(codes, targets, epochs=1, device='cpu') for _ in 'ab')
-    assert all(np.array_equal(a.predicted[k], b.predicted[k]) for k in targets.names)
+    assert all(np.array_equal(a.pair(k)[1], b.pair(k)[1]) for k in targets.names)
     assert a.protocol == 'mlp' and score(codes, targets, 'linear', select='xeval').protocol == 'linear xeval'
     kept = TargetScores.load(a.save(tmp_path / 'scores.npz', states=False))
-    assert kept.rows(method='x').equals(a.rows(method='x')) and 'auto' not in kept.predicted
+    assert kept.scores(method='x').equals(a.scores(method='x')) and kept.pair('auto') is None
     assert (compare_targets(kept, a)[['difference', 'low', 'high']] == 0).all(axis=None)
 
 
 def test_rows_stand_beside_those_of_the_paper(targets):
-    rows = score(perfect(targets), targets, 'mean').rows(method='mean_baseline', protocol='')
+    rows = score(perfect(targets), targets, 'mean').scores(method='mean_baseline', protocol='')
     both = merge_scores(rows, paper_scores('landing').query('method == "mean_baseline"'))
     table = both[both['group'].isin(['targets', 'all']) & (both['metric'] == 'mse')].pivot(
         index='target', columns='source', values='value'

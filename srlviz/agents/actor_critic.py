@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .actions import Categorical, Gaussian
-from ..core.files import is_whole
+from ..core.files import check_whole
 from ..core.names import imported, named_class
 from ..core.states import leaves
 from ..core.training import seeded
@@ -249,9 +249,7 @@ def memory_network(
     kind : distribution of the actions;  others : see `MemoryActorCritic` and `as_memory`
     """
     for name, value in dict(width=width, n_hidden=n_hidden, head_layers=head_layers).items():
-        low = 0 if name == 'head_layers' else 1
-        if not is_whole(value, low):
-            raise ValueError(f"{name} must be a whole number of at least {low}; got {value!r}")
+        check_whole(value, name, 0 if name == 'head_layers' else 1)
     inner = as_memory(memory, width, n_hidden, seed)
     with seeded(seed, 1):
         network = MemoryActorCritic(n_in, inner, kind.n_params, width, head_layers, frame, norm_obs)

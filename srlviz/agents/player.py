@@ -25,7 +25,7 @@ from ..core.files import COUNT, TABLE, check_fields, inside, is_whole, read_json
 from ..core.names import catalog, named_class
 from ..core.policies import policy_rng, nth, weights_hash
 from ..core.recordings import Recording
-from ..core.saving import load_encoder, save_encoder, saved_arguments
+from ..core.saving import _OtherWeights, load_encoder, save_encoder, saved_arguments
 from ..core.states import flat_state, stepped_states
 from ..core.training import seeded, threads
 
@@ -436,7 +436,8 @@ def load_policy(path: str | Path, greedy: bool | None = None, memory: type | nn.
     try:
         agent = load_encoder(path, _with_memory(memory))
     except ValueError as e:
-        if isinstance(memory, type) and 'the weights' in str(e):  # it was made with other arguments than as_memory's
+        # `reading` names the file and keeps the error as the cause; the memory had other arguments than as_memory's
+        if isinstance(memory, type) and isinstance(e.__cause__, _OtherWeights):
             raise ValueError(
                 f"{str(path)!r} has weights of another size than {memory.__name__}(n_in, 64) makes; if its memory was "
                 f"made with other arguments, give an instance: load_policy(path, memory={memory.__name__}(...)). ({e})"

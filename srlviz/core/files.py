@@ -6,9 +6,9 @@
 __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES',
            'MAX_BYTES', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json',
            'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading',
-           'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real', 'check_fields', 'table_text', 'table_rows',
-           'parse_whole', 'parse_real', 'check_zip', 'max_unpacked', 'Npz', 'read_npz', 'open_lock', 'lock_file',
-           'only_writer', 'runtime_folder']
+           'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real', 'check_fields', 'table_text',
+           'table_rows', 'parse_whole', 'parse_real', 'check_zip', 'max_unpacked', 'Npz', 'read_npz', 'open_lock',
+           'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import csv, errno, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -254,6 +254,15 @@ def reading(path: str | Path, what: str = '', advice: str = '') -> Iterator[None
         raise ValueError(
             f"{path} is damaged, or not {what or 'what it should be'} ({cause}){f'; {advice}' if advice else ''}"
         ) from e
+
+
+@contextmanager
+def with_advice(advice: str):
+    """Let a ValueError end with what to do."""
+    try:
+        yield
+    except ValueError as e:
+        raise ValueError(str(e) if advice in str(e) else f'{e}; {advice}') from e
 
 # %% ../../nbs/00_core/00_files.ipynb #1fbce09e
 MAX_JSON = 2**28  # bytes; the manifest of 80,000 flights has 2**25

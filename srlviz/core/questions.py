@@ -216,8 +216,8 @@ class Answer:
         """
         return save_answers([self], path, items)
 
-    @staticmethod
-    def load(path: str | Path, question: 'Question | None' = None) -> 'Answer':
+    @classmethod
+    def load(cls, path: str | Path, question: 'Question | None' = None) -> 'Answer':
         """Load an answer; of a file of several the first.
 
         Parameters
@@ -226,9 +226,12 @@ class Answer:
 
         Raises
         ------
-        ValueError : naming a file that is damaged or holds something else
+        ValueError : naming a file that is damaged or holds something else, such as an answer of another class
         """
-        return load_answers(path, question)[0]
+        answer = load_answers(path, question)[0]
+        if not isinstance(answer, cls):
+            raise ValueError(f"{path} holds an answer to {answer.question.name!r}, which is no {cls.__name__}")
+        return answer
 
     def add_permuted(self, chance: 'Answer') -> None:
         """Keep the values of an answer to the same question about codes of other episodes; see `chance`."""

@@ -32,6 +32,7 @@ from srlviz.core.files import (
     reading,
 )
 from .names import named_class
+from .parameters import arguments
 from .training import check_tensor, pick_device, seeded
 
 # %% ../../nbs/00_core/08_saving.ipynb #1fd0cde3
@@ -157,13 +158,17 @@ def _rebuilt(kind: type, arguments: dict, plain: dict, networks: list[str], devi
     return encoder
 
 
+class _OtherWeights(ValueError):
+    "A file holds other weights than the networks that its class makes"
+
+
 def _check_shapes(encoder, found: Mapping[str, tuple]) -> None:
     "A ValueError names the first weight that the encoder's networks do not have so; `found`: name -> (shape, type)"
     want = {name: (tuple(x.shape), x.dtype) for name, x in _network_weights(encoder)}
     for name in sorted(want.keys() | found.keys()):
         if want.get(name) != found.get(name):
             words = [f'{x[1]} {x[0]}' if x else 'nothing' for x in (found.get(name), want.get(name))]
-            raise ValueError(f"the weights {name!r:.80} are {words[0]}; {type(encoder).__name__} has {words[1]}")
+            raise _OtherWeights(f"the weights {name!r:.80} are {words[0]}; {type(encoder).__name__} has {words[1]}")
 
 # %% ../../nbs/00_core/08_saving.ipynb #782f08ad
 _NOT_SAVED = ('checkpoint',)  # where `fit` writes is no business of a file that a stranger may have made
@@ -172,13 +177,7 @@ _NOT_SAVED = ('checkpoint',)  # where `fit` writes is no business of a file that
 def saved_arguments(encoder) -> dict[str, Any]:
     """Give the constructor arguments of an encoder that are saved:
     all but `checkpoint`, the place that its `fit` writes to."""
-    names = [k for k in inspect.signature(type(encoder)).parameters if k not in _NOT_SAVED]
-    if lost := [k for k in names if not hasattr(encoder, k)]:
-        raise ValueError(
-            f"the constructor of {type(encoder).__name__} takes {lost[0]!r}, and there is no attribute of that name; "
-            "an encoder keeps its arguments as they came"
-        )
-    return {k: getattr(encoder, k) for k in names}
+    return {k: v for k, v in arguments(encoder).items() if k not in _NOT_SAVED}
 
 
 def _checksum(header: dict, tensors: Mapping[str, torch.Tensor]) -> str:

@@ -13,6 +13,10 @@ import torch
 from torch import Tensor, nn
 
 # %% ../../nbs/00_core/02_states.ipynb #e2c269c5
+class _NotFiniteInput(ValueError):
+    """A memory received an input that holds NaN or infinity."""
+
+
 def leaves(state) -> list[Tensor]:
     """Give the tensors of a state, nested tuples flattened."""
     return [t for s in state for t in leaves(s)] if isinstance(state, tuple) else [state]

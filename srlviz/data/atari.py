@@ -7,7 +7,7 @@ __all__ = ['record_atari', 'epsilon_greedy', 'FrameStackPolicy', 'game_returns',
            'prune_factors', 'drop_duplicates']
 
 # %% ../../nbs/02_data/00_atari.ipynb #b796a18c
-import hashlib, json, math, os, re, shutil, stat, tempfile, uuid
+import hashlib, json, os, re, shutil, stat, tempfile, uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -24,9 +24,21 @@ from ..core.names import unknown
 from ..core.play import episode_seed
 from ..core.policies import EpsilonGreedy, as_policy, facts_of, is_known, policy_identity
 from ..core.recordings import Episode, Factor, Recording, load_recording
-from ..core.files import COUNT, TEXT, TEXTS, all_inside, check_fields, is_real, is_whole, lock_file, make_folder
+from srlviz.core.files import (
+    COUNT,
+    TEXT,
+    TEXTS,
+    all_inside,
+    check_fields,
+    check_whole,
+    is_real,
+    is_whole,
+    lock_file,
+    make_folder,
+)
 from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
 from ..core.jobs.workers import exit_if_orphan, pool
+from ..core.storage.claims import REQUEST, check_claim, check_same_request, write_request
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
 from ..core.views.windows import FilmRows
 from srlviz.envs.atari import (
@@ -90,6 +102,7 @@ def _play_stream(
     rewind: bool = False,
     stale: bool = False,
     min_action: int = 0,
+    held: Iterable[tuple[int, int]] = (),
     tick: Callable = lambda n: None,
     store: Callable | None = None,
 ) -> Iterator[tuple]:
@@ -102,6 +115,7 @@ def _play_stream(
     rewind : write each episode to the beginning of `rows` instead of behind the last
     stale : give the first row of an episode the RAM of the end of the one before, as the paper's code does
     min_action : the first of the actions that are chosen at random
+    held : (address, value) of bytes that are set at each step
     tick : called with the number of steps made so far, every 64
     store : called with the row and its frame (210, 160); then frames are not written into `rows`
     """
@@ -117,7 +131,8 @@ def _play_stream(
                 policy.reset(episode_seed(seed, stream, game, life))
             part = {k: v[at:] for k, v in rows.items()}
             keep = None if store is None else lambda t, frame, at=at: store(at + t, frame)
-            n, ended = _play_life(raw, policy or by_chance, part, steps - n_played, lambda n: tick(n_played + n), keep)
+            left = steps - n_played
+            n, ended = _play_life(raw, policy or by_chance, part, left, lambda n: tick(n_played + n), keep, held)
             if stale and n and end is not None:
                 rows['ram'][at] = end
             if stale:
@@ -128,13 +143,15 @@ def _play_stream(
         game += 1
 
 
-def _play_life(raw, choose, rows, limit, tick, store=None):
+def _play_life(raw, choose, rows, limit, tick, store=None, held=()):
     "Play until a life is lost, the game is over or `limit` rows are filled"
     for t in range(limit):
         if raw.over:
             return t, 'terminated'
         frame = rows['frame'][t, ..., 0] if store is None else np.empty(SCREEN, np.uint8)  # a policy may keep it
         lives = raw.lives
+        for address, value in held:
+            raw.ale.setRAM(address, value)
         raw.observe(frame, rows['ram'][t])
         if store is not None:
             store(t, frame)
@@ -291,7 +308,8 @@ def _record_stream(
     else:
         rows, writer = _episode_buffer(request, steps[stream] - n_played), nullcontext()
     min_action = int(_is_paper(_protocol(request), 'noop'))
-    how = dict(first_game=game, rewind=out is not None, stale=stale, min_action=min_action)
+    held = [(int(a), v) for a, v in request.get('ram', {}).items()]
+    how = dict(first_game=game, rewind=out is not None, stale=stale, min_action=min_action, held=held)
     played, addresses = [], _addresses(request)
     left = steps[stream] - n_played if sum(done.values()) < steps[stream] else 0
     with writer as store:
@@ -398,6 +416,7 @@ def record_atari(
     n_jobs: int | None = None,
     version: str = 'fixed',
     protocol: str | Mapping[str, str] = 'fixed',
+    ram: Mapping[str | int, int] | None = None,
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Recording:
@@ -417,13 +436,15 @@ def record_atari(
     version : of the labels, see `srlviz.envs.atari.annotations`
     protocol : 'fixed', 'paper', or which of `_DEFECTS` are as in the paper's code: {'start': 'paper'}. Of them `noop`
         (for 'random' only) and `start` change what is recorded; `split_episodes` sees to the others
+    ram : bytes of memory that are set to a value at each step, by variable or address, such as {'ball_x': 100}; the
+        picture follows a step later, and the game goes on from there
     out : folder to record to, an episode at a time; a run that was killed goes on where it was, a finished one is
         opened. By default the recording is in memory (file-backed)
 
-    A folder goes with its game, steps, policy, seed, n_streams, version and protocol. A policy is compared by its name
-    and its `identity`; one without is known by a hash of its pickle: for a function of a notebook or a script that is
-    its code and the values it uses, for an imported one only where it is imported from. Instances of a notebook's own
-    class need an `identity` (text), for they pickle differently in every process.
+    A folder goes with its game, steps, policy, seed, n_streams, version, protocol and ram. A policy is compared by its
+    name and its `identity`; one without is known by a hash of its pickle: for a function of a notebook or a script that
+    is its code and the values it uses, for an imported one only where it is imported from. Instances of a notebook's
+    own class need an `identity` (text), for they pickle differently in every process.
 
     Returns
     -------
@@ -433,13 +454,13 @@ def record_atari(
 
     Raises
     ------
-    ValueError : an unknown game, policy, version or protocol, no steps or processes, a policy that does not fit the
-        game, or a folder that holds another recording
+    ValueError : an unknown game, policy, version, protocol or variable, no steps or processes, a policy that does not
+        fit the game, or a folder that holds another recording
     OSError : a ROM that is missing, a folder that cannot be written, or to which another process is recording
 
     Source: ST-DIM paper, section 5; the differences are in the table of nbs/02_data/00_atari.ipynb.
     """
-    request = _request(game, steps, policy, seed, n_streams, version, protocol)
+    request = _request(game, steps, policy, seed, n_streams, version, protocol, ram)
     n_jobs, policy = _count_jobs(n_jobs, n_streams, steps), _check_policy(policy, request['game'])
     if out is None:
         return _to_memory(request, policy, n_jobs, progress)
@@ -499,19 +520,17 @@ def _to_folder(out, request, policy, n_jobs, progress):
     )
 
 # %% ../../nbs/02_data/00_atari.ipynb #377bc123
-def _request(game, steps, policy, seed, n_streams, version, protocol):
+def _request(game, steps, policy, seed, n_streams, version, protocol, ram=None):
     "Check the arguments of record_atari; give them as plain JSON"
     game, version = game_name(game), str(version)
     annotations(version, game)  # refuses a game or version that is not there
     for name, value in dict(steps=steps, n_streams=n_streams).items():
-        if not is_whole(value, 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        check_whole(value, name, 1)
     if n_streams > 99:
         raise ValueError(
             f"n_streams must be at most 99, for episodes are named and sorted by two digits of it; got {n_streams}"
         )
-    if not is_whole(seed, high=math.inf):
-        raise ValueError(f"seed must be a whole number of at least 0; got {seed!r}")
+    check_whole(seed, 'seed')
     _check_policy(policy, game)
     protocol = _check_protocol(protocol)
     request = dict(
@@ -527,7 +546,19 @@ def _request(game, steps, policy, seed, n_streams, version, protocol):
     )
     # agents were seeded once a stream before this word: what was begun so cannot be gone on with to the same bits
     request |= {} if request['policy'] == 'random' else dict(seeded='each life')
-    return request | ({} if protocol == 'fixed' else dict(protocol=protocol))
+    request |= {} if protocol == 'fixed' else dict(protocol=protocol)
+    return request | (dict(ram=_held_bytes(ram, _addresses(request))) if ram else {})
+
+
+def _held_bytes(ram, addresses) -> dict[str, int]:
+    "Address, as text -> value, of bytes by variable or address"
+    held = {}
+    for name, value in ram.items():
+        if isinstance(name, str) and name not in addresses:
+            raise unknown('variable of ram', name, addresses)
+        address = addresses[name] if isinstance(name, str) else check_whole(name, 'an address of ram', 0, 127)
+        held[str(address)] = check_whole(value, f'ram[{name!r}]', 0, 255)
+    return held
 
 
 def _check_policy(policy, game: str):
@@ -580,25 +611,21 @@ def _factors(request):
 
 # %% ../../nbs/02_data/00_atari.ipynb #650b33a6
 def _check_folder(out, request):
-    "Refuse a folder that holds something else; a killed run leaves empty folders and dot files (a lock, half a file)"
-    if out.exists() and not out.is_dir():
-        raise OSError(f"cannot record to {str(out)!r}: it is a file")
+    "Refuse a folder that holds something else, or a policy that would not be known again"
     if not is_known(request['policy']):
         raise ValueError(
             f"the policy {request['policy']}, so it would not be known again; give it an attribute `identity`, a text"
         )
     all_inside(out, _OUTPUT_PATHS)  # nothing is written or removed through a link
-    full = any(
-        not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*')
-    )  # asked first: another process may be writing its note
-    if (out / _NOTE).exists():
-        stored = read_json(out / _NOTE, 'the note of a recording', 'give another folder, or delete this one')
-        _check_same(check_fields(stored, _REQUEST_FIELDS, out / _NOTE), request, out, request)
-    elif full:
-        raise ValueError(f"{str(out)!r} holds files that are not a recording; give another folder, or empty it")
+
+    def check():
+        advice = 'give another folder, or delete this one'
+        stored = read_json(out / REQUEST, 'the note of a recording', advice)
+        _check_same(check_fields(stored, _REQUEST_FIELDS, out / REQUEST), request, out, request)
+
+    check_claim(out, 'recording', check)
 
 
-_NOTE = Path('meta', 'request.json')
 _OUTPUT_PATHS = ('meta/request.json', 'meta/info.json', 'partial', 'steps', 'frames/frame', 'cache')
 _REQUEST_FIELDS = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT, 'seed': COUNT, 'n_streams': COUNT}
 
@@ -606,12 +633,13 @@ _REQUEST_FIELDS = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT
 def _claim(out, request):
     "Write in the folder what it is for"
     _check_folder(out, request)
-    make_folder((out / _NOTE).parent)
-    write_json(out / _NOTE, request)
+    write_request(out, request)
 
 
 def _check_same_recording(recording, request, out):
-    _check_same(recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version', 'protocol'))
+    _check_same(
+        recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version', 'protocol', 'ram')
+    )
     labels = _addresses(request)
     with reading(out, 'a recording of record_atari'):
         same = [f.name for f in recording.factors] == [*labels]
@@ -630,13 +658,10 @@ def _is_labelled(e, labels) -> bool:
 
 
 def _check_same(stored, request, out, keys):
-    usual = {'protocol': 'fixed'}  # a note names the protocol only if it is another
+    usual = {'protocol': 'fixed', 'ram': {}}  # a note names these only if they are others
     stored, request = usual | stored, usual | request
-    differ = [k for k in request if k in {*keys, 'protocol'} and stored.get(k) != request[k]]
-    differences = '; '.join(f"{k}={stored.get(k)!r:.200}, not {request[k]!r}" for k in differ)
-    if differ:
-        remedy = 'give another folder, or the same arguments'
-        raise ValueError(f"{str(out)!r} holds another recording ({differences}); {remedy}")
+    pairs = {k: (stored.get(k), request[k]) for k in request if k in {*keys, 'protocol', 'ram'}}
+    check_same_request(out, 'recording', pairs, 'give another folder, or the same arguments')
 
 # %% ../../nbs/02_data/00_atari.ipynb #11ff16ed
 def epsilon_greedy(policy, epsilon: float = 0.2, n_actions: int | None = None) -> EpsilonGreedy:
@@ -729,8 +754,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
     -------
     DataFrame, one row a game: game, steps, reward (its sum, unclipped)
     """
-    if games < 1:
-        raise ValueError(f"games must be a whole number of at least 1; got {games}")
+    check_whole(games, 'games', 1)
     raw, table, player = RawAtari(game), np.zeros((games + 1, 2)), _check_policy(policy, game_name(game))
     rows = _empty_rows(MAX_FRAMES // 4 + 1)  # pages are taken when touched
     with Bar(total=games, unit='game', desc=game, disable=not progress) as bar:

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from ..core.names import unknown
+from ..core.parameters import Parameters
 from ..core.recordings import Recording
 from ..core.saving import load_encoder, save_encoder
 from .frames.cnn import FrameEncoder
 
 # %% ../../nbs/03_encoders/00_baselines.ipynb #ecd57181
-class Majority:
+class Majority(Parameters):
     """A constant encoder: one code, always 0, whatever it is shown.
 
     Parameters
@@ -26,6 +27,10 @@ class Majority:
     seed : not used; there is nothing random
     """
 
+    looks = {
+        'majority': ('', '#8c8c8c', 0),
+        'mean_baseline': ('MEAN', '#8c8c8c', 100),
+    }
     variants = {'mean_baseline': dict(level='episode', n_codes=1)}
 
     def __init__(self, *, n_codes: int = 1, level: str = 'step', seed: int = 0):
@@ -68,6 +73,8 @@ class RandomCNN(FrameEncoder):
 
     Source: Anand et al. (2019), the Random-CNN rows.
     """
+
+    looks = {'random_cnn': ('Random CNN', '#E69F00', 1)}
 
     def __init__(
         self, *, n_codes: int = 256, seed: int = 0, shrink: int = 1, device: str = 'auto', precision: str = 'auto'

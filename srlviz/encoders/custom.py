@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 from ..core.views.resize import area_means
-from ..core.files import is_whole
+from ..core.files import check_whole
 from ..core.names import unknown
+from ..core.parameters import Parameters
 from ..core.recordings import Recording
 from .frames.cnn import frame_shape
 
@@ -30,8 +31,7 @@ class _Reader:
     def __init__(self, size, stack, scale, layout, inputs=None):
         if layout not in _LAYOUTS:
             raise ValueError(f"layout is one of {', '.join(_LAYOUTS)}; got {layout!r}")
-        if not is_whole(stack, 1):
-            raise ValueError(f"stack must be a whole number of at least 1; got {stack!r}")
+        check_whole(stack, 'stack', 1)
         if scale is not None and not (np.isreal(scale) and scale > 0):
             raise ValueError(f"scale must be a number above 0, by which pixels are divided, or None; got {scale!r}")
         if size is not None and (np.shape(size) != (2,) or min(size) < 1):
@@ -76,7 +76,7 @@ class _Reader:
         return (down @ x.float() @ across.T).round().to(torch.uint8)
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #d460c1d1
-class _Network:
+class _Network(Parameters):
     "What `as_encoder` makes; not in the catalogue, for it cannot be made without a network"
 
     level, n_codes = 'step', None  # how many codes there are, the first batch tells

@@ -398,6 +398,7 @@ class _GrayScreen:
 
 # %% ../../nbs/01_envs/00_atari.ipynb #712623e6
 MAX_FRAMES = 108_000  # the emulator ends a game after 30 minutes of 60 frames a second
+_SETTLING_FRAMES = 8  # played and taken back before a game: a state holds not quite all that Q*bert's cartridge reads
 
 
 class RawAtari:
@@ -427,9 +428,13 @@ class RawAtari:
         self._codes = self.ale.getMinimalActionSet()
         self.actions = tuple(a.name for a in self._codes)
         self._start, self._last, self._played = self.ale.cloneSystemState(), (_GrayScreen(), _GrayScreen()), 0
+        self.ale.act(0)  # an emulator that never ran restores to something else
 
     def reset(self, noops: int = 2) -> None:
         """Start a new game and wait for `noops` >= 2 emulator frames (the picture needs two)."""
+        self.ale.restoreSystemState(self._start)
+        for _ in range(_SETTLING_FRAMES):
+            self.ale.act(0)
         self.ale.restoreSystemState(self._start)
         if _MANY_STEPS <= self._played < np.inf:
             self._use_colour_tables()

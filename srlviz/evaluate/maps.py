@@ -20,7 +20,7 @@ from sklearn.manifold import TSNE, trustworthiness
 from sklearn.neighbors import NearestNeighbors
 
 from ..core.storage.hashing import array_content
-from ..core.files import atomic_path, is_whole, make_folder, read_npz
+from ..core.files import atomic_path, check_whole, make_folder, read_npz
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
 from .neighbours import NORMS
@@ -304,12 +304,9 @@ def code_map(
     """
     if how not in HOW:
         raise unknown('how', how, HOW)
-    max_steps = MAX_STEPS.get(how, 3) if n is None else n
-    if not is_whole(max_steps, 3):
-        raise ValueError(f"n is a whole number of steps to lay out, 3 or more; got {n!r}")
-    if not is_whole(seed, 0, 2**32 - 1):
-        raise ValueError(f"seed is a whole number from 0 to 2**32 - 1; got {seed!r}")
-    stacked, seed = _code_rows(codes), int(seed)
+    max_steps = MAX_STEPS.get(how, 3) if n is None else check_whole(n, 'n', 3)
+    seed = check_whole(seed, 'seed', 0, 2**32 - 1)
+    stacked = _code_rows(codes)
     rows = _scaled(stacked.rows, norm)
     path = _cache_path(cache, rows, how=how, n=0 if how == 'pca' else int(max_steps), seed=seed)
     layout = _read_cache(path, len(rows))

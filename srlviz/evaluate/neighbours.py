@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.files import is_whole
+from ..core.files import check_whole
 from ..core.names import unknown
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
@@ -151,8 +151,7 @@ class Neighbours:
     def _nearest(self, queries, k, apart, at_once: int = 64):
         "Rows (Q, k) of the nearest frames of each row, and their distances"
         for name, value in dict(k=k, apart=apart).items():
-            if not is_whole(value, 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+            check_whole(value, name, 1)
         rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
         for a in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
             block = queries[a : a + at_once]

@@ -23,7 +23,13 @@ from .disentanglement.entropy import Completeness, Disentanglement, as_importanc
 from .disentanglement.entropy import disentanglement
 from .disentanglement.forest import fit_forest
 from .disentanglement.lasso import class_importance, indicators, lasso_weights, predict_class, triangle
-from .disentanglement.inputs import InsufficientData, Inputs, check_inputs, bin_factors, category_names
+from srlviz.evaluate.disentanglement.inputs import (
+    InsufficientData,
+    AlignedCodes,
+    check_inputs,
+    bin_factors,
+    category_names,
+)
 from .disentanglement.xeval import xeval_linear, xeval_scores
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #e2ccd871
@@ -62,7 +68,7 @@ def relative_error(truth: pd.Series, predicted: pd.Series, baseline) -> float:
     return float(wrong / of_baseline) if of_baseline else np.nan  # nobody could be wrong
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #53fe3341
-def lasso_columns(q: Inputs) -> tuple[np.ndarray, dict[str, tuple]]:
+def lasso_columns(q: AlignedCodes) -> tuple[np.ndarray, dict[str, tuple]]:
     """Give what the lassos are of, standardised (N, n): the numbers, then values of categories; and where these are."""
     parts, places, a = [q.z('probe')], {}, len(q.numbers)
     for name in q.categories:
@@ -72,7 +78,7 @@ def lasso_columns(q: Inputs) -> tuple[np.ndarray, dict[str, tuple]]:
     return np.concatenate(parts, 1), places
 
 
-def lasso_importance(weights: np.ndarray, places: Mapping, q: Inputs) -> tuple[pd.DataFrame, pd.DataFrame]:
+def lasso_importance(weights: np.ndarray, places: Mapping, q: AlignedCodes) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Lay out weights (n_codes, n) of lassos as importance and signed weights (n_codes, n_factors)."""
     signed = pd.DataFrame(weights[:, : len(q.numbers)], columns=q.numbers)
     importance = signed.abs()
@@ -81,7 +87,7 @@ def lasso_importance(weights: np.ndarray, places: Mapping, q: Inputs) -> tuple[p
     return importance[q.names], signed[q.names]
 
 
-def _lassos(q: Inputs, alphas: Sequence[float], tol: float, progress: bool) -> Iterator[RegressorFit]:
+def _lassos(q: AlignedCodes, alphas: Sequence[float], tol: float, progress: bool) -> Iterator[RegressorFit]:
     "One answer a strength"
     columns, places = lasso_columns(q)
     small = triangle(q.x['probe'], columns)
@@ -98,7 +104,7 @@ def _lassos(q: Inputs, alphas: Sequence[float], tol: float, progress: bool) -> I
         yield RegressorFit(*lasso_importance(weights, places, q), predicted)
 
 
-def _forest(q: Inputs, n_estimators: int, max_depth: int | None, seed: int, progress: bool) -> RegressorFit:
+def _forest(q: AlignedCodes, n_estimators: int, max_depth: int | None, seed: int, progress: bool) -> RegressorFit:
     importance, predicted, z = {}, {s: {} for s in ('probe', 'test')}, {s: q.z(s) for s in q.table}
     for name in Bar(q.names, desc='forests', unit='factor', disable=not progress):
         category = name in q.categories
@@ -113,7 +119,7 @@ def _forest(q: Inputs, n_estimators: int, max_depth: int | None, seed: int, prog
     return RegressorFit(pd.DataFrame(importance), None, {s: pd.DataFrame(columns) for s, columns in predicted.items()})
 
 
-def _boosting(q: Inputs, seed: int, progress: bool) -> RegressorFit:
+def _boosting(q: AlignedCodes, seed: int, progress: bool) -> RegressorFit:
     classes = {k: np.unique(t) for k, t in q.table['probe'].items()}
     place = lambda k, t: pd.Index(classes[k]).get_indexer(t[k])  # -1 where 'probe' has no such value
     y = {s: np.stack([place(k, q.table[s]) for k in q.names], 1).astype(np.int64) for s in ('probe', 'test')}
@@ -210,10 +216,10 @@ class QEDR(Answer):
 
         That is where the interval of informativeness over test episodes holds 1; without one, where it is 1 or more.
         """
-        bounds = self.parts.get('bounds')
-        if bounds is None:
-            return self.informativeness.overall >= 1
-        return bool(bounds.set_index('target').loc['mean', 'high'] >= 1)
+        bounds, high = self.parts.get('bounds'), np.nan
+        if bounds is not None:
+            high = bounds.set_index('target').loc['mean', 'high']
+        return bool((self.informativeness.overall if np.isnan(high) else high) >= 1)
 
     @property
     def dead(self) -> list[int]:
@@ -330,7 +336,7 @@ def _protocol(question: Question) -> str:
     return q.regressor + trees + (f' depth {q.max_depth}' if q.regressor == 'forest' and q.max_depth else '')
 
 
-def _result(question: Question, q: Inputs, fit: RegressorFit, seed: int) -> QEDR:
+def _result(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int) -> QEDR:
     majority = {k: q.table['probe'][k].mode()[0] for k in q.categories}
     predicted = {s: t.set_axis(q.table[s].index)[q.names] for s, t in fit.predicted.items()}
     errors = {
@@ -340,7 +346,7 @@ def _result(question: Question, q: Inputs, fit: RegressorFit, seed: int) -> QEDR
     return _answer(question, q, tables, predicted['test'], seed, {k: str(v) for k, v in majority.items()})
 
 
-def _answer(question, q: Inputs, tables, predicted, seed, baseline, resampled=True) -> QEDR:
+def _answer(question, q: AlignedCodes, tables, predicted, seed, baseline, resampled=True) -> QEDR:
     "An answer, with the interval of its errors where rows name their episodes"
     about = dict(n_codes=len(tables['importance']), norm='standardize', protocol=_protocol(question), seed=int(seed))
     about |= dict(categories=list(q.categories), constant=list(q.constant), baseline=baseline, resampled=resampled)
@@ -351,7 +357,7 @@ def _answer(question, q: Inputs, tables, predicted, seed, baseline, resampled=Tr
     return answer
 
 
-def _xeval(question: Question, q: Inputs, codes: Mapping, seed: int, progress: bool) -> QEDR:
+def _xeval(question: Question, q: AlignedCodes, codes: Mapping, seed: int, progress: bool) -> QEDR:
     "What the released code computes: codes as they come, a linear layer by Adam, errors not over a standard deviation"
     if q.categories:
         raise ValueError(f"the released code regresses numbers; got the categories {', '.join(q.categories)}")

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..core.files import check_whole, is_whole, parse_real, parse_whole, table_rows, table_text
-from ..core.scores import RANGES, score_row
+from ..core.files import check_whole, parse_real, parse_whole, table_rows, table_text
+from ..core.scores import PAPER_RANGES, score_row
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f7d8aaef
 _EPOCH_STEPS, _MIN_EPISODES = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
@@ -76,10 +76,7 @@ _MAX_STEPS = 2**53  # of a run; a float holds no more
 
 
 def _length(text: str) -> int:
-    n = parse_whole(text)
-    if not is_whole(n, 1, _MAX_STEPS - 1):
-        raise ValueError(f"the length of an episode is a whole number from 1 to 2**53 - 1, got {text}")
-    return n
+    return check_whole(parse_whole(text), 'the length of an episode', 1, _MAX_STEPS - 1)
 
 
 def _monitor(path: Path) -> tuple[list[float], list[int]]:
@@ -305,7 +302,7 @@ def final_return(episodes: pd.DataFrame, last: int = _MIN_EPISODES) -> float:
 # %% ../../nbs/06_evaluate/03_returns.ipynb #c344d6d3
 def _check_study(study: str, means) -> None:
     "Returns of the study 'popgym' lie within the paper's range"
-    low, high = RANGES['mmer']
+    low, high = PAPER_RANGES['popgym', 'mmer']
     worst = max((m for m in means if np.isfinite(m)), key=lambda m: max(low - m, m - high))
     if study == 'popgym' and not low - 1e-9 <= worst <= high + 1e-9:
         raise ValueError(

@@ -98,6 +98,8 @@ class FART(_FastWeights):
     popgym 1.0.7 (https://github.com/proroklab/popgym, MIT).
     """
 
+    looks = {'FART': ('', '#7A5195', 207)}
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
         h = max(round(math.sqrt(n_hidden)) - 1, 1) if n_key is None else n_key
         super().__init__(n_in, n_hidden, h, h + 1)
@@ -120,6 +122,8 @@ class FWP(_FastWeights):
     with the block and read of popgym 1.0.7
     (https://github.com/proroklab/popgym, MIT).
     """
+
+    looks = {'FWP': ('', '#5B7FD1', 208)}
 
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
         h = max(round(math.sqrt(n_hidden)), 1) if n_key is None else n_key

@@ -85,6 +85,8 @@ class DeltaNet(Memory):
     convolution.
     """
 
+    looks = {'DeltaNet': ('', '#C2185B')}
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_heads: int = 1, n_key: int | None = None, gated: bool = False):
         super().__init__(n_in, n_hidden)
         if n_heads < 1 or (n_key is not None and n_key < 1):

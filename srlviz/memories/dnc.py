@@ -128,6 +128,8 @@ class DNC(Memory):
     in the package dnc that popgym uses (https://github.com/ixaxaar/pytorch-dnc, MIT).
     """
 
+    looks = {'DNC': ('', '#A84F80', 211)}
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_cells: int = 16, cell_size: int = 16, n_heads: int = 4):
         if min(n_cells, cell_size, n_heads) < 1:
             sizes = f"{n_cells}, {cell_size} and {n_heads}"

@@ -62,6 +62,8 @@ class MLP(Memory):
     Source: popgym paper, appendix (MLP).
     """
 
+    looks = {'MLP': ('', '#8c8c8c', 209)}
+
     state_shapes = ((0,),)
 
     def __init__(self, n_in: int, n_hidden: int = 256):
@@ -81,6 +83,8 @@ class PosMLP(Memory):
 
     Source: popgym paper, appendix (PosMLP).
     """
+
+    looks = {'PosMLP': ('', '#6f6f6f', 210)}
 
     state_shapes = ((),)
 
@@ -150,6 +154,11 @@ class FrameStack(_Window):
     Source: Mnih et al. (2015); popgym paper, appendix (Fr.Stack).
     """
 
+    looks = {
+        'FrameStack': ('', '#A6761D', 206),
+        'Fr.Stack': ('', '#A6761D'),
+    }
+
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 4):
         if n_hidden % max(window, 1):
             raise ValueError(
@@ -172,6 +181,8 @@ class TCN(_Window):
 
     Source: Bai et al. (2018) as popgym's code has it; popgym paper, appendix (TCN).
     """
+
+    looks = {'TCN': ('', '#4BA3A3', 204)}
 
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 4):
         super().__init__(n_in, n_hidden, window)

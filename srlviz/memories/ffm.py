@@ -71,6 +71,8 @@ class FFM(Memory):
     Source: Morad et al. (2023), Reinforcement Learning with Fast and Forgetful Memory.
     """
 
+    looks = {'FFM': ('', '#66A61E')}
+
     def __init__(self, n_in: int, n_hidden: int = 256, n_trace: int | None = None, n_context: int = 4):
         super().__init__(n_in, n_hidden)
         if n_context < 1 or (n_trace is not None and n_trace < 1):

@@ -98,6 +98,8 @@ class GTrXL(Memory):
     page.
     """
 
+    looks = {'GTrXL': ('', '#B22222')}
+
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 64, n_layers: int = 1, n_heads: int = 4):
         super().__init__(n_in, n_hidden)
         if n_heads < 1 or n_hidden % n_heads:

@@ -148,6 +148,8 @@ class IndRNN(Memory):
     and no unused layer (https://github.com/proroklab/popgym, MIT).
     """
 
+    looks = {'IndRNN': ('', '#56B4E9', 202)}
+
     def __init__(self, n_in: int, n_hidden: int = 256, max_steps: int = 1024):
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")

@@ -123,6 +123,8 @@ class LMU(Memory):
     Source: Voelker et al. (2019), section 2; popgym paper, appendix.
     """
 
+    looks = {'LMU': ('', '#CC79A7', 205)}
+
     def __init__(self, n_in: int, n_hidden: int = 256, order: int | None = None, theta: float = 64):
         if not _MIN_THETA <= theta < float('inf'):
             raise ValueError(f"theta, the window's length in steps, must be finite, from {_MIN_THETA} on; got {theta}")

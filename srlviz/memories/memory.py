@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core.states import leaves, stepped_states
+from ..core.states import _NotFiniteInput, leaves, stepped_states
 
 # %% ../../nbs/04_memories/00_memory.ipynb #c3cb009c
 def _what(x) -> str:
@@ -71,7 +71,7 @@ def _check_finite(x: Tensor):
         return  # what is compiled, exported or transformed cannot look at values
     if not math.isfinite(x.detach().sum().item()) and not bool(x.isfinite().all()):
         row, step, _ = (~x.isfinite()).nonzero()[0].tolist()
-        raise ValueError(f"x is not finite, first in row {row} at step {step}")
+        raise _NotFiniteInput(f"x is not finite, first in row {row} at step {step}")
 
 # %% ../../nbs/04_memories/00_memory.ipynb #755db333
 def _configuration(stored, of: str) -> tuple[str, dict]:

@@ -259,6 +259,8 @@ class Elman(_Torch):
     Source: Elman (1990), Finding structure in time; popgym paper, appendix.
     """
 
+    looks = {'Elman': ('', '#E69F00', 203)}
+
     kind, cell = nn.RNN, staticmethod(torch.rnn_tanh_cell)
 
     def loop(self, x, sizes, h):
@@ -278,6 +280,8 @@ class GRU(_Torch):
 
     Source: Cho et al. (2014), with torch's place for the reset gate; popgym paper, appendix.
     """
+
+    looks = {'GRU': ('', '#0072B2', 200)}
 
     kind, cell = nn.GRU, staticmethod(torch.gru_cell)
 
@@ -301,6 +305,8 @@ class LSTM(_Torch):
 
     Source: Hochreiter and Schmidhuber (1997); popgym paper, appendix.
     """
+
+    looks = {'LSTM': ('', '#D55E00', 201)}
 
     kind, cell, shortest = nn.LSTM, staticmethod(torch.lstm_cell), 12
 

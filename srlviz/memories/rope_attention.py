@@ -53,6 +53,8 @@ class RoPEAttention(Memory):
     Source: Su et al. (2021), RoFormer, section 3.2.
     """
 
+    looks = {'RoPEAttention': ('', '#3F51B5')}
+
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 64, n_heads: int = 4):
         super().__init__(n_in, n_hidden)
         if n_heads < 1 or n_hidden % (2 * n_heads):

@@ -142,6 +142,8 @@ class S6(Memory):
     normalisation and residual path.
     """
 
+    looks = {'S6': ('', '#8B4513')}
+
     def __init__(self, n_in: int, n_hidden: int = 256, d_state: int = 16, n_heads: int | None = None):
         super().__init__(n_in, n_hidden)
         if d_state < 1:

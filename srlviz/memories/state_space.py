@@ -224,6 +224,8 @@ class S4D(_Scan):
     zero-order hold; popgym paper, appendix.
     """
 
+    looks = {'S4D': ('', '#009E73', 212)}
+
     def __init__(self, n_in: int, n_hidden: int = 256, d_state: int = 16):
         if d_state < 2 or d_state % 2:
             raise ValueError(f"S4D keeps pairs of conjugates, so d_state is even, got d_state={d_state}")
@@ -289,6 +291,8 @@ class LRU(_Scan):
 
     Source: Orvieto et al. (2023), Resurrecting recurrent neural networks for long sequences, section 3; not in popgym.
     """
+
+    looks = {'LRU': ('', '#1B7837')}
 
     parts = 2
 

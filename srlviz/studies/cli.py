@@ -10,6 +10,7 @@ import argparse, sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ..core.metrics import questions
 from ..core.names import catalog_names, installed
 from ..core.scores import paper_scores, spell_method
 from .sweeps.commands import add_commands
@@ -19,12 +20,15 @@ from .run import StudyError, run_study, summary
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
 def _choices() -> list[str]:
     "What there is to choose from, without an import of any of it: torch takes seconds"
-    games = paper_scores('atari')['task'].unique()
+    games, tasks = set(paper_scores('atari')['task']) - {'all'}, catalog_names('envs')
+    others = [w for w in catalog_names('worlds') if w not in games and w.rpartition('-')[0] not in tasks]
     return [
         'methods:   ' + ', '.join([*sorted(map(spell_method, catalog_names('encoders'))), *installed('encoders')]),
         'memories:  ' + ', '.join(catalog_names('memories')),
-        'tasks:     ' + ', '.join(catalog_names('envs')) + '; each -easy, -medium and -hard',
-        'games:     ' + ', '.join(sorted(g for g in games if g != 'all')),
+        'tasks:     ' + ', '.join(tasks) + '; each -easy, -medium and -hard',
+        'games:     ' + ', '.join(sorted(games)),
+        'questions: ' + ', '.join(sorted(questions())) + '; srlviz.evaluate.questions',
+        'worlds:    ' + ', '.join([*others, 'each game', 'each task']) + '; srlviz.record(NAME) records one',
         'widgets:   ' + ', '.join(catalog_names('widgets')),
         'tutorials: ' + ', '.join(tutorials()) + '; srlviz path NAME says where one lies',
     ]

@@ -25,7 +25,7 @@ from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
 from .methods import find_methods
-from .benchmarks.probing import probe_methods, probe_table
+from .papers.probing import probe_methods, probe_table
 
 # %% ../../nbs/09_studies/05_quick.ipynb #4543eddd
 @dataclass(repr=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..core.files import is_whole
+from ..core.files import check_whole
 from ..core.jobs.progress import Bar
 from ..core.jobs.workers import pool
 from .sweeps.cluster import ByValue, executor
@@ -183,8 +183,7 @@ def sweep(
     StudyError : if trials failed and none is done, or the cluster is gone
     """
     study, (part, parts) = find_study(study), parse_shard(shard)
-    if not is_whole(workers, 1):
-        raise ValueError(f"workers must be a whole number from 1 on; got {workers!r}")
+    check_whole(workers, 'workers', 1)
     if address is not None and workers > 1:
         raise ValueError(f"workers={workers} are processes of this machine, address={address!r} is a cluster: give one")
     every = grid_trials(study, grid)

@@ -136,11 +136,14 @@ def _value(study: Study, name: str, value):
     default = None if p.default is p.empty else p.default
     try:
         given = value if p.annotation is p.empty else parse_value(value, _kind(p.annotation), default)
-        json.dumps(given := inert_value(given), allow_nan=False)
-        return given
+        given = inert_value(given)
     except ValueError as e:
-        message = str(e) if str(e).startswith('must') else f'cannot be told apart from others: {e}'
-        raise ValueError(f"parameter {name} of {study.name} {message}") from None
+        raise ValueError(f"parameter {name} of {study.name} {e}") from None
+    try:
+        json.dumps(given, allow_nan=False)
+    except ValueError as e:
+        raise ValueError(f"parameter {name} of {study.name} cannot be told apart from others: {e}") from None
+    return given
 
 # %% ../../nbs/09_studies/06_trials.ipynb #d8932a40
 def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) -> list[dict]:
@@ -635,7 +638,7 @@ def studies() -> dict[str, Study]:
     """Find the studies of srlviz that declare a trial, by name."""
     import pkgutil
 
-    package, found = importlib.import_module('srlviz.studies.benchmarks'), {}
+    package, found = importlib.import_module('srlviz.studies.papers'), {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):
         module = importlib.import_module(info.name)
         found |= {s.name: s for s in vars(module).values() if isinstance(s, Study)}

@@ -30,7 +30,7 @@ from srlviz.figures.qedr import (
     point_shapes,
 )
 from ..figures.scores.score_map import number
-from ..figures.landing.targets import encoder_words
+from ..figures.style import pretty
 from .base import Explorer, Words, button, check_choice, check_index, columns, menu, reacts, row
 from .moment import Moment
 from .views import PlotView
@@ -203,7 +203,7 @@ _BELOW = dict(curve='curve over alpha', moment='the step')
 def _qedr_menus(results: _QEDRResults) -> dict[str, W.Widget]:
     """Make what chooses in a QEDRMatrix, by trait."""
     short = dict(style=dict(description_width='initial'))
-    words = lambda m: encoder_words(m) if m else 'codes'
+    words = lambda m: pretty(m) if m else 'codes'
     made = dict(method=menu('Method', [(words(m), m) for m in results.of], 180, **short))
     made['method'].layout.display = '' if len(results.of) > 1 else 'none'
     made |= dict(regressor=menu('Asked by', [('', '')], 185, **short))
@@ -380,7 +380,7 @@ class QEDRMatrix(Explorer):
     def figure(self) -> go.Figure:
         """Draw the static form: the matrix, the chosen cell framed."""
         r = self._result_of()
-        words = ', '.join(filter(None, [self.method and encoder_words(self.method), self.regressor]))
+        words = ', '.join(filter(None, [self.method and pretty(self.method), self.regressor]))
         words += f' {self.alpha:g}' if self.regressor.startswith('lasso') else ''
         title = f'{words}: {len(r.importance)} codes and {r.importance.shape[1]} factors'
         return plot_qedr_matrix(r.importance, **self._matrix_look(), selected=(self.code, self.factor), title=title)

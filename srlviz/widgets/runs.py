@@ -224,8 +224,8 @@ class RunMonitor(Explorer):
         super().__init__(interactive)
         if not 0.1 <= every <= 3600:
             raise ValueError(f"every must be from 0.1 to 3600 seconds; got {every}")
-        self.runs_of, self.every, self._task, self._incomplete = RunFolder(os.fspath(folder)), every, None, True
-        self.views = v = _RunViews(self.runs_of)
+        self.run_folder, self.every, self._task, self._incomplete = RunFolder(os.fspath(folder)), every, None, True
+        self.views = v = _RunViews(self.run_folder)
         named = {'status_filter' if name == 'status' else name: part for name, part in v.menus.items()}
         self.bind(**named, watching=v.live)
         self.on(v.list, 'picked', lambda new: self.set_trait('key', v.keys[new[0]] if new else ''))
@@ -243,13 +243,13 @@ class RunMonitor(Explorer):
 
     @traitlets.validate('key')
     def _is_run(self, proposal):
-        return check_choice('run', proposal['value'], ['', *self.runs_of.runs['key']])
+        return check_choice('run', proposal['value'], ['', *self.run_folder.runs['key']])
 
     @reacts('parameter')
     def _on_parameter(self, _):
         with self.quietly():
             self.value = ''
-            self.views.menus.offer_values(self.runs_of.runs, self.parameter)
+            self.views.menus.offer_values(self.run_folder.runs, self.parameter)
         self._show()
 
     @reacts('status_filter', 'value', 'curve', 'key')
@@ -268,7 +268,7 @@ class RunMonitor(Explorer):
     @property
     def counts(self) -> dict[str, int]:
         """Give the number of trials that wait, run, are done and have failed, as of the last look."""
-        return self.runs_of.counts
+        return self.run_folder.counts
 
     async def _keep_looking(self):
         """Refresh every few seconds, as long as this is there and watches."""
@@ -286,13 +286,13 @@ class RunMonitor(Explorer):
     def refresh(self):
         """Look at the folder now."""
         try:
-            changed = self.runs_of.refresh()
+            changed = self.run_folder.refresh()
         except (OSError, ValueError) as problem:
             self.state = 'lost'
             self.views.words.say(str(problem), 'alert')
             return
-        previous, self.state = self.state, _sweep_state(self.runs_of.counts)
-        self.views.words.value = _say_state(self.runs_of)
+        previous, self.state = self.state, _sweep_state(self.run_folder.counts)
+        self.views.words.value = _say_state(self.run_folder)
         if changed:
             self._fill_menus()
         if changed or previous == 'lost' or self.state == 'running' or self._incomplete:
@@ -301,21 +301,21 @@ class RunMonitor(Explorer):
             self.watching = False
 
     def _fill_menus(self):
-        names = run_parameters(self.runs_of.runs, varied=True)
+        names = run_parameters(self.run_folder.runs, varied=True)
         with self.quietly():
             if self.parameter and self.parameter not in names:
                 self.value = self.parameter = ''
             self.views.menus.offer_parameters(names)
-            if self.key and self.key not in set(self.runs_of.runs['key']):
+            if self.key and self.key not in set(self.run_folder.runs['key']):
                 self.key = ''  # it waited, and has begun under a key of its own
 
     def shown(self) -> pd.DataFrame:
         """Give the rows of `runs` that the filters leave."""
-        return _filter_runs(self.runs_of.runs, self.status_filter, self.parameter, self.value)
+        return _filter_runs(self.run_folder.runs, self.status_filter, self.parameter, self.value)
 
     def curves(self, seconds: float = np.inf) -> pd.DataFrame:
         """Read the curves of at most `_MAX_DRAWN` of these runs, the pressed and the latest first."""
-        return self.runs_of.curves(_drawn_keys(self.shown(), self.key, _MAX_DRAWN), seconds=seconds)
+        return self.run_folder.curves(_drawn_keys(self.shown(), self.key, _MAX_DRAWN), seconds=seconds)
 
     def _show(self):
         "Show what the folder has and the filters leave"
@@ -334,15 +334,15 @@ class RunMonitor(Explorer):
         """Draw the static form: the curves, or how far the sweep is where there are none."""
         curves = self.curves()
         if (curves['name'] == self.curve).any():
-            return _curve_figure(curves, self.runs_of.runs, self.curve, self.key)
-        return plot_progress(self.runs_of.runs, self.runs_of.time_left())
+            return _curve_figure(curves, self.run_folder.runs, self.curve, self.key)
+        return plot_progress(self.run_folder.runs, self.run_folder.time_left())
 
     def figures(self) -> list[go.Figure]:
         """Draw all that `to_html` writes: progress, curves, failures."""
-        runs = self.runs_of.runs
-        made = [plot_progress(runs, self.runs_of.time_left())] + [self.figure()] * bool(self.curve)
+        runs = self.run_folder.runs
+        made = [plot_progress(runs, self.run_folder.time_left())] + [self.figure()] * bool(self.curve)
         return [*made, plot_failures(runs)] if (runs['status'] == 'failed').any() else made
 
     def __repr__(self):
         counts = ', '.join(f'{n} {s}' for s, n in self.counts.items() if n)
-        return f"RunMonitor({str(self.runs_of.path)!r}, {self.state}{f': {counts}' if counts else ''})"
+        return f"RunMonitor({str(self.run_folder.path)!r}, {self.state}{f': {counts}' if counts else ''})"

@@ -326,7 +326,8 @@ def read_set(place):
 
 
 def read_cached_flights(place):
-    from srlviz.data.landing import read_flights, row_cache
+    from srlviz.core.storage import row_cache
+    from srlviz.data.landing import read_flights
 
     with patch.object(row_cache, '_SMALL', 0):  # a set that is too large for memory
         r = read_flights(place)
@@ -697,7 +698,7 @@ def _flat(x, path=''):
 def agent(place):
     import torch
     from srlviz.agents.ppo import ActorCritic
-    from srlviz.studies.benchmarks.agents import AtariAgent, ScreenCNN
+    from srlviz.studies.papers.agents import AtariAgent, ScreenCNN
 
     about = dict(
         game='pong',
@@ -717,7 +718,7 @@ def agent(place):
 
 def read_agents(place):
     from srlviz.encoders.frames.ppo_features import read_agent
-    from srlviz.studies.benchmarks.agents import load_agent
+    from srlviz.studies.papers.agents import load_agent
 
     about, state = read_agent(place / 'agent.pt')
     whole_ = load_agent(place / 'agent.pt')
@@ -801,6 +802,20 @@ def read_probe(place):
     return parts | scores | {'look': len(repr(r)) > 0}
 
 
+_HEADER = {
+    'arguments.alpha': lambda v: NUMBER(v) and v >= 0,
+    'arguments.tol': POSITIVE,
+    'arguments.n_estimators': whole(1),
+    'arguments.max_depth': lambda v: v is None or whole(1)(v),
+    'arguments.regressor': one_of('lasso', 'forest', 'boosting'),
+    'arguments.compat': one_of('', 'xeval'),
+    'arguments.categories*': ANY,
+    'about.seed': whole(0, 2**32 - 1),
+    'about.*': ANY,
+}
+_ANSWER = json_with(_HEADER)
+
+
 def _probe_values(name, a):
     if name.endswith(('truth/.npy', 'predicted/.npy')):
         return bool(((a >= 0) & (a < 256)).all())
@@ -845,7 +860,7 @@ WEIGHTS = [
     Reader('train checkpoint', 'weights', 'run.pt', checkpoint, read_checkpoint, _CHECKPOINT, writes=('run.pt',)),
     Reader('memory state', 'weights', 'memory.pt', memory, read_memory, plain.weights_with({}), says=_EXTRA),
     Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder),
-    Reader('Answer.load probe', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values, told=_QEDR)),
+    Reader('Answer.load probe', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values, told=_ANSWER)),
 ]
 
 # ---- notebooks
@@ -989,20 +1004,6 @@ def read_answer(place):
     return parts | {'look': len(repr(r)) > 0, 'n': len(rows.T), 'chance': r.chance('disentanglement')}
 
 
-_ARGUMENTS = {
-    'arguments.alpha': lambda v: NUMBER(v) and v >= 0,
-    'arguments.tol': POSITIVE,
-    'arguments.n_estimators': whole(1),
-    'arguments.max_depth': lambda v: v is None or whole(1)(v),
-    'arguments.regressor': one_of('lasso', 'forest', 'boosting'),
-    'arguments.compat': one_of('', 'xeval'),
-    'arguments.categories*': ANY,
-    'about.seed': whole(0, 2**32 - 1),
-    'about.*': ANY,
-}
-_QEDR = json_with(_ARGUMENTS)
-
-
 def _asked():
     """Targets of a few short episodes, with everything that targets may have."""
     from srlviz.core.recordings import Episode, Factor, Recording
@@ -1066,25 +1067,14 @@ def scores_of_targets(place):
 
 
 def read_scores_of_targets(place):
-    from dataclasses import fields
-
     from srlviz.evaluate.prediction.target_scores import TargetScores
 
     s = TargetScores.load(place / 'linear.npz')
-    out = {}
-    for f in fields(s):
-        value = getattr(s, f.name)
-        out |= _flat(value, f.name) if isinstance(value, dict) else {f.name: value}
+    out = s.parts | dict(truth=s.truth, predicted=s.predicted, about=str(s.about), question=repr(s.question))
     return out | {'look': len(repr(s)) > 0, 'mse': len(s.mse()), 'auroc': len(s.auroc(n_resamples=2))}
 
 
-_SCORED = json_with(
-    {'about.head': TEXT, 'about.select': TEXT, 'about.norm': TEXT, 'about.seed': whole(), 'about.n_codes': whole()}
-    | {'about.*': ANY, 'dropped': ANY, 'dropped.*': ANY},
-    lambda x: (
-        all(map(whole(), x['dropped'].values())) and {'head', 'select', 'norm', 'seed', 'n_codes'} <= {*x['about']}
-    ),
-)
+_SCORED = json_with({'arguments.*': ANY, 'about.seed': whole(), 'about.n_codes': whole(), 'about.*': ANY})
 
 
 def mapped(place):
@@ -1140,7 +1130,7 @@ _VIEW = json_with(
 )
 ANSWERS = [
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
-    Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_QEDR)),
+    Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_ANSWER)),
     Reader(
         'TargetScores.load',
         'answer',

@@ -19,6 +19,7 @@ from ..recordings import Episode, Recording
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #18d0fef0
 ENCODER_RULES = dict(
     arguments="every constructor argument is named, has a default and is stored unchanged",
+    parameters="where it has get_params and set_params, they give and set the constructor arguments",
     level="level is 'step' or 'episode', and n_codes a positive whole number",
     self="fit returns self",
     underscore="what fit learns ends in an underscore, and nothing does before",
@@ -120,6 +121,20 @@ def _clone(encoder):
     return clone
 
 
+def _check_parameters(encoder) -> None:
+    "Read and set the arguments as scikit-learn does, where the encoder offers that."
+    if not hasattr(encoder, 'get_params'):
+        return
+    rule, given, other = ENCODER_RULES['parameters'], _arguments(encoder), _clone(encoder)
+    found = encoder.get_params(deep=False)
+    same = found.keys() == given.keys() and all(found[k] is v for k, v in given.items())
+    require(same, encoder, rule, f"arguments {given!r:.200}, get_params gave {found!r:.200}")
+    for name in given:
+        value = object()
+        require(other.set_params(**{name: value}) is other, encoder, rule, "set_params does not return the encoder")
+        require(getattr(other, name) is value, encoder, rule, f"set_params did not set {name}")
+
+
 def _public(encoder) -> set[str]:
     return {
         k for k in {*vars(encoder), *vars(encoder).get('_modules', ())} if not k.startswith('_') and k != 'training'
@@ -218,6 +233,7 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     same = lambda a, b, rtol=1e-6: all(nearly(x, y, rtol) for x, y in zip(a, b, strict=True))
     content, fitted = _recording_hash(recording), _clone(encoder)
     arguments = content_hash(_arguments(fitted))
+    _check_parameters(encoder)
     with check_local_randomness(encoder, rules['randomness']):
         _check_fit(fitted, recording)
         codes = fitted.encode(recording)

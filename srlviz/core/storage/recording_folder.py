@@ -20,14 +20,15 @@ import pyarrow as pa
 from .frame_cache import check_cache
 from .hashing import episode_content, is_content
 from ..files import COUNT, FILES, NUMBER, POSITIVE, RATE, TABLE, TEXT, Field, check_fields
-from ..files import all_inside, atomic_path, checksum, inside, read_bytes, read_json, reading
+from ..files import all_inside, atomic_path, inside, read_bytes, read_json, reading
 from ..files import remove_temporary, write_json
 from .film import FrameFile
 from .features import ENDINGS, check_factors, check_features, check_rate, check_split
 from .features import films, row_bytes, singles, step_features, stored_factor
-from .manifest import LazyColumns, check_files, file_fault, is_finished, links, read_info, unfinished
+from .manifest import LazyColumns, check_files, file_faults, is_finished, links, read_info
+from .manifest import stored_file, unfinished
 from .statistics import described, merge_moments, moments
-from .parquet import open_footer, read_groups
+from .parquet import open_footer, read_groups, value_kind
 from .episode_files import check_key, partial_episodes, read_part, store_episode
 from srlviz.core.storage.row_groups import (
     GROUP_BYTES,
@@ -38,7 +39,7 @@ from srlviz.core.storage.row_groups import (
     from_arrow,
     is_text,
 )
-from .row_groups import pack, needed_bytes, runs, write_groups
+from .row_groups import columns_of, pack, needed_bytes, write_groups
 
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #d5d5bcea
 _VERSION, _VERSIONS = 2, (1, 2)  # of the layout that is written; that are read
@@ -176,7 +177,7 @@ def _write(folder: Path, keys: list[str], episodes: Iterable, *, name, hz, facto
     written = _Shards(folder, episodes)
     tables = _write_tables(paths, written, factors, split)
     files = written.files | {file: size for e in written.records for file, size in e['files'].items()}
-    files |= {t: [paths[t].stat().st_size, checksum(paths[t])] for t in tables}
+    files |= {t: stored_file(paths[t]) for t in tables}
     counts = dict(n_episodes=len(keys), n_steps=sum(e['length'] for e in written.records))
     info = dict(format=_FORMAT, version=_VERSION, name=name, hz=hz) | counts
     if all('content' in e for e in written.records):  # none of them was written before there were contents
@@ -246,21 +247,14 @@ def _read_rows(path: Path, info: Mapping) -> pd.DataFrame:
         if footer.num_rows != info['n_episodes']:
             raise ValueError(f"it has {footer.num_rows:,} episodes; meta/info.json says {info['n_episodes']:,}")
         for name, f in expected.items():
-            _check_type(schema.field(name).type, name, f['dtype'])
+            if (found := value_kind(schema.field(name).type)) != value_kind(f['dtype']):
+                raise ValueError(f"the column {name!r:.80} holds {found}; expected {f['dtype']}")
         stored = [f | dict(dtype='str' if is_text(f) else 'int64') for f in expected.values()]
         max_bytes = needed_bytes(stored, footer.num_rows, path.stat().st_size)
         table = read_groups(path, footer, range(footer.num_row_groups), [*expected], max_bytes)
         for name, f in expected.items():
             _check_values(table[name], name, f['dtype'])
         return table.to_pandas(ignore_metadata=True)
-
-
-def _check_type(t: pa.DataType, name: str, dtype: str) -> None:
-    "A column has the type that its values will be given; asked before they are unpacked"
-    kind, text = 'U' if dtype == 'str' else np.dtype(dtype).kind, pa.types.is_string(t) or pa.types.is_large_string(t)
-    fits = dict(U=text, f=pa.types.is_floating(t), b=pa.types.is_boolean(t))
-    if not fits.get(kind, pa.types.is_integer(t)):
-        raise ValueError(f"the column {name!r:.80} holds {t}; expected {dtype}")
 
 
 def _check_values(column, name: str, dtype: str) -> None:
@@ -435,17 +429,17 @@ class RecordingFolder:
         Gives how many rows these are, and name -> (N,).
         """
         features = {k: self.info['features'][f'factor.{k}'] for k in names}
-        moving = [k for k in names if not features[k].get('single')]
-        places = (self._place, self._start) if moving else (np.zeros(len(self)), np.cumsum(self.lengths) - self.lengths)
-        for run in runs(index, *places, self.lengths):
-            start, n, shard = int(places[1][run[0]]), self.lengths[run], self._place[run[0]]
-            columns, stop = [f'factor.{k}' for k in moving], start + int(n.sum())
-            read = self._shards[shard].arrays(columns, start, stop) if moving else {}
-            once = {k: self.episodes[f'factor.{k}'].to_numpy()[run] for k in names if k not in moving}
-            once = {
-                k: np.repeat(v if is_text(features[k]) else v.astype(features[k]['dtype']), n) for k, v in once.items()
-            }
-            yield int(n.sum()), {k: once[k] if k in once else read[f'factor.{k}'] for k in names}
+        once = {k: self.episodes[f'factor.{k}'].to_numpy() for k in names if features[k].get('single')}
+        once = {k: v if is_text(features[k]) else v.astype(features[k]['dtype']) for k, v in once.items()}
+        moving = [k for k in names if k not in once]
+
+        def read_run(run):
+            start, n = int(self._start[run[0]]), int(self.lengths[run].sum())
+            columns = self._shards[self._place[run[0]]].arrays([f'factor.{k}' for k in moving], start, start + n)
+            return {k: columns[f'factor.{k}'] for k in moving}
+
+        places = (self._place, self._start) if moving else None
+        return columns_of(index, self.lengths, names, once, read_run if moving else None, places)
 
     def film(self, i: int, modality: str) -> FrameFile:
         """Give the frames of episode i, unread."""
@@ -462,8 +456,8 @@ class RecordingFolder:
         """
         for name in links(self.path):
             raise ValueError(f"{self.path / name} is a symbolic link; a recording has none")
-        for name, (size, digest) in self.info['files'].items():
-            if fault := file_fault(self.files[name], size, digest):
+        for name, fault in file_faults(self.path, self.info['files']):
+            if fault:
                 raise ValueError(f"{self.files[name]} {fault}; {_RESTORE}")
         modalities = films(self.info['features'])
         for i in range(len(self)):

@@ -16,7 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ...core.files import open_file
-from .flight_folder import FLIGHT_TABLE, MAX_FLIGHTS, SENSOR_TABLE, value_kind
+from ...core.storage.parquet import value_kind
+from .flight_folder import FLIGHT_TABLE, MAX_FLIGHTS, SENSOR_TABLE
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #c72c36aa
 _CARD = resources.files('srlviz.data.landing').joinpath('card.md')  # a template: braces are filled in below

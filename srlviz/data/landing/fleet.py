@@ -22,6 +22,7 @@ from srlviz.core.files import (
     check_whole,
     COUNT,
     LIST,
+    REAL,
     TABLE,
     check_fields,
     inside,
@@ -31,14 +32,15 @@ from srlviz.core.files import (
     only_writer,
     read_json,
     remove_temporary,
-    write_json,
+    with_advice,
 )
 from ...core.recordings import Recording
 from ...core.storage import is_finished
+from ...core.storage.claims import REQUEST, check_claim, check_same_request, write_request
 from ...core.storage.manifest import file_fault, links
 from ...core.jobs.workers import pool
 from .flights import FlightFolder, folder_of, read_flights
-from .flight_folder import MAX_FLIGHTS, REQUEST, RESTORE_ADVICE, with_advice, shard_path, video_path
+from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, shard_path, video_path
 from .growth import GROWTH_NOTE, interrupted_growth, growth_target, prepare_growth, reopen_set
 from .meta import write_meta
 from srlviz.data.landing.shards import (
@@ -123,50 +125,37 @@ def _refuse_links(out: Path) -> None:
         )
 
 
-def _claim(out: Path, request: dict, angle: float | None = None) -> None:
-    "Refuse a folder that holds something else, or write in it what it is for; `angle` is what the caller gave"
-    if out.exists() and not out.is_dir():
-        raise OSError(f"cannot write flights to {str(out)!r}: it is a file")
-    # asked first: another process may be writing its note
-    full = any(not p.is_dir() and not p.name.startswith('.') for p in out.rglob('*'))
-    if (out / REQUEST).exists():
-        return _check_same_request(_read_request(out), request, out, angle)
-    if full:
-        raise ValueError(f"{str(out)!r} holds files that are not a set of flights; give another folder, or empty it")
-    make_folder((out / REQUEST).parent)
-    write_json(out / REQUEST, request)
+def _claim(out: Path, request: dict) -> None:
+    "Refuse a folder that holds something else, or write in it what it is for"
+    check_claim(out, _WHAT, lambda: _check_same_request(_read_request(out), request, out))
+    if not (out / REQUEST).exists():
+        write_request(out, request)
 
 
+_WHAT = 'set of flights'
 _ROWS = (lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null')
+_REQUEST_FIELDS = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS, field_of_view=REAL)
 
 
 def _read_request(out: Path) -> dict:
-    "What was asked for; sets that were begun before version 2 say nothing of row groups"
+    "The request that a set was begun with; `n` is larger while the set grows"
     with with_advice(RESTORE_ADVICE):
         stored = read_json(inside(out, REQUEST.as_posix()), 'the request of a set of flights')
-        fields = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS)
-        stored = check_fields({'group': None} | stored if isinstance(stored, dict) else stored, fields, out / REQUEST)
+        check_fields(stored, _REQUEST_FIELDS, out / REQUEST)
     return stored | dict(n=max(stored['n'], interrupted_growth(out) or 0))
 
 
-def _check_same_request(stored: dict, request: dict, out: Path, angle: float | None) -> None:
+def _check_same_request(stored: dict, request: dict, out: Path) -> None:
     "Refuse another request; a finished set that is to stay as it is may be of other packages"
     grows = stored['n'] < request['n']
-    if 'field_of_view' not in stored:  # before it could be chosen it was 60 degrees
-        as_it_is = angle is None and is_finished(out) and not grows
-        stored = stored | dict(field_of_view=request['field_of_view'] if as_it_is else 60.0)
     named = {k: (stored.get(k), v) for k, v in request.items() if k not in ('columns', 'packages', 'group')}
     if grows:
         named['n'] = max(growth_target(out) or 0, request['n']), request['n']  # no fewer than it was to grow to
     if not is_finished(out) or grows:
         named |= {k: (stored['packages'].get(k), v) for k, v in request['packages'].items()}
         named['columns'] = stored['columns'] == request['columns'], True
-    differ = [f"{k}={a!r}, not {b!r}" for k, (a, b) in named.items() if a != b]
-    if differ:
-        raise ValueError(
-            f"{str(out)!r} holds another set of flights ({'; '.join(differ)}); "
-            f"give another folder, or what this one was begun with{', with which alone it can grow' if grows else ''}"
-        )
+    advice = f"give another folder, or what this one was begun with{', with which alone it can grow' if grows else ''}"
+    check_same_request(out, _WHAT, named, advice)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #497e2168
 def _task(work: Callable, *args) -> None:
@@ -295,11 +284,11 @@ def _generate(out: Path, world: World, request: dict, workers: int, progress: bo
 
 def _make_set(out: Path, world: World, request: dict, workers: int, progress: bool) -> None:
     _refuse_links(out)  # before anything is written, and after waiting for the lock
-    _claim(out, request, world.field_of_view)
+    _claim(out, request)
     make_folder(out)
     with only_writer(out, lambda out: is_finished(out) and not growth_target(out)):
         _refuse_links(out)
-        _claim(out, request, world.field_of_view)
+        _claim(out, request)
         layout = dict(group=_read_request(out)['group'])  # that which the set was begun with
         _generate(out, world, request | layout, min(workers, request['n']), progress)
 
@@ -399,8 +388,7 @@ def generate_flights(
 
     Flight i has the seed `flight_seed(seed, i)`.
     """
-    if not is_whole(workers, 1):
-        raise ValueError(f"workers must be a whole number of at least 1; got {workers!r}")
+    workers = check_whole(workers, 'workers', 1)
     out = Path(path)
     explicit = dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view)
     settings = _with_stored_request(out, {k: v for k, v in explicit.items() if v is not None}, fixed)
@@ -408,8 +396,8 @@ def generate_flights(
     world = World(runways, fixed, settings.pop('field_of_view', None))
     request = _request(world, n, runways=runways, fixed=fixed, **settings)
     if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
-        _make_set(out, world, request, int(workers), progress)
-    return _open(out, world, request, int(workers), progress)
+        _make_set(out, world, request, workers, progress)
+    return _open(out, world, request, workers, progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
 def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
@@ -430,7 +418,7 @@ def _flights_in(out: Path) -> int:
 
 def _open(out: Path, world: World, request: dict, workers: int, progress: bool) -> Recording:
     if (out / REQUEST).exists():
-        _claim(out, request, world.field_of_view)  # if it is lost, the reader says so
+        _claim(out, request)  # if it is lost, the reader says so
     flights = read_flights(out)
     _restore_films(folder_of(flights)[0], world, request, workers, progress)
     return flights

@@ -8,14 +8,13 @@ __all__ = ['GROWTH_NOTE', 'growth_target', 'reopen_set', 'interrupted_growth', '
 # %% ../../../nbs/02_data/landing/10_growth.ipynb #a6a6c067
 from pathlib import Path
 
-from ...core.files import COUNT, LIST, check_fields, read_json, write_json
+from ...core.files import COUNT, LIST, check_fields, read_json, with_advice, write_json
 from ...core.storage import is_finished
+from ...core.storage.claims import REQUEST
 from .flights import FlightFolder
 from srlviz.data.landing.flight_folder import (
     FLIGHT_COLUMNS,
     FRAME_COLUMNS,
-    REQUEST,
-    with_advice,
     read_flight_table,
     shard_path,
 )

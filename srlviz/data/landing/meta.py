@@ -14,8 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...core.files import atomic_path, checksum, reading, remove_temporary, write_json
+from ...core.files import atomic_path, reading, remove_temporary, write_json
 from ...core.storage import described, merge_moments, stored_factor
+from ...core.storage.manifest import stored_file
 from .card import croissant, data_card
 from srlviz.data.landing.flight_folder import (
     CROISSANT,
@@ -135,7 +136,7 @@ def write_meta(out: Path, world: World, request: dict) -> None:
         p.write_text(card, encoding='utf-8')
     write_json(out / CROISSANT, croissant(out, info, rows.schema, sensors))
     for name in (*META_FILES, CROISSANT):
-        files[name] = [(out / name).stat().st_size, checksum(out / name)]
+        files[name] = stored_file(out / name)
     remove_temporary(out)
     write_json(out / 'meta' / 'info.json', info | dict(files=files))
 

@@ -14,30 +14,30 @@ import pandas as pd
 import pyarrow as pa
 from ...core.jobs.progress import Bar
 
-from ...core.files import LIST, TABLE, check_fields, file_size, inside, read_json
-from ...core.storage import from_arrow, is_finished
-from ...core.storage.manifest import below, file_fault, links, unfinished
+from ...core.files import LIST, TABLE, check_fields, file_size, read_json
+from ...core.storage import described, from_arrow, merge_moments, moments
+from ...core.storage.manifest import below, file_faults, is_linked, links
 from ...core.storage.parquet import open_footer
-from .flights import open_rows
+from ...core.storage.row_cache import CacheCheck
+from ...core.storage.row_groups import n_groups
+from .flights import cache_place
 from srlviz.data.landing.flight_folder import (
     FLIGHT_TABLE,
     FRAME_COLUMNS,
-    REQUEST,
     RESTORE_ADVICE,
     SENSOR_TABLE,
     column_faults,
     flight_faults,
     footer_faults,
-    n_groups,
     read_columns,
     read_flight_table,
     read_info,
+    rows_in,
     rows_of_group,
     type_faults,
 )
 from .growth import GROWTH_NOTE, growth_target
 from .meta import META_FILES, paper_splits
-from .row_cache import cache_paths, cache_sizes, map_cache
 from .video import REMAKE_ADVICE, FilmFile
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1
@@ -113,11 +113,12 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
     if flights is not None and info['video']:
         rows = zip(flights['video'], flights['flight_id'], flights['n_frames'])
         owner = {video: (flight, n) for video, flight, n in rows if isinstance(video, str)}
-    for name, (size, digest) in info['files'].items():
-        if name in reported or _is_linked(path, name):
-            continue
+    for name, wrong in file_faults(path, info['files'], reported):
         flight, T = owner.get(name, ('', None))
-        if wrong := faults.read(name, lambda: _file_fault(path / name, size, digest, T, info)):
+        if T and file_size(path / name) is not None:
+            film = _film_fault(path / name, T, info['video']['size'], bool(wrong))
+            wrong = '; '.join(filter(None, [wrong, film]))
+        if wrong:
             faults(name, flight, wrong)
     if grows := faults.read(GROWTH_NOTE.as_posix(), lambda: growth_target(path)):
         faults(GROWTH_NOTE.as_posix(), '', f'the set is to grow to {grows} flights: make the call that began it again')
@@ -127,17 +128,6 @@ def _verify_files(path: Path, info: dict, flights: pd.DataFrame | None, faults: 
             continue
         if name.split('/')[0] in ('data', 'videos') and name not in info['files']:
             faults(name, '', 'does not belong to the set')
-
-
-def _file_fault(file: Path, size: int, digest: str, T: int | None, info: dict) -> str:
-    "What is wrong with a file, and with its frames if it is a film of T"
-    try:
-        wrong = file_fault(file, size, digest)
-    except OSError as e:
-        wrong = f'cannot be read: {e.strerror or e}'
-    if T and file_size(file) is not None:
-        wrong = '; '.join(filter(None, [wrong, _film_fault(file, T, info['video']['size'], bool(wrong))]))
-    return wrong
 
 
 def _film_fault(file: Path, T: int, size: int, decode: bool) -> str:
@@ -152,15 +142,6 @@ def _film_fault(file: Path, T: int, size: int, decode: bool) -> str:
     except Exception as e:
         return str(e).removeprefix(f'{file} ').removesuffix(f'; {REMAKE_ADVICE}')
     return ''
-
-
-def _is_linked(path: Path, name: str) -> bool:
-    "Whether a file is reached through a link, of which a fault is told once"
-    try:
-        inside(path, name)
-        return False
-    except ValueError:
-        return True
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2aa56598
 def _value_faults(table: pa.Table, row, info: dict, sensors: Sequence[str] | None) -> Iterator[str]:
@@ -191,43 +172,26 @@ def _sensor_faults(state: np.ndarray, sensors: Sequence[str] | None) -> Iterator
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #c0bbf850
 class _MomentSums:
-    "Sums over the rows of all flights or of the split `fit`, by which mean and standard deviation are compared"
+    "Moments of the rows of all flights or of the split `fit`, by which mean and standard deviation are compared"
 
     def __init__(self, over: str, columns: pd.DataFrame | None):
-        self.over, self.n = over, 0
+        self.over, self.n, self.found = over, 0, None
         self.mean, self.std = (None, None) if columns is None else columns[['mean', 'std']].to_numpy(float).T
-        self.first = self.second = 0.0
 
     def add(self, split: str, state: np.ndarray) -> None:
         if self.mean is None or (self.over == 'fit' and split != 'fit') or not np.isfinite(state).all():
             return
-        away = state - self.mean
         self.n += len(state)
-        self.first = self.first + away.sum(0)
-        self.second = self.second + (away * away).sum(0)
+        self.found = merge_moments(self.found, moments(state))
 
     def faults(self, flights: pd.DataFrame) -> Iterator[str]:
         expected = flights['n_frames'][(flights['split'] == 'fit') | (self.over == 'all')].sum()
         if self.mean is None or not self.n or self.n != expected:
             return  # not all rows could be read
-        off, scale = self.first / self.n, 1e-5 * (1 + np.abs(self.mean) + self.std)
-        std = np.sqrt(np.maximum(self.second / self.n - off * off, 0))
-        for k, wrong in ('mean', np.abs(off) > scale), ('std', np.abs(std - self.std) > scale):
-            if wrong.any():
+        found, scale = described(self.found), 1e-5 * (1 + np.abs(self.mean) + self.std)
+        for k, listed in ('mean', self.mean), ('std', self.std):
+            if (wrong := np.abs(found[k] - listed) > scale).any():
                 yield f"has a {k} of sensor {int(np.argmax(wrong))} that is not that of its rows ({wrong.sum()} in all)"
-
-# %% ../../../nbs/02_data/landing/07_verify.ipynb #97000a47
-def _caches(path: Path, info: dict, flights: pd.DataFrame) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    "The caches of a set that could be read: name, rows, and which flights are there"
-    cut = rows_of_group(info)
-    n, C, F = int(flights['n_frames'].sum()), info['n_columns'], sum(n_groups(n, cut) for n in flights['n_frames'])
-    if n < 1 or (flights['n_frames'] < 1).any():
-        return []
-    (in_set, users), (_, size) = cache_paths(path), cache_sizes(n, C, F)
-    places = [users] if _is_linked(path, f'cache/{in_set.name}') else [in_set, users]
-    present = [file for file in places if file_size(file) == size]
-    names = [f.relative_to(path).as_posix() if f.is_relative_to(path) else str(f) for f in present]
-    return [(name, *map_cache(file, n, C, F)) for name, file in zip(names, present)]
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #bf7d54fe
 class _ShardCheck:
@@ -237,11 +201,12 @@ class _ShardCheck:
         self.path, self.info, self.faults = path, info, faults
         self.sensors = None if columns is None else columns['name']
         self.sums = _MomentSums(info['mean_and_std_over'], columns)
-        self.caches = faults.read(FLIGHT_TABLE, lambda: _caches(path, info, flights)) or []
+        at, rows = cache_place(path), rows_of_group(info)
+        self.caches = faults.read(FLIGHT_TABLE, lambda: CacheCheck(at, flights['n_frames'], info['n_columns'], rows))
 
     def verify(self, data: str, rows: pd.DataFrame) -> None:
         "Every row group of a shard: columns, number of rows, indices, and values that are not finite"
-        if data not in self.info['files'] or _is_linked(self.path, data):
+        if data not in self.info['files'] or is_linked(self.path, data):
             return  # which was told
         file, known = self.path / data, {*FRAME_COLUMNS, *(f['name'] for f in self.info['factors'])}
         footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE_ADVICE)
@@ -252,7 +217,7 @@ class _ShardCheck:
         for k, fault in wrong:
             flight = '' if k is None else rows['flight_id'].iloc[np.searchsorted(first, k, 'right') - 1]
             self.faults(data, flight, fault)
-        shard = open_rows(file, footer, self.info['n_columns'])
+        shard = rows_in(file, footer, self.info['n_columns'])
         names = [k for k in schema.names if k in known]
         for row, a, b in zip(rows.itertuples(), first, first[1:]):
             try:
@@ -268,12 +233,8 @@ class _ShardCheck:
     def _compare(self, state: np.ndarray, row, data: str) -> None:
         "Count the rows of a flight in, and hold those of caches against them"
         self.sums.add(row.split, state)
-        cut, T = rows_of_group(self.info) or len(state), len(state)
-        for name, cached, done in self.caches:
-            for g, a in enumerate(range(0, T, cut)):
-                cached_rows = cached[row.first_row + a : row.first_row + min(T, a + cut)]
-                if done[row.first_group + g] and not np.array_equal(cached_rows, state[a : a + cut]):
-                    self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
+        for name in self.caches.differing(row.Index, state) if self.caches else ():
+            self.faults(name, row.flight_id, f'holds other rows than {data}; delete it')
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #2bcf37fb
 def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
@@ -292,24 +253,9 @@ def verify_flights(path: str | Path, progress: bool = False) -> pd.DataFrame:
     if not path.is_dir():
         raise FileNotFoundError(f"there is no set of flights at {str(path)!r}")
     faults = _Faults(path)
-    if (info := faults.read('meta/info.json', lambda: _whole_info(path))) is not None:
+    if (info := faults.read('meta/info.json', lambda: read_info(path))) is not None:
         _verify(path, info, faults, progress)
     return pd.DataFrame(faults.rows, columns=['file', 'flight', 'fault']).drop_duplicates(ignore_index=True)
-
-
-def _whole_info(path: Path) -> dict:
-    inside(path, 'meta/info.json')
-    if not is_finished(path):
-        raise unfinished(path, 'a set of flights', 'it was asked for' * (path / REQUEST).exists())
-    return read_info(path)
-
-
-def _numbered(flights: pd.DataFrame, info: dict) -> pd.DataFrame:
-    "The table of flights with the first row and row group of each in a cache"
-    groups = flights['n_frames'].map(lambda n: n_groups(n, rows_of_group(info)))
-    return flights.assign(
-        first_row=flights['n_frames'].cumsum() - flights['n_frames'], first_group=groups.cumsum() - groups
-    )
 
 
 def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
@@ -319,7 +265,6 @@ def _verify(path: Path, info: dict, faults: _Faults, progress: bool) -> None:
     _verify_files(path, info, flights, faults, {file for file, *_ in faults.rows})
     if flights is None:
         return
-    flights = _numbered(flights, info)
     shards = _ShardCheck(path, info, columns, flights, faults)
     with Bar(total=len(flights), desc='verify', unit='flight', disable=not progress) as bar:
         for data, rows in flights.groupby('data', sort=False):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...core.training import native_bfloat16, pick_device
@@ -178,6 +178,11 @@ class FrameAutoencoder(FrameEncoder):
     (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'pca_ae': ('linear autoencoder', '#4BA3A3', 105),
+        'linear_ae': ('linear autoencoder', '#4BA3A3', 106),
+        'resnet34_ae': ('ResNet34 autoencoder', '#3D85B0', 108),
+    }
     variants = {
         'resnet34_ae': dict(network='resnet34'),
         'pca_ae': dict(network='linear', pool='mean', epochs=1, lr=3e-3),
@@ -243,9 +248,7 @@ class FrameAutoencoder(FrameEncoder):
                 f"weights are for a ResNet; network='linear' begins with random ones, got {self.weights!r}"
             )
         for name in ('n_codes', 'frames_per_episode', 'batch_size'):
-            value = getattr(self, name)
-            if not is_whole(value, 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+            check_whole(getattr(self, name), name, 1)
 
     def _validation(self, held_out: Recording) -> Callable[[nn.Module], float]:
         "A validation on four frames of each episode, or more, always the same"

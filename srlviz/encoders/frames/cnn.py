@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
+from ...core.parameters import Parameters
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
 from ...core.training import epoch_batches, native_bfloat16, pick_device, seeded, threads, train, window_starts
@@ -42,8 +43,7 @@ def _sizes(size, shrink=1):
 
 def _checked_sizes(size, shrink):
     "The same; a ValueError for frames that the last convolution has nothing left of"
-    if not is_whole(shrink, 1):
-        raise ValueError(f"shrink must be a whole number of at least 1; got {shrink!r}")
+    check_whole(shrink, 'shrink', 1)
     sizes, min_side = _sizes(size, shrink), 38 * shrink
     if min(sizes[-1]) < 1:
         frames = f"frames of {size[0]}x{size[1]} pixels are too small for this network"
@@ -311,7 +311,7 @@ def _in_half(precision: str, device: torch.device) -> bool:
 def decisive_arguments(encoder) -> dict:
     """Give the arguments that decide what is learned, epoch by epoch: by name."""
     others = 'device', 'checkpoint', 'progress', 'epochs'
-    return {k: v for k, v in vars(encoder).items() if not k.endswith('_') and k not in others}
+    return {k: v for k, v in encoder.get_params().items() if k not in others}
 
 
 def _on_windows(recording: Recording, width: int, batch_size: int) -> Callable[[nn.Module], float]:
@@ -320,7 +320,7 @@ def _on_windows(recording: Recording, width: int, batch_size: int) -> Callable[[
     return mean_loss(shown, epoch_batches(shown.starts, min(batch_size, max(1, len(shown.starts))), 0, 0))
 
 # %% ../../../nbs/03_encoders/frames/00_cnn.ipynb #2ce8d2ba
-class FrameEncoder:
+class FrameEncoder(Parameters):
     """What all frame encoders share.
 
     `seeded_network` builds the FrameCNN for a recording, `learn` (or, below it, `train_on`) trains it, `encode` runs
@@ -427,4 +427,4 @@ class FrameEncoder:
             raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit(recording) first")
 
     def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if not k.endswith('_'))})"
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"

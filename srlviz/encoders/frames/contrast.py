@@ -152,6 +152,13 @@ class STDIM(FrameEncoder):
     frames of the batch, as the paper says (theirs: another frame of the same episode).
     """
 
+    looks = {
+        'st_dim': ('ST-DIM', '#0072B2', 5),
+        'jsd_st_dim': ('JSD-ST-DIM', '#5B7FD1', 6),
+        'gl_st_dim': ('GL-ST-DIM', '#8FB8DE', 7),
+        'global_t_dim': ('Global-T-DIM', '#7A5195', 8),
+        'static_dim': ('Static-DIM', '#4BA3A3', 9),
+    }
     variants = {
         'jsd_st_dim': dict(loss='jsd'),
         'global_t_dim': dict(parts=('global-global',)),

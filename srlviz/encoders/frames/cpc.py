@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as recomputed
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.recordings import Recording
 from ...core.training import epoch_batches
 from .cnn import FrameEncoder, FrameWindows, fit_splits, mean_loss, model_loss
@@ -109,6 +109,8 @@ class CPC(FrameEncoder):
     the last, stopped by accuracy).
     """
 
+    looks = {'cpc': ('CPC', '#CC79A7', 4)}
+
     quick = dict(sequence_length=16, offsets=(1, 2, 4, 8), batch_size=8)
 
     def __init__(
@@ -157,8 +159,7 @@ class CPC(FrameEncoder):
 # %% ../../../nbs/03_encoders/frames/04_cpc.ipynb #983d99c1
 def _offsets(offsets, length):
     "The offsets asked for, or every fourth"
-    if not is_whole(length, 2):
-        raise ValueError(f"sequence_length must be a whole number of at least 2; got {length!r}")
+    check_whole(length, 'sequence_length', 2)
     if offsets is None:
         return tuple(range(1, length, 4))
     if not len(offsets) or not all(0 < k < length for k in offsets):

@@ -70,6 +70,7 @@ class FramePCA(FrameEncoder):
     Source: Halko, Martinsson & Tropp (2011), randomized SVD, as scikit-learn has it.
     """
 
+    looks = {'pca': ('PCA', '#1B7837', 107)}
     variants = {'pca': dict(pool='mean')}
     quick = dict(n_codes=8)
 

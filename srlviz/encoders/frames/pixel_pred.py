@@ -43,6 +43,8 @@ class PixelPred(FrameEncoder):
     the last).
     """
 
+    looks = {'pixel_pred': ('Pixel pred.', '#009E73', 3)}
+
     def __init__(
         self,
         *,

@@ -24,7 +24,7 @@ def agent_file(path: str | Path | None = None) -> Path:
     """Locate the file of an agent; by default that of the small one that comes with the package."""
     path = sample_path('freeway_agent.pt') if path is None else Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no agent at {str(path)!r}; srlviz.studies.benchmarks.agents.train_agent makes one")
+        raise FileNotFoundError(f"no agent at {str(path)!r}; srlviz.studies.papers.agents.train_agent makes one")
     return path
 
 
@@ -104,7 +104,7 @@ class PPOFeatures(FrameEncoder):
     Parameters
     ----------
     n_codes : features of that network; it has to be what the file says
-    weights : file of an agent (`srlviz.studies.benchmarks.agents.train_agent`); by default the Freeway agent of
+    weights : file of an agent (`srlviz.studies.papers.agents.train_agent`); by default the Freeway agent of
         the package. `fit` warns if the recording is of another game
     seed : not used; the weights are in the file
     device : 'auto', 'cpu' or 'cuda'
@@ -118,6 +118,11 @@ class PPOFeatures(FrameEncoder):
     Source: Anand et al. (2019), appendix A, 8, and E. Their agents learned for 50 million steps, from weights that are
     no longer to be had.
     """
+
+    looks = {
+        'ppo_features': ('PPO features', '#A6761D', 10),
+        'ppo_agent': ('PPO agent', '#A6761D'),
+    }
 
     def __init__(
         self,

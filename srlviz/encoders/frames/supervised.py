@@ -194,6 +194,8 @@ class Supervised(FrameEncoder):
     losses (theirs: one a variable, on accuracy); the best weights are kept (theirs: the last).
     """
 
+    looks = {'supervised': ('', '#D55E00', 11)}
+
     supervised = True
 
     def __init__(

@@ -45,6 +45,8 @@ class VAE(FrameEncoder):
     (theirs: over episodes); the best weights are kept (theirs: the last).
     """
 
+    looks = {'vae': ('VAE', '#56B4E9', 2)}
+
     def __init__(
         self,
         *,

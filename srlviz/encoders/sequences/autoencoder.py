@@ -7,7 +7,7 @@ __all__ = ['draw_sensors', 'SequenceAutoencoder']
 
 # %% ../../../nbs/03_encoders/sequences/04_autoencoder.ipynb #8d38b7d9
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -118,6 +118,7 @@ def draw_sensors(encoder, recording: Recording, draw: Callable[[Batch], torch.Te
     return out
 
 # %% ../../../nbs/03_encoders/sequences/04_autoencoder.ipynb #31b951eb
+@dataclass(kw_only=True, repr=False, eq=False)
 class SequenceAutoencoder(SequenceEncoder):
     """Autoencoder of windows of sensors: a code from which the whole window is drawn again.
 
@@ -131,11 +132,7 @@ class SequenceAutoencoder(SequenceEncoder):
     bidirectional : read and draw both ways (LSTM)
     n_codes : size of the code;  inputs : 'sensors'
     pool : 'mean', 'max', 'final' or 'std' over time; None for a code of each row
-    epochs, batch_size, lr, patience : training; an epoch is `windows` windows of `shortest` to `longest` rows of each
-        episode of the split 'fit'. With a split 'valid' the best weights are kept
-    cap : largest deviation of a sensor that is read
-    seed : of weights and windows;  device : 'auto', 'cpu' or 'cuda'
-    checkpoint : file written after each epoch, from which a killed `fit` goes on;  progress : show a bar
+    epochs, ..., progress : see `SequenceEncoder`
 
     Attributes
     ----------
@@ -145,39 +142,20 @@ class SequenceAutoencoder(SequenceEncoder):
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'lstm_ae_1layer': ('LSTM autoencoder, 1 layer', '#E69F00', 101),
+        'lstm_ae_2layer_bidir': ('LSTM autoencoder, 2 layers', '#B87F00', 102),
+        'conv1d_ae': ('Conv1D autoencoder', '#56B4E9', 103),
+    }
     variants = {
         'lstm_ae_1layer': {'network': 'lstm', 'layers': None, 'bidirectional': False},
         'lstm_ae_2layer_bidir': {'network': 'lstm', 'layers': 2, 'bidirectional': True},
         'conv1d_ae': {'network': 'conv1d', 'pool': 'max'},
     }
 
-    def __init__(
-        self,
-        *,
-        network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm',
-        layers: int | None = None,
-        bidirectional: bool = False,
-        n_codes: int = 64,
-        inputs: str = 'sensors',
-        pool: str | None = 'mean',
-        epochs: int = 15,
-        batch_size: int = 32,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.network, self.layers, self.bidirectional = network, layers, bidirectional
-        self.n_codes, self.inputs, self.pool = n_codes, inputs, pool
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'
+    layers: int | None = None
+    bidirectional: bool = False
 
     def blank_model(self) -> _Autoencoder:
         """Build the untrained network and decoder."""

@@ -7,13 +7,13 @@ __all__ = ['ContextModel']
 
 # %% ../../../nbs/03_encoders/sequences/06_context.ipynb #65c1369c
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from .encoder import SequenceEncoder
 from .forecast import first_rows
 from .networks import sensor_network
@@ -51,6 +51,7 @@ class _Context(nn.Module):
         return sum(self.terms(batch).values())
 
 # %% ../../../nbs/03_encoders/sequences/06_context.ipynb #ccc52a7e
+@dataclass(kw_only=True, repr=False, eq=False)
 class ContextModel(SequenceEncoder):
     """Encoder that learns to say the rows of sensors before and after a window.
 
@@ -63,8 +64,7 @@ class ContextModel(SequenceEncoder):
     context : rows on each side that are said, in training
     layers, bidirectional : of the network
     n_codes : size of the code;  inputs : 'sensors'
-    pool, epochs, batch_size, lr, patience, shortest, longest, windows, cap, seed, device, checkpoint, progress :
-        as of `SequenceAutoencoder`
+    pool : see `SequenceEncoder`;  epochs, ..., progress : see `SequenceEncoder`
 
     Attributes
     ----------
@@ -73,46 +73,26 @@ class ContextModel(SequenceEncoder):
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'context_lstm': ('LSTM of the context', '#009E73', 114),
+        'context_attention': ('attention of the context', '#33B58F', 115),
+        'context_conv1d': ('Conv1D of the context', '#00734F', 116),
+    }
     variants = {
         'context_lstm': {'network': 'lstm', 'layers': 2, 'bidirectional': True},
         'context_attention': {'network': 'attention'},
         'context_conv1d': {'network': 'conv1d', 'pool': 'max'},
     }
 
-    def __init__(
-        self,
-        *,
-        network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm',
-        context: int = 10,
-        layers: int | None = None,
-        bidirectional: bool = False,
-        n_codes: int = 64,
-        inputs: str = 'sensors',
-        pool: str | None = 'mean',
-        epochs: int = 15,
-        batch_size: int = 32,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.network, self.context, self.layers, self.bidirectional = network, context, layers, bidirectional
-        self.n_codes, self.inputs, self.pool = n_codes, inputs, pool
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'
+    context: int = 10
+    layers: int | None = None
+    bidirectional: bool = False
 
     @property
     def min_rows(self) -> int:
         """Fewest rows of a window to learn from: one to read, and `context` on each side"""
-        if not is_whole(self.context, 1):
-            raise ValueError(f"context must be a whole number of at least 1 row; got {self.context!r}")
+        check_whole(self.context, 'context', 1)
         return 2 * self.context + 1
 
     def blank_model(self) -> _Context:

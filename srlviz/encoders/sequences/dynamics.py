@@ -7,6 +7,7 @@ __all__ = ['Dynamics']
 
 # %% ../../../nbs/03_encoders/sequences/10_dynamics.ipynb #6a37bb2b
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,7 @@ def _state_columns(n: int, actions: Sequence[int]) -> list[int]:
     return [i for i in range(n) if i not in {*actions}]
 
 # %% ../../../nbs/03_encoders/sequences/10_dynamics.ipynb #72565d4e
+@dataclass(kw_only=True, repr=False, eq=False)
 class Dynamics(SequenceEncoder):
     """Dynamics model: codes of rows from which the next is told, by the action, and the action, by the next.
 
@@ -205,7 +207,7 @@ class Dynamics(SequenceEncoder):
         inverse loss. Codes never read them; with inputs='frames' they are read while it learns
     pool : see `SequenceEncoder`; a code of a row (None) knows its row alone
     n_hidden, dropout, last_relu : of the three layers of sensors (the authors' code has the last ReLU)
-    film, weights, draws, most, l_frames : see `MTE`, also for memory
+    film, weights, draws, max_side, l_frames : see `MTE`, also for memory
     l_dec, l_for, l_inv : weights of the losses
     residual, stop_gradient : forecast the change of the code (as the paper: the code); pull at forecasts alone
     epochs, ..., progress : see `SequenceEncoder`
@@ -215,51 +217,30 @@ class Dynamics(SequenceEncoder):
     Source: landing paper, section 4; Zhang et al. (2018), arXiv 1804.10689.
     """
 
+    looks = {
+        'dynamics': ('Dynamics', '#CC79A7', 118),
+        'dynamics_x': ('', '#CC79A7'),
+        'dynamics_img': ('', '#A84F80'),
+        'dynamics_img_x': ('', '#7A5195'),
+    }
     variants = {'dynamics': {}}
-    quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', most=32, shortest=4, longest=8, epochs=1)
+    quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1)
     min_rows = 2
 
-    def __init__(
-        self,
-        *,
-        n_codes: int = 64,
-        inputs: str = 'sensors',
-        actions: str | Sequence[int] = 'named',
-        pool: str | None = 'mean',
-        n_hidden: int = 1024,
-        dropout: float = 0.2,
-        last_relu: bool = False,
-        film: str = 'resnet18',
-        weights: str | Path | None = None,
-        draws: int = 4,
-        most: int = 64,
-        l_dec: float = 1.0,
-        l_for: float = 0.5,
-        l_inv: float = 0.5,
-        l_frames: float = 0.5,
-        residual: bool = False,
-        stop_gradient: bool = False,
-        epochs: int = 15,
-        batch_size: int = 32,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.n_codes, self.inputs, self.actions, self.pool = n_codes, inputs, actions, pool
-        self.n_hidden, self.dropout, self.last_relu, self.film = n_hidden, dropout, last_relu, film
-        self.weights, self.draws, self.most, self.l_frames = weights, draws, most, l_frames
-        self.l_dec, self.l_for, self.l_inv, self.residual = l_dec, l_for, l_inv, residual
-        self.stop_gradient = stop_gradient
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    actions: str | Sequence[int] = 'named'
+    n_hidden: int = 1024
+    dropout: float = 0.2
+    last_relu: bool = False
+    film: str = 'resnet18'
+    weights: str | Path | None = None
+    draws: int = 4
+    max_side: int = 64
+    l_dec: float = 1.0
+    l_for: float = 0.5
+    l_inv: float = 0.5
+    l_frames: float = 0.5
+    residual: bool = False
+    stop_gradient: bool = False
 
     @property
     def learns_from(self) -> tuple[str, ...]:
@@ -267,7 +248,7 @@ class Dynamics(SequenceEncoder):
 
     def fit(self, recording: Recording):
         """Learn from random windows; see `SequenceEncoder`."""
-        check_sizes(self, ('draws', 'most', 'n_hidden'), ('l_dec', 'l_for', 'l_inv', 'l_frames'))
+        check_sizes(self, ('draws', 'max_side', 'n_hidden'), ('l_dec', 'l_for', 'l_inv', 'l_frames'))
         self.actions_ = _chosen_actions(self.actions, recording)
         return super().fit(recording)
 
@@ -290,7 +271,7 @@ class Dynamics(SequenceEncoder):
         if 'frame' in names:
             shape = tuple(self.shapes_['frame'])
             film = RealFrames(film_network(shape, d, self.film, self.weights is not None))
-            drawer = FrameDrawer(d, shape, self.most)
+            drawer = FrameDrawer(d, shape, self.max_side)
         losses = {k: getattr(self, k) for k in ('l_dec', 'l_for', 'l_inv', 'residual', 'stop_gradient')}
         decoder = _RowDecoder(back, drawer, self.draws, self.l_frames)
         return _DynamicsModel(_RowNet(rows, film, state, d), decoder, actions, d, **losses)

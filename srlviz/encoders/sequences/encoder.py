@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ import pandas as pd
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
+from ...core.parameters import Parameters
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
 from ...core.training import pick_device, seeded, threads, train
@@ -53,11 +55,25 @@ def _on_all_cores(work: Callable, items: Iterable[tuple], cores: int | None = No
         return out + [task.result() for task in waiting]
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #4f1b6879
-class SequenceEncoder(ABC):
-    """What all encoders share that read stretches of sensors or film.
+@dataclass(kw_only=True, repr=False, eq=False)
+class SequenceEncoder(Parameters, ABC):
+    """Base class of encoders that read stretches of sensors or film.
 
-    A subclass stores its keyword arguments unchanged, the base's (see below) and its own. It has `blank_model()`, and
-    may set `min_rows`, the fewest rows of a window that it can learn from, and `learns_from`, what it reads for that.
+    A subclass is a dataclass of its own keyword arguments. It has `blank_model()`, and may set `min_rows`, the fewest
+    rows of a window that it can learn from, and `learns_from`, what it reads for that.
+
+    Parameters
+    ----------
+    n_codes : size of the code
+    inputs : what is read, 'sensors', 'frames' or 'frames+sensors'
+    pool : 'mean', 'max', 'final' or 'std' of the codes of rows over time; None for a code of each row
+    epochs : passes over the split 'fit';  batch_size : windows at a time;  lr : learning rate of Adam
+    patience : with a split 'valid', epochs without a better validation loss before training stops; None: it does not
+    shortest, longest : rows of a window, one number for each batch
+    windows : of each episode in an epoch
+    cap : largest deviation of a sensor that is read
+    seed : of weights and windows;  device : 'auto', 'cpu' or 'cuda'
+    checkpoint : file written after each epoch, from which a killed `fit` resumes;  progress : show a bar
 
     Attributes
     ----------
@@ -67,6 +83,22 @@ class SequenceEncoder(ABC):
     """
 
     min_rows = 1
+
+    n_codes: int = 64
+    inputs: str = 'sensors'
+    pool: str | None = 'mean'
+    epochs: int = 15
+    batch_size: int = 32
+    lr: float = 1e-3
+    patience: int | None = None
+    shortest: int = 25
+    longest: int = 75
+    windows: int = 1
+    cap: float = 10.0
+    seed: int = 0
+    device: str = 'auto'
+    checkpoint: str | Path | None = None
+    progress: bool = True
 
     @abstractmethod
     def blank_model(self) -> nn.Module:
@@ -107,9 +139,7 @@ class SequenceEncoder(ABC):
     def _check_arguments(self) -> None:
         """Refuse arguments that are none; the ValueError names the first."""
         for name in ('n_codes', 'epochs', 'batch_size', 'shortest', 'longest', 'windows'):
-            value = getattr(self, name)
-            if not is_whole(value, 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+            check_whole(getattr(self, name), name, 1)
         if self.shortest > self.longest:
             raise ValueError(f"shortest={self.shortest} is more than longest={self.longest}")
         if self.min_rows > self.longest:

@@ -7,13 +7,13 @@ __all__ = ['first_rows', 'Forecaster']
 
 # %% ../../../nbs/03_encoders/sequences/05_forecast.ipynb #192a282d
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder
@@ -85,6 +85,7 @@ def _past_windows(batch: Batch, window: int, n: int, width: int, start: int, sto
     return first_rows(Batch(pick(batch.sensors), pick(batch.frames), full), lengths)
 
 # %% ../../../nbs/03_encoders/sequences/05_forecast.ipynb #1ebcf86f
+@dataclass(kw_only=True, repr=False, eq=False)
 class Forecaster(SequenceEncoder):
     """Encoder that learns to say the sensors `horizon` rows later, of sensors, of film, or of both.
 
@@ -99,8 +100,7 @@ class Forecaster(SequenceEncoder):
     layers, bidirectional : of the network over sensors
     inputs : 'sensors', 'frames' or 'frames+sensors'; it learns to say sensors in any case
     n_codes : size of the code; even for 'convlstm+lstm'
-    pool, epochs, batch_size, lr, patience, shortest, longest, windows, cap, seed, device, checkpoint, progress :
-        as of `SequenceAutoencoder`
+    pool : see `SequenceEncoder`;  epochs, ..., progress : see `SequenceEncoder`
 
     Attributes
     ----------
@@ -109,6 +109,13 @@ class Forecaster(SequenceEncoder):
     Source: landing paper, section 4 and table 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
+    looks = {
+        'ts_regr_lstm_t30': ('LSTM forecaster, t+30', '#5B7FD1', 109),
+        'ts_regr_attention_t1': ('attention forecaster, t+1', '#0072B2', 110),
+        'ts_regr_conv1d_t30': ('Conv1D forecaster, t+30', '#8FB8DE', 111),
+        'ts_regr_convlstm_t30': ('ConvLSTM forecaster, t+30', '#D55E00', 112),
+        'ts_regr_convlstm_lstm_t30': ('ConvLSTM+LSTM, t+30', '#EE8646', 113),
+    }
     variants = {
         'ts_regr_lstm_t30': {'network': 'lstm', 'layers': 2, 'bidirectional': True, 'horizon': 30},
         'ts_regr_attention_t1': {'network': 'attention', 'horizon': 1},
@@ -116,40 +123,15 @@ class Forecaster(SequenceEncoder):
         'ts_regr_convlstm_lstm_t30': {'network': 'convlstm+lstm', 'inputs': 'frames+sensors', 'horizon': 30},
     }
 
-    def __init__(
-        self,
-        *,
-        network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm',
-        horizon: int = 30,
-        layers: int | None = None,
-        bidirectional: bool = False,
-        n_codes: int = 64,
-        inputs: str = 'sensors',
-        pool: str | None = 'mean',
-        epochs: int = 15,
-        batch_size: int = 32,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.network, self.horizon, self.layers, self.bidirectional = network, horizon, layers, bidirectional
-        self.n_codes, self.inputs, self.pool = n_codes, inputs, pool
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'
+    horizon: int = 30
+    layers: int | None = None
+    bidirectional: bool = False
 
     @property
     def min_rows(self) -> int:
         """Fewest rows of a window to learn from: one to read, and `horizon` more"""
-        if not is_whole(self.horizon, 1):
-            raise ValueError(f"horizon must be a whole number of at least 1 row; got {self.horizon!r}")
+        check_whole(self.horizon, 'horizon', 1)
         return self.horizon + 1
 
     @property

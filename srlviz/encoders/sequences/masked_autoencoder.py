@@ -6,14 +6,14 @@
 __all__ = ['MaskedAutoencoder']
 
 # %% ../../../nbs/03_encoders/sequences/07_masked_autoencoder.ipynb #0fe3b247
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.recordings import Recording
 from .autoencoder import draw_sensors
 from .encoder import SequenceEncoder, SequenceNetwork
@@ -127,6 +127,7 @@ class _MaskedDrawing(nn.Module):
         return sum(self.terms(batch).values())
 
 # %% ../../../nbs/03_encoders/sequences/07_masked_autoencoder.ipynb #1a4007ea
+@dataclass(kw_only=True, repr=False, eq=False)
 class MaskedAutoencoder(SequenceEncoder):
     """Masked autoencoder of windows of sensors: the code of some seconds from which the hidden ones are drawn.
 
@@ -139,8 +140,7 @@ class MaskedAutoencoder(SequenceEncoder):
     patch : rows of a patch;  width, layers, heads : of the transformer; the drawing network is twice as wide
     n_codes : size of the code;  inputs : 'sensors'
     pool : 'mean', which it learns with; or what is made of its rows' codes instead
-    epochs, batch_size, lr, patience, shortest, longest, windows, cap, seed, device, checkpoint, progress :
-        as of `SequenceAutoencoder`
+    epochs, ..., progress : see `SequenceEncoder`
 
     Attributes
     ----------
@@ -151,35 +151,13 @@ class MaskedAutoencoder(SequenceEncoder):
     Time Series is Worth 64 Words; not in the landing paper.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden: float = 0.5,
-        patch: int = 5,
-        width: int = 128,
-        layers: int = 2,
-        heads: int = 4,
-        n_codes: int = 64,
-        inputs: str = 'sensors',
-        pool: str | None = 'mean',
-        epochs: int = 15,
-        batch_size: int = 32,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.hidden, self.patch, self.width, self.layers, self.heads = hidden, patch, width, layers, heads
-        self.n_codes, self.inputs, self.pool = n_codes, inputs, pool
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    looks = {'masked_autoencoder': ('masked autoencoder', '#66A61E', 104)}
+
+    hidden: float = 0.5
+    patch: int = 5
+    width: int = 128
+    layers: int = 2
+    heads: int = 4
 
     def blank_model(self) -> _MaskedDrawing:
         """Build the untrained transformer and drawing network."""
@@ -188,8 +166,7 @@ class MaskedAutoencoder(SequenceEncoder):
         if not 0 <= self.hidden < 1:
             raise ValueError(f"hidden is a share of the patches, from 0 to below 1; got {self.hidden!r}")
         for name in ('patch', 'width', 'layers', 'heads'):
-            if not is_whole(n := getattr(self, name), 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {n!r}")
+            check_whole(getattr(self, name), name, 1)
         (n_in,) = self.shapes_['sensors']
         net = _PatchNet(n_in, self.n_codes, self.longest, self.patch, self.width, self.layers, self.heads)
         return _MaskedDrawing(net, self.n_codes, n_in, 2 * self.width, self.hidden)

@@ -9,6 +9,7 @@ __all__ = ['three_layers', 'film_network', 'RealFrames', 'FrameDrawer', 'spread_
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #69b30616
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ..frames.cnn import fit_splits
@@ -265,9 +266,7 @@ class _MTEModel(nn.Module):
 def check_sizes(encoder: SequenceEncoder, sizes: Sequence[str], weights: Sequence[str]) -> None:
     """Refuse arguments that are no whole number from 1, or no weight from 0, and a share of dropout outside [0, 1)."""
     for name in sizes:
-        value = getattr(encoder, name)
-        if not is_whole(value, 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        check_whole(getattr(encoder, name), name, 1)
     for name in weights:
         if not 0 <= getattr(encoder, name) < math.inf:
             raise ValueError(f"{name} weighs a term of the loss, it must be at least 0; got {getattr(encoder, name)!r}")
@@ -310,6 +309,7 @@ def _in_units(encoder, name, x):
     return encoder.scale.unscale(x).astype(np.float32)
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #daca97e0
+@dataclass(kw_only=True, repr=False, eq=False)
 class MTE(SequenceEncoder):
     """Multimodal temporal encoder: LSTMs of film and of sensors that share hidden weights, taught to draw both again
     and to correlate.
@@ -321,7 +321,7 @@ class MTE(SequenceEncoder):
         learned as 'mean'
     code : 'joint', the mean of the two states; 'sensors', theirs alone (the authors' code)
     drawn : 'window', every row is drawn; 'last', the last row only (the authors' code)
-    draws, most : frames of a window that are drawn while it learns, and pixels of their longer side
+    draws, max_side : frames of a window that are drawn while it learns, and pixels of their longer side
     n_hidden, dropout : of the three layers that read a row of sensors
     film : 'resnet18', or 'small' for small machines;  weights : what the ResNet starts from: None (random), 'imagenet'
         (the paper's) or a path, see `load_resnet`
@@ -339,44 +339,22 @@ class MTE(SequenceEncoder):
     (https://github.com/advimman/xeval, MIT) has a softmax on its outputs and one layer for sensors; not so here.
     """
 
+    looks = {'mte': ('MTE', '#A6761D', 117)}
     variants = {'mte': {}}
-    quick = dict(n_codes=8, n_hidden=16, film='small', most=32, shortest=4, longest=8, epochs=1, batch_size=8)
+    quick = dict(n_codes=8, n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1, batch_size=8)
 
-    def __init__(
-        self,
-        *,
-        n_codes: int = 64,
-        inputs: str = 'frames+sensors',
-        pool: str | None = 'mean',
-        code: str = 'joint',
-        drawn: str = 'window',
-        draws: int = 4,
-        most: int = 64,
-        n_hidden: int = 1024,
-        dropout: float = 0.2,
-        film: str = 'resnet18',
-        weights: str | Path | None = None,
-        l_frames: float = 0.5,
-        l_corr: float = 0.01,
-        epochs: int = 15,
-        batch_size: int = 16,
-        lr: float = 1e-3,
-        patience: int | None = None,
-        shortest: int = 25,
-        longest: int = 75,
-        windows: int = 1,
-        cap: float = 10.0,
-        seed: int = 0,
-        device: str = 'auto',
-        checkpoint: str | Path | None = None,
-        progress: bool = True,
-    ):
-        self.n_codes, self.inputs, self.pool, self.code, self.drawn = n_codes, inputs, pool, code, drawn
-        self.draws, self.most, self.n_hidden, self.dropout = draws, most, n_hidden, dropout
-        self.film, self.weights, self.l_frames, self.l_corr = film, weights, l_frames, l_corr
-        self.epochs, self.batch_size, self.lr, self.patience = epochs, batch_size, lr, patience
-        self.shortest, self.longest, self.windows, self.cap = shortest, longest, windows, cap
-        self.seed, self.device, self.checkpoint, self.progress = seed, device, checkpoint, progress
+    inputs: str = 'frames+sensors'
+    code: str = 'joint'
+    drawn: str = 'window'
+    draws: int = 4
+    max_side: int = 64
+    n_hidden: int = 1024
+    dropout: float = 0.2
+    film: str = 'resnet18'
+    weights: str | Path | None = None
+    l_frames: float = 0.5
+    l_corr: float = 0.01
+    batch_size: int = 16
 
     def fit(self, recording: Recording):
         """Learn from random windows of the splits 'fit' and 'valid'; see `SequenceEncoder`."""
@@ -393,7 +371,7 @@ class MTE(SequenceEncoder):
         for name, words in ('code', _CODES), ('drawn', _DRAWN):
             if (word := getattr(self, name)) not in words:
                 raise unknown(name, word, words)
-        check_sizes(self, ('draws', 'most', 'n_hidden'), ('l_frames', 'l_corr'))
+        check_sizes(self, ('draws', 'max_side', 'n_hidden'), ('l_frames', 'l_corr'))
         n = len(fit_splits(recording)[0])
         if self.batch_size < 2 or n * self.windows < 2:
             raise ValueError(
@@ -413,7 +391,7 @@ class MTE(SequenceEncoder):
         film = RealFrames(film_network(shape, d, self.film, self.weights is not None))
         net = _MTENet(three_layers(n, self.n_hidden, d, self.dropout), film, d, self.code)
         how = {k: getattr(self, k) for k in ('drawn', 'draws', 'l_frames', 'l_corr')}
-        return _MTEModel(net, FrameDrawer(d, shape, self.most), n, pool=self.pool or 'mean', **how)
+        return _MTEModel(net, FrameDrawer(d, shape, self.max_side), n, pool=self.pool or 'mean', **how)
 
     def rebuild(self) -> None:
         self.model_ = self._untrained()

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from .encoder import SequenceNetwork
 from .masked import masked_mean, masked_softmax
@@ -239,8 +239,8 @@ def sensor_network(
     """
     if isinstance(network, str) and network not in SENSOR_NETWORKS:
         raise unknown('network', network, SENSOR_NETWORKS)
-    if layers is not None and not is_whole(layers, 1):
-        raise ValueError(f"layers must be a whole number of at least 1, or None; got {layers!r}")
+    if layers is not None:
+        check_whole(layers, 'layers', 1)
     if bidirectional and network != 'lstm':
         raise ValueError(f"bidirectional=True is for network='lstm'; got network={network!r:.80}")
     if not isinstance(network, str):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from .autopilot import AIM, DEGREES, SLOPE, Autopilot, Seen, Tuned, angle_difference, within
 from .runways import Runway, Runways, radii, runways as all_runways
@@ -138,8 +138,7 @@ class Conditions:
     events: tuple[Event, ...] = ()
 
     def __post_init__(self):
-        if not is_whole(self.seed, high=math.inf):
-            raise ValueError(f"seed is a whole number of 0 or more; got {self.seed!r}")
+        check_whole(self.seed, 'seed')
         if not isinstance(self.runway, Runway):
             raise ValueError(f"runway is one Runway, such as runways()['KSEA/12L']; got {self.runway!r}")
         if not isinstance(self.events, (tuple, list)) or not all(isinstance(e, Event) for e in self.events):
@@ -316,8 +315,7 @@ def draw_conditions(
     """
     if lost := [k for k in fixed if k not in _CONDITIONS]:
         raise unknown('condition', lost[0], _CONDITIONS)
-    if not is_whole(seed, high=math.inf):
-        raise ValueError(f"seed is a whole number of 0 or more; got {seed!r}")
+    check_whole(seed, 'seed')
     rng, choices = np.random.default_rng([6, seed]), all_runways() if runways is None else runways
     if not isinstance(choices, Sequence) or not len(choices):
         raise ValueError(f"runways is a list of at least one Runway; got {choices!r}")

@@ -21,7 +21,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
-from ...core.files import check_whole, is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ..kernels import cached, compiled, stream, streams
 
@@ -796,8 +796,8 @@ def _batch_seeds(seed: int | Sequence[int | None] | None, first: int, n: int) ->
         raise ValueError(f"{len(seed)} seeds for {n} environments")
     seeds = list(seed)
     for i, s in enumerate(seeds):
-        if s is not None and not is_whole(s, high=math.inf):
-            raise ValueError(f"a seed is a whole number from 0 on, or None; got {s!r} for environment {i}")
+        if s is not None:
+            check_whole(s, f'seed of environment {i}')
     return seeds
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #5498a3c6

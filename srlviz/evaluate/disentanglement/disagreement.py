@@ -13,20 +13,20 @@ import pandas as pd
 
 from .dci import DCI, dci
 from .mig_sap import BINS, mutual_information_gap, separated_attribute_predictability
-from .inputs import Inputs, check_inputs
+from .inputs import AlignedCodes, check_inputs
 from ..prediction.heads import fit_head
 from ..probe import linear_probe
 from ..qedr import QEDR, qedr
 
 # %% ../../../nbs/06_evaluate/disentanglement/07_disagreement.ipynb #c7edcd31
-def _ridge(q: Inputs) -> pd.Series:
+def _ridge(q: AlignedCodes) -> pd.Series:
     "R2 on 'test' of each number, by a ridge regression"
     z = {s: q.z(s).astype(np.float32) for s in q.x}
     predicted, _ = fit_head('linear', q.x, z)
     return pd.Series(1 - ((predicted['test'] - z['test']) ** 2).mean(0) / z['test'].var(0), q.numbers, dtype=float)
 
 
-def _probe(q: Inputs, seed: int, progress: bool) -> pd.Series:
+def _probe(q: AlignedCodes, seed: int, progress: bool) -> pd.Series:
     "Accuracy on 'test' of each category, by a linear probe"
     names = list(q.categories)
     values = {k: pd.Index(pd.concat([t[k] for t in q.table.values()]).unique()) for k in names}

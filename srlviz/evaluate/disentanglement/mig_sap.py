@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ...core.questions import Answer, Question, question_named
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.jobs.progress import Bar
-from .inputs import Inputs, check_inputs
+from .inputs import AlignedCodes, check_inputs
 
 # %% ../../../nbs/06_evaluate/disentanglement/04_mig_sap.ipynb #e64adbfb
 BINS = 20  # of disentanglement_lib
@@ -30,8 +30,7 @@ def in_bins(values: np.ndarray, bins: int = BINS, of: np.ndarray | None = None) 
     bins : how many
     of : numbers that the bins are of; None: these. Beyond them, the outermost bins go on
     """
-    if not is_whole(bins, 2):
-        raise ValueError(f"bins must be a whole number, 2 or more; got {bins!r}")
+    check_whole(bins, 'bins', 2)
     edges = np.histogram_bin_edges(np.asarray(values if of is None else of, np.float64), bins)
     return np.digitize(np.asarray(values, np.float64), edges[1:-1])
 
@@ -65,7 +64,7 @@ class GapScores(Answer):
             raise ValueError("by_code is not a table of finite scores of two codes or more")
 
 
-def _gaps_of(question: Question, q: Inputs, scores: Mapping, seed: int = 0) -> GapScores:
+def _gaps_of(question: Question, q: AlignedCodes, scores: Mapping, seed: int = 0) -> GapScores:
     "The answer of scores (n_codes,) of each factor"
     table = pd.DataFrame(scores)
     if len(table) < 2:
@@ -137,8 +136,7 @@ def draw_rows(n: int, max_rows: int, seed: int, keep: Sequence[Sequence] = ()) -
     ----------
     keep : columns (n,), none of whose values may be missed: the first row of each that the draw missed is added
     """
-    if not is_whole(max_rows, 1):
-        raise ValueError(f"n_train is a whole number of rows to draw, 1 or more; got {max_rows!r}")
+    check_whole(max_rows, 'n_train', 1)
     if n <= max_rows:
         return np.arange(n)
     rows = np.random.default_rng(seed).choice(n, max_rows, replace=False)

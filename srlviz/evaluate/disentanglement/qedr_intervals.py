@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from ...core.bootstrap import Draws, check_resampling
 from ...core.jobs.progress import Bar
 from .entropy import completeness, disentanglement
 from .lasso import lasso_weights
-from .inputs import Inputs, check_inputs, bin_factors
-from ..prediction.target_scores import flight_draws
+from .inputs import AlignedCodes, check_inputs, bin_factors
 from ..qedr import QEDR, lasso_columns, lasso_importance, relative_error
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #e7628725
@@ -26,8 +26,8 @@ def _draws(table: pd.DataFrame, split: str, n_resamples: int, seed: int) -> tupl
             f"rows of {split!r} name no episodes, and rows of one episode are not independent; index the factors by "
             "(episode, t), as align does"
         )
-    weights, which = flight_draws(table.index.get_level_values('episode'), n_resamples, seed)
-    return weights.astype(int), which
+    draws = Draws.of(table.index.get_level_values('episode'), n_resamples, seed)
+    return draws.counts.astype(int), draws.unit
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #a4705ee6
 def _weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -53,13 +53,13 @@ def _weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.
     return rows[:, : x.shape[1]], rows[:, x.shape[1] :], int(n)
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #e8be20b1
-def _moving(y: np.ndarray, places: Mapping, q: Inputs) -> list[str]:
+def _moving(y: np.ndarray, places: Mapping, q: AlignedCodes) -> list[str]:
     "The factors that change in a draw, whose columns are not 0"
     varies = dict(zip(q.numbers, y.any(0))) | {k: y[:, place].any() for k, (place, _) in places.items()}
     return [k for k in q.names if varies[k]]
 
 
-def _refitted(q: Inputs, result: QEDR, n_resamples: int, seed: int, progress: bool) -> pd.DataFrame:
+def _refitted(q: AlignedCodes, result: QEDR, n_resamples: int, seed: int, progress: bool) -> pd.DataFrame:
     "D and C, overall and of factors, of each draw; a factor that is constant in a draw has none"
     (weights, which), (columns, places) = _draws(q.table['probe'], 'probe', n_resamples, seed), lasso_columns(q)
     rows = []
@@ -75,7 +75,7 @@ def _refitted(q: Inputs, result: QEDR, n_resamples: int, seed: int, progress: bo
     return pd.DataFrame(rows)
 
 
-def _errors(q: Inputs, result: QEDR, n_resamples: int, seed: int) -> pd.DataFrame:
+def _errors(q: AlignedCodes, result: QEDR, n_resamples: int, seed: int) -> pd.DataFrame:
     "Errors of each draw of test episodes"
     (weights, which), table = _draws(q.table['test'], 'test', n_resamples, seed), q.table['probe']
     if result.regressor == 'boosting':
@@ -124,8 +124,7 @@ def refit_intervals(
     ValueError : rows that name no episodes, a result of other codes or factors, one that was saved without rows or has
         `compat`, a confidence_level outside (0, 1)
     """
-    if not 0 < confidence_level < 1 or n_resamples < 1:
-        raise ValueError(f"level lies in (0, 1) and n_resamples is >= 1; got {confidence_level} and {n_resamples}")
+    check_resampling(confidence_level, n_resamples)
     boosted = result.regressor == 'boosting'  # all of whose factors were categories, the numbers in bins
     q = check_inputs(codes, factors, () if boosted else result.categories)
     if q.names != list(result.importance) or q.x['probe'].shape[1] != len(result.importance):

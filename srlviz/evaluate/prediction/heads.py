@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from ...core.files import is_whole
+from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.training import pick_device, seeded, train
 
@@ -95,8 +95,7 @@ def _linear(x, y, select, **_):
 def _knn(x, y, select, *, k, **_):
     from sklearn.neighbors import NearestNeighbors
 
-    if not is_whole(k, 1):
-        raise ValueError(f"k is a whole number of neighbours from 1; got {k!r:.80}")
+    check_whole(k, 'k', 1)
     X, Y = _known_rows(x['probe'], y['probe'])
     if len(X) < k:
         raise ValueError(f"k={k} neighbours are more than the {len(X)} windows of the split 'probe'; lower k")

@@ -25,6 +25,7 @@ from srlviz.core.files import (
     Field,
     atomic_folder,
     check_fields,
+    check_whole,
     is_real,
     is_whole,
     read_json,
@@ -279,8 +280,8 @@ def _check_window(recording, length, splits, scale_by, state):
         raise ValueError(
             "whole episodes (length=None) have no row behind them; give the length of windows, or state=None"
         )
-    if length is not None and not is_whole(length, 1):
-        raise ValueError(f"length is a whole number of rows from 1; got {length!r:.80}")
+    if length is not None:
+        check_whole(length, 'length', 1)
     for s in (*splits, scale_by):
         if s not in SPLITS:
             raise unknown('split', s, SPLITS)

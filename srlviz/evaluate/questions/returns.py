@@ -20,11 +20,12 @@ def _finished_episodes(question: Question, subject, recording) -> pd.DataFrame:
     "The table of episodes of an agent"
     from srlviz.evaluate.returns import episodes_of
 
-    if recording is not None:
-        returns = [float(np.sum(e.rewards)) for e in recording]
-        return pd.DataFrame({'step': np.cumsum([len(e) for e in recording]), 'return': returns})
     if isinstance(subject, pd.DataFrame):
         return subject
+    plays = callable(subject) or callable(getattr(subject, 'policy', None)) or hasattr(subject, 'predict')
+    if recording is not None and (subject is None or plays):
+        returns = [float(np.sum(e.rewards)) for e in recording]
+        return pd.DataFrame({'step': np.cumsum([len(e) for e in recording]), 'return': returns})
     if hasattr(subject, 'episodes_'):
         if subject.episodes_ is None:
             raise ValueError("the agent has not learned yet: it has no finished episodes")

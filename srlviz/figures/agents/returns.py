@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ...core.metrics import metric_label
-from ...core.names import unknown
+from ...core.names import look_of, unknown
 from ...core.scores import not_comparable, srlviz_name, paper_name, with_labels
 from ..inks import INK, MUTED
 from ..scores.curves import plot_curves, plot_profile
@@ -27,7 +27,6 @@ from ..style import method_color, split_method, style
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #26ae6af3
 SHOWN, LEVELS = ('ours', 'paper', 'difference'), ('easy', 'medium', 'hard')
 _NAVIGATION = ('LabyrinthEscape', 'LabyrinthExplore')
-_MEMORY_ORDER = 'GRU LSTM IndRNN Elman TCN LMU FrameStack FART FWP MLP PosMLP DNC S4D'.split()  # as in Figure 3
 _LINES = {'random': 'random play', 'oracle': 'oracle'}
 _CROSSED = 'paper, not comparable'
 MARKS = {  # series -> how it is drawn
@@ -41,7 +40,11 @@ MARKS = {  # series -> how it is drawn
 def memory_rank(label: str) -> tuple:
     """Give a key that sorts memories as the paper's Figure 3 does, others behind, by name."""
     name = srlviz_name(split_method(label)[0].removesuffix(' (paper)'))
-    return (_MEMORY_ORDER.index(name) if name in _MEMORY_ORDER else len(_MEMORY_ORDER), label)
+    return look_of(name).rank, label
+
+
+def _count_tasks(n: int) -> str:
+    return f'{n} task{"s" * (n != 1)}'
 
 
 def _task_rank(task: str) -> tuple:
@@ -277,7 +280,7 @@ def plot_returns_heatmap(
         width=width,
         height=height,
         line=18,
-        title=f'{words}: {len(tasks)} tasks, {len(labels)} memories' if title is None else title,
+        title=f'{words}: {_count_tasks(len(tasks))}, {len(labels)} memories' if title is None else title,
         notes=notes,
     )
 
@@ -582,7 +585,7 @@ def plot_return_boxes(
     fig.update_xaxes(title=f'{metric_label(metric)}, worst 0 to best 1 of each task', range=[-0.03, 1.03], row=1, col=1)
     fig.update_xaxes(title=f'mean {metric_label(metric)}', showticklabels=False, showgrid=False, row=1, col=2)
     fig.update_xaxes(range=[-0.6, len(parts) - 0.4], ticks='', showline=False, row=1, col=2)
-    heading = f'Normalized over {n} task{"s" * (n > 1)}{"" if navigation else " without navigation"}, {words}'
+    heading = f'Normalized over {_count_tasks(n)}{"" if navigation else " without navigation"}, {words}'
     heading = heading if title is None else title
     fig.update_layout(
         title=heading, height=130 + 27 * len(labels), margin=dict(l=86, r=12, t=66 if heading else 30, b=54)
@@ -657,7 +660,7 @@ def plot_return_ranking(
     if intervals is not None:
         ends = ends.set_index(ends['label' if 'label' in ends else 'method'].map(srlviz_name))[['low', 'high']]
     said = [
-        f'<b>{r.label}</b> ({r.source})<br>mean <b>{number(r.mean, 3)}</b> over {r.tasks} tasks'
+        f'<b>{r.label}</b> ({r.source})<br>mean <b>{number(r.mean, 3)}</b> over {_count_tasks(r.tasks)}'
         + f'<br>mean place {r.place:.1f}'
         + '<br>not comparable with ours: popgym changed after the paper' * bool(r.changed)
         for r in table[['label', 'source', 'mean', 'tasks', 'place', 'changed']].itertuples(index=False)
@@ -680,7 +683,7 @@ def plot_return_ranking(
     notes = [epoch_words(scores)] * both
     notes += [f'without {", ".join(left_out)}: popgym changed after the paper'] * bool(left_out)
     places = table[table['source'] == first].set_index('label')['place']
-    heading = f'Ranking over the {n} task{"s" * (n > 1)} that all have (right: mean place)'
+    heading = f'Ranking over the {_count_tasks(n)} that all have (right: mean place)'
     return plot_intervals(
         marks,
         looks=looks,
@@ -764,7 +767,7 @@ def plot_memory_returns(
         highlight=[selected] if selected else [],
         axis=f'{metric_label(metric)} (return)',
         line=line,
-        title=f'{method} on {len(names)} tasks' if title is None else title,
+        title=f'{method} on {_count_tasks(len(names))}' if title is None else title,
         notes=[epoch_words(scores)] if len(grids) == 2 else [],
     )
 
@@ -817,7 +820,7 @@ def plot_paper_agreement(
         words = f', rank correlation {number(value)}' + (
             f' ({number(ends[0])} to {number(ends[1])})' if len(ends) == 2 else ''
         )
-    heading = f'{n} tasks and memories{words}' if title is None else title
+    heading = f'{n} pair{"s" * (n != 1)} of task and memory{words}' if title is None else title
     fig.update_traces(hovertemplate='%{hovertext}<extra></extra>', selector=lambda t: t.hovertext is not None)
     pad = 0.05 if high == 1 else 0.025 * (high - low)
     ends = dict(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)

@@ -19,12 +19,10 @@ from ...core.scores import with_labels
 from srlviz.figures.probe import (
     CATEGORY_ORDER,
     GAME_ORDER,
-    METHOD_ORDER,
     PAPER_METHODS,
     SOURCES,
     UNCONDITIONED,
     game_title,
-    method_rank,
     method_short,
     method_words,
     read_method,
@@ -34,7 +32,7 @@ from ..inks import MUTED, SEQUENTIAL
 from ..scores.curves import plot_curves
 from ..scores.intervals import plot_intervals
 from ..scores.score_map import ScoreGrid, legible_ink, plot_scores, ranked, score_grid
-from ..style import method_color, pretty, style
+from ..style import method_color, method_rank, pretty, style
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #b93c67b9
 CONDITIONINGS, _DATA = ('raw', 'standardized', 'both'), ('random', 'ppo')
@@ -83,7 +81,7 @@ def pick_scores(
     for name in (*(methods or ()), *(paper or ())):
         _check('method', name, known)
     if paper is None:
-        paper = [m for m in METHOD_ORDER if m in methods] if methods else PAPER_METHODS
+        paper = sorted(methods, key=method_rank) if methods else PAPER_METHODS
     method, standardized = scores['method'], scores['norm'] == 'standardize'
     paper_rows = method.isin(paper) & scores['protocol'].isin(['', 'paper'])  # not what another table prints otherwise
     our_rows = method.isin(methods) if methods is not None else method.notna()

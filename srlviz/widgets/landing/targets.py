@@ -23,7 +23,6 @@ from ...figures.landing.flights import short_unit
 from ...figures.scores.score_map import number, signed
 from ...figures.inks import WRONG
 from srlviz.figures.landing.targets import (
-    ENCODERS,
     MEAN,
     encoder_label,
     encoder_rank,
@@ -39,6 +38,7 @@ from srlviz.figures.landing.targets import (
     target_rank,
 )
 from ..base import Explorer, Words, busy, button, columns, reacts, row
+from ...figures.style import pretty
 from ..board import HALF_PAGE, Board, Choice
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
@@ -683,7 +683,7 @@ class TargetTable(Board, Explorer):
     def draw(self):
         """Draw a TargetTable's left side, and its right side."""
         super().draw()
-        compared = ENCODERS[MEAN] in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
+        compared = pretty(MEAN) in self.heat.figure.layout.yaxis.ticktext  # else there is no difference to choose
         self.menus['show'].layout.display = '' if compared else 'none'
 
     def draw_detail(self):

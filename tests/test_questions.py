@@ -1,0 +1,185 @@
+"""Every question of the catalogue keeps the rules of questions; a stranger's does, and its answer can be kept."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from srlviz.agents.player import load_policy
+from srlviz.core.bootstrap import Draws
+from srlviz.core.files import sample_path
+from srlviz.core.metrics import Metric, find_metric, questions
+from srlviz.core.protocols import catalog, check_question
+from srlviz.core.questions import Answer, Question
+from srlviz.core.recordings import Episode, Recording
+from srlviz.core.scores import check_scores, paper_scores
+from srlviz.data.popgym import record_pomdp
+from srlviz.evaluate.prediction.target_table import make_targets
+from srlviz.evaluate.questions.memories import Contamination, Cost, CreditShare, Recall
+from srlviz.evaluate.questions.neighbours import NeighbourAgreement
+from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.qedr import AttributePredictability, DislibDCI, FactorRegression, MutualInformationGap
+from srlviz.evaluate.questions.returns import ObservabilityGap, Returns
+from srlviz.evaluate.questions.targets import SupervisedTargets
+from srlviz.memories.recurrent import GRU
+
+CODES = {  # at sizes that a toy world teaches
+    'LinearProbe': LinearProbe(n_classes=2, lr=0.05, epochs=15),
+    'FactorRegression': FactorRegression(),
+    'MutualInformationGap': MutualInformationGap(bins=10),
+    'AttributePredictability': AttributePredictability(),
+    'NeighbourAgreement': NeighbourAgreement(n_queries=100),
+}
+WAYS = [FactorRegression('forest', max_depth=4), FactorRegression('boosting'), DislibDCI()]
+WAYS += [FactorRegression(categories=('lamp', 'fan'))]
+
+
+def agent():
+    return load_policy(sample_path('agents') / 'RepeatPrevious-easy_GRU.safetensors')
+
+
+def played():
+    return record_pomdp('RepeatPrevious-easy', 3, agent(), seed=5, progress=False)
+
+
+def window_targets():
+    "A table of targets of walks, and codes that know one of them"
+
+    def walk(seed):
+        rng = np.random.default_rng(seed)
+        wind = rng.normal(10, 4) + rng.normal(0, 1, 60)
+        fire = (np.arange(60) > 30) & (seed % 2 == 0)
+        sensors = np.stack([wind, rng.normal(size=60), fire], 1).astype(np.float32)
+        return Episode(dict(sensors=sensors), factors=dict(wind=wind, fire=fire), name=f'{seed}')
+
+    split = ['fit'] * 10 + ['valid'] * 8 + ['probe'] * 12 + ['test'] * 10
+    walks = Recording([walk(i) for i in range(40)], name='walks', hz=5, split=split)
+    asked = make_targets(
+        walks, dict(wind={'wind': 'wind'}, fail=['fire']), 10, how=dict(fail='max'), events=['fail'], progress=False
+    )
+    return [np.asarray(w.obs['sensors']).mean(0) for w in asked.windows], asked
+
+
+SUBJECTS = {
+    'SupervisedTargets': lambda: (SupervisedTargets('linear'), *window_targets()),
+    'Returns': lambda: (Returns(min_episodes=2), agent(), played()),
+    'ObservabilityGap': lambda: (ObservabilityGap(-0.5, 0.5, 'final_return'), agent(), played()),
+    'Contamination': lambda: (Contamination(k=3), agent(), played()),
+    'CreditShare': lambda: (CreditShare(by='gradient'), agent(), played()[:1]),
+    'Recall': lambda: (Recall(steps=4, delays=(1, 2), test=32), GRU(8, 16), None),
+    'Cost': lambda: (Cost(batch=2, length=16, runs=2), GRU(8, 16), None),
+}
+
+
+@pytest.mark.parametrize('name', CODES)
+def test_a_question_to_codes_keeps_the_rules(name):
+    check_question(CODES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('question', WAYS, ids=repr)
+def test_a_slow_question_to_codes_keeps_the_rules(question):
+    check_question(question)
+
+
+@pytest.mark.parametrize('name', SUBJECTS)
+def test_a_question_to_an_agent_or_a_memory_keeps_the_rules(name):
+    check_question(*SUBJECTS[name]())
+
+
+def test_no_question_is_forgotten():
+    assert {*catalog('questions')} == {*CODES, *SUBJECTS, *(type(q).__name__ for q in WAYS)}
+
+
+def test_a_metric_has_one_range_wherever_it_stands():
+    "The papers' tables lie within the ranges that the questions say"
+    ranges = {}
+    for question in questions().values():
+        for name, metric in question.metrics.items():
+            assert ranges.setdefault(name, (metric.low, metric.high, metric.better)) == (
+                metric.low,
+                metric.high,
+                metric.better,
+            )
+    paper = paper_scores('atari')
+    with pytest.raises(ValueError, match='f1'):
+        check_scores(paper.assign(value=1.5)[paper['metric'] == 'f1'])
+    assert find_metric('f1').chance == 'permuted'
+
+
+def test_an_agent_is_not_its_codes():
+    recording = played()
+    codes = agent().encode(recording)
+    for question in (Contamination(), CreditShare()):
+        with pytest.raises(ValueError, match=question.name):
+            question.ask(codes, recording)
+    with pytest.raises(ValueError, match='probe'):
+        LinearProbe().ask(agent(), recording)
+    with pytest.raises(ValueError, match='recall'):
+        Recall().ask(5)
+
+
+def _spread(answer, draws):
+    return pd.DataFrame({'mean': np.full(len(draws), answer.about['rank'])})
+
+
+@dataclass(frozen=True)
+class Rank(Question):
+    "A stranger's question: how many directions do the codes use?"
+
+    name = 'rank'
+    metrics = dict(effective_rank=Metric('Effective rank', _spread, low=1.0, high=np.inf, resampled=False))
+
+    def fit(self, codes, factors, *, seed=0, progress=True):
+        x = codes['test'] - codes['test'].mean(0)
+        p = np.linalg.svd(x, compute_uv=False)
+        p = p / p.sum() + 1e-12
+        none = factors['test'].iloc[:, :0]
+        return Answer(self, none, none, about=dict(rank=float(np.exp(-(p * np.log(p)).sum()))))
+
+
+def test_a_question_of_a_stranger(tmp_path):
+    check_question(Rank())
+    from srlviz.core.checks.question import toy_recording
+
+    toy = toy_recording()
+    answer = Rank().ask([e.obs['vector'] for e in toy], toy)
+    assert 2.5 < answer.value('effective_rank') <= 3
+    path = answer.save(tmp_path / 'rank.npz')
+    assert Answer.load(path, Rank()).value('effective_rank') == answer.value('effective_rank')
+    with pytest.raises(ValueError, match='rank'):  # nobody imports a stranger's class for a file
+        Answer.load(path)
+    rows = answer.scores(study='mine', task='switches', method='raw')
+    assert rows['metric'].tolist() == ['effective_rank']
+
+
+def test_answers_about_two_recordings_are_not_compared():
+    from srlviz.core.checks.question import toy_recording
+
+    one, other = toy_recording(), toy_recording(seed=1)
+    answers = [FactorRegression().ask([e.obs['vector'] for e in r], r) for r in (one, other)]
+    with pytest.raises(ValueError, match='recordings'):
+        answers[0].compare(answers[1], 'informativeness')
+    with pytest.raises(ValueError, match='completeness'):
+        answers[0].interval('completeness')
+    assert answers[0].is_uninformative is False
+
+
+def test_random_codes_are_called_uninformative():
+    "64 random codes: disentanglement and completeness are far from 0, and so are those of permuted episodes"
+    from srlviz.core.checks.question import toy_recording
+
+    toy = toy_recording(40)
+    noise = [np.random.default_rng(i).normal(size=(len(e), 64)) for i, e in enumerate(toy)]
+    answer = FactorRegression(alpha=0.002).ask(noise, toy)
+    assert answer.is_uninformative and answer.value('disentanglement') > 0.2
+    assert abs(answer.value('disentanglement') - answer.chance('disentanglement')['mean']) < 0.15
+
+
+def test_a_bootstrap_of_weights_is_one_of_rows():
+    rng = np.random.default_rng(0)
+    unit, values = np.repeat(np.arange(7), 5), rng.normal(size=(35, 2))
+    draws = Draws.of(unit, 4, seed=3)
+    for weights, mean in zip(draws.items().astype(int), draws.means(values)):
+        np.testing.assert_allclose(np.repeat(values, weights, axis=0).mean(0), mean)

@@ -1,0 +1,203 @@
+"""Whatever records is a world: the catalogue and its check, a world in one notebook, a Gymnasium environment."""
+
+import os, shutil, subprocess, sys
+from pathlib import Path
+
+import gymnasium
+import nbformat
+import numpy as np
+import pytest
+
+import srlviz
+from srlviz.core.names import catalog_names
+from srlviz.core.protocols import catalog, check_world
+from srlviz.core.recordings import Recording
+from srlviz.data.worlds.recorded import RecordedWorld
+from srlviz.envs.atari import GAMES
+
+ROOT = Path(__file__).parents[1]
+WORLDS, VIEWERS = catalog('worlds'), catalog_names('widgets')
+SHORT_FLIGHTS = dict(size=32, distance=2222.0)  # m before the threshold; an engine fails after 20 s
+
+
+def test_games_tasks_and_the_approach_are_listed():
+    tasks = {f'{name}-{d}' for name in catalog_names('envs') for d in ('easy', 'medium', 'hard')}
+    assert {*GAMES, *tasks, 'approach'} <= WORLDS.keys() and len(tasks) == 48
+    assert all(world.name == name for name, world in WORLDS.items())
+    assert catalog_names('worlds') == list(WORLDS)
+
+
+def test_listing_brings_no_torch_and_compiles_nothing():
+    code = 'import sys; from srlviz.core.names import catalog; catalog("worlds"); print(*sys.modules)'
+    env = os.environ | {'PYTHONPATH': str(ROOT)}
+    imported = subprocess.check_output([sys.executable, '-c', code], text=True, env=env).split()
+    assert 'srlviz.data.worlds.atari' in imported and not {'torch', 'numba'} & {*imported}
+
+
+def test_every_world_has_a_viewer_and_conditions():
+    for name, world in WORLDS.items():
+        assert world.viewer in VIEWERS and world.conditions, name
+
+
+@pytest.mark.parametrize(
+    'name, n, conditions',
+    [
+        ('pong', 300, ['paper', 'ball_x held']),
+        ('montezumarevenge', 200, ['room_number held']),
+        ('RepeatPrevious-easy', 3, None),
+        ('MineSweeper-hard', 2, None),
+        ('PositionOnlyCartPole-easy', 2, ['sighted']),
+    ],
+)
+def test_world(name, n, conditions):
+    check_world(WORLDS[name], n, conditions=conditions, viewers=VIEWERS)
+
+
+def test_approach():
+    check_world(WORLDS['approach'], 1, conditions=['night', 'engine out'], viewers=VIEWERS, **SHORT_FLIGHTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', WORLDS)
+def test_every_world(name):
+    world = WORLDS[name]
+    if name == 'approach':
+        check_world(world, 2, viewers=VIEWERS, **SHORT_FLIGHTS)
+    else:
+        check_world(world, 300 if world.unit == 'steps' else 2, viewers=VIEWERS)
+
+
+def test_an_unknown_condition_is_refused_and_nothing_is_made(tmp_path):
+    for name in 'pong', 'RepeatPrevious-easy', 'approach', 'CartPole-v1':
+        with pytest.raises(ValueError, match="condition 'frog'"):
+            srlviz.record(name, 1, condition='frog')
+    for name in 'pong', 'approach':
+        with pytest.raises(ValueError, match="condition 'frog'"):
+            srlviz.record(name, 1, condition='frog', out=tmp_path / name)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_recordings_are_those_of_the_functions():
+    from srlviz.data.atari import record_atari
+    from srlviz.data.popgym import record_pomdp
+
+    quiet = dict(progress=False)
+    ours, theirs = srlviz.record('pong', 150, seed=3, **quiet), record_atari('pong', 150, seed=3, **quiet)
+    assert ours.fingerprint() == theirs.fingerprint()
+    ours = srlviz.record('RepeatPrevious-hard', 2, policy='oracle', **quiet)
+    assert ours.fingerprint() == record_pomdp('RepeatPrevious-hard', 2, 'oracle', **quiet).fingerprint()
+
+
+DRIVE = '''
+from srlviz.core.protocols import Condition, check_condition
+from srlviz.core.recordings import Recording
+import numpy as np
+
+class Drive:
+    "A driving log: a camera, four sensors, and the true lane position."
+
+    name, unit, viewer = 'drive', 'episodes', 'FrameBrowser'
+    conditions = {'at night': Condition('at night', changes=('frame', 'light'))}
+
+    def record(self, n=4, *, seed=0, policy='driver', condition=None, progress=True):
+        check_condition(condition, self.conditions)
+        rng, T = np.random.default_rng(seed), 30
+        lane = np.clip(np.cumsum(rng.normal(0, 0.1, (n, T)), 1), -1, 1).ravel()
+        speed = np.abs(20 + np.cumsum(rng.normal(0, 0.5, (n, T)), 1)).ravel()
+        light = np.full(n * T, 0.2 if condition == 'at night' else 1.0)
+        across = np.linspace(-1, 1, 16)
+        road = np.exp(-8 * (across + lane[:, None]) ** 2) * light[:, None]
+        frame = np.broadcast_to((255 * road).astype(np.uint8)[:, None, :, None], (n * T, 16, 16, 3))
+        sensors = np.stack([speed, np.gradient(speed), rng.normal(size=n * T), lane * speed], 1)
+        return Recording.from_arrays(
+            dict(frame=frame, sensors=sensors),
+            episode=np.repeat(np.arange(n), T),
+            factors=dict(lane=lane, speed=speed, light=light),
+            name=self.name,
+            hz=10,
+        )
+
+    def sample(self):
+        return self.record(3)
+'''
+SHOWN = '''
+import srlviz
+from srlviz.core.protocols import catalog, check_world
+from srlviz.studies.cli import listing
+
+check_world(catalog('worlds')['drive'], viewers=catalog('widgets'))
+night = srlviz.record('Drive', 5, condition='at night')
+opened = catalog('widgets')['FrameBrowser'](srlviz.sample('drive'), interactive=True)
+print(len(night), night[0].obs['frame'].shape, opened.t, 'drive' in listing())
+'''
+
+
+def test_a_world_is_one_notebook(tmp_path):
+    "In a scratch copy of the package one notebook is new: its world is listed, checked, recorded, and opened."
+    here = tmp_path / 'nbs/02_data/worlds'
+    shutil.copytree(ROOT / 'nbs/02_data/worlds', here, ignore=shutil.ignore_patterns('.*'))
+    shutil.copytree(ROOT / 'srlviz', tmp_path / 'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
+    shutil.copytree(ROOT / 'nbs/studies', tmp_path / 'nbs/studies', ignore=shutil.ignore_patterns('.*'))
+    (tmp_path / 'data_samples').symlink_to(ROOT / 'data_samples')
+    for name in 'pyproject.toml', 'settings.ini':
+        shutil.copy(ROOT / name, tmp_path)
+    cell, words = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell('# drive\n\n> A driving log.')
+    cells = [cell('#| default_exp data.worlds.drive'), words, cell('#| export' + DRIVE)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), here / '90_drive.ipynb')
+    env = os.environ | {'PYTHONPATH': str(tmp_path)}
+    export = Path(sys.executable).with_name('nbdev-export')
+    done = subprocess.run([export], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, '-c', SHOWN], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split('\n')[-2] == '5 (30, 16, 16, 3) 0 True'
+
+
+def test_arrays_are_a_world():
+    "A driving log as arrays, without a class"
+    rows, names = np.arange(60), np.repeat(['mon', 'tue', 'wed'], 20)
+    camera = np.broadcast_to(rows.astype(np.uint8)[:, None, None, None], (60, 8, 8, 3))
+    sensors = np.stack([rows, rows**2], 1)
+    drive = RecordedWorld(dict(frame=camera, sensors=sensors), 'drive', episode=names, factors=dict(speed=rows / 3.0))
+    check_world(drive, 2, viewers=VIEWERS)
+    assert {e.name for e in srlviz.record(drive)} == {'mon', 'tue', 'wed'}
+
+
+class Walk(gymnasium.Env):
+    "A walk on a line, seen as a picture; nothing says where the walker is"
+
+    observation_space = gymnasium.spaces.Box(0, 255, (8, 8, 1), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def _seen(self):
+        picture = np.zeros((8, 8, 1), np.uint8)
+        picture[:, self.at % 8] = 255
+        return picture
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.t = int(self.np_random.integers(8)), 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.at, self.t = self.at + 2 * int(action) - 1, self.t + 1
+        return self._seen(), 0.0, self.t == 12, False, {}
+
+
+def test_a_gymnasium_environment_is_a_world():
+    from srlviz.data.worlds.gym import GymWorld
+
+    check_world(GymWorld('CartPole-v1'), viewers=VIEWERS)
+    check_world(GymWorld(Walk(), factors=lambda env: dict(place=env.unwrapped.at % 8)), viewers=VIEWERS)
+    recording = srlviz.record(Walk(), 2, progress=False)  # without factors it can be recorded all the same
+    assert isinstance(recording, Recording) and recording[0].obs['frame'].shape == (12, 8, 8, 1)
+    assert not recording.factors
+
+
+def test_samples_open_in_their_viewers():
+    "One world of each kind"
+    viewers = catalog('widgets')
+    worlds = [WORLDS['pong'], WORLDS['RepeatPrevious-easy'], WORLDS['approach']]
+    for world in worlds:
+        opened = viewers[world.viewer](world.sample(), interactive=True)
+        assert opened.t == 0 and opened.episode == 0
