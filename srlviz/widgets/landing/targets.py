@@ -47,6 +47,13 @@ from ..views import PlotView
 _READ = ('windows', 'names', 'truth', 'predicted', 'units')
 
 
+def _kept(result, target: str):
+    """Give what was true and what was said of a target, (n, n_out) each; None of what was not kept."""
+    if hasattr(result, 'pair'):
+        return result.pair(target)
+    return (result.truth[target], result.predicted[target]) if target in result.truth else None
+
+
 class TargetPredictions(Mapping):
     """Predictions of heads for test windows, by the label of the encoder; each is checked when it is requested.
 
@@ -79,13 +86,13 @@ class TargetPredictions(Mapping):
 
     def targets(self, label: str) -> list[str]:
         """List the targets that an encoder was asked, and whose answers were kept."""
-        return [t for t in self[label].names if t in self[label].truth] if label in self else []
+        return [t for t in self[label].names if _kept(self[label], t) is not None] if label in self else []
 
     def pair(self, label: str, target: str, output: str) -> tuple[np.ndarray, np.ndarray]:
         """Give what was true and what was said of one output, both (n,), in its units."""
         r = self[label]
         k = list(r.names[target]).index(output)
-        return tuple(np.asarray(r.units(target, np.asarray(x[target])), float)[:, k] for x in (r.truth, r.predicted))
+        return tuple(np.asarray(r.units(target, np.asarray(x)), float)[:, k] for x in _kept(r, target))
 
     def intervals(self, protocol: str = '') -> pd.DataFrame:
         """Collect what results of a head say of their intervals: method, inputs, n_codes, target, low, high."""
@@ -709,7 +716,7 @@ class TargetTable(Board, Explorer):
         key = (self.method, target)
         if key not in self.known_r2:
             r = self.predictions[self.method]
-            self.known_r2[key] = output_scores(r.truth[target], r.predicted[target])['r2'].fillna(-np.inf).to_numpy()
+            self.known_r2[key] = output_scores(*_kept(r, target))['r2'].fillna(-np.inf).to_numpy()
         return self.known_r2[key]
 
     def output_label(self, output: str) -> str:
