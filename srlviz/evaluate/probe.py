@@ -443,6 +443,11 @@ class ProbeResult(Answer):
         return self.question.protocol
 
     @property
+    def constant(self) -> bool:
+        "Whether the codes were the same in every row of 'probe', so that standardising them changes nothing."
+        return self.about['constant']
+
+    @property
     def history_(self) -> pd.DataFrame:
         "The training: a row an epoch and variable."
         return self.parts.get('history', pd.DataFrame(columns=['variable', 'epoch']))
