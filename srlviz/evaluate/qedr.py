@@ -471,9 +471,9 @@ def qedr_path(
     q = check_inputs(codes, factors, categories)
     shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)
     results = []
-    for question, fit, chance in zip(
-        questions, _lassos(q, alphas, tol, progress), _lassos(shuffled, alphas, tol, False)
-    ):
+    # the lassos first, so that their bar comes to its end
+    fits = zip(_lassos(q, alphas, tol, progress), _lassos(shuffled, alphas, tol, False), questions)
+    for fit, chance, question in fits:
         result = _result(question, q, fit, 0)
         result.add_permuted(_result(question, shuffled, chance, 0))
         result.about |= dict(left_out=left_out) if left_out else {}

@@ -26,6 +26,7 @@ from srlviz.figures.qedr import (
     place_words,
     plot_alpha_curve,
     plot_code_factor,
+    overall_words,
     plot_qedr_matrix,
     point_shapes,
 )
@@ -260,6 +261,15 @@ def _row_words(table: _CodeTable, episode: int, t: int) -> str:
     name = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
     return f'row {", ".join(map(str, name))}'
 
+# %% ../../nbs/08_widgets/07_qedr.ipynb #1c9c076d
+def _chance_of(result) -> dict[str, float]:
+    "D, C and I of codes of other episodes, as far as a result has measured them"
+    permuted = getattr(result, 'permuted', None)
+    if permuted is None:
+        return {}
+    of_all = permuted[permuted['target'] == 'mean']
+    return dict(zip(of_all['metric'], of_all['value']))
+
 # %% ../../nbs/08_widgets/07_qedr.ipynb #aeaa8d98
 class QEDRMatrix(Explorer):
     """Explore which code serves which factor: from the matrix to the steps behind a cell, to the moment behind a step.
@@ -475,7 +485,10 @@ class QEDRMatrix(Explorer):
         r = self._result_of()
         look = dict(disentanglement=r.disentanglement, completeness=r.completeness, informativeness=r.informativeness)
         look |= dict(weights=r.weights if self.signed else None, constant=getattr(r, 'constant', ()))
-        look |= dict(notes=COMPAT_NOTES.get(getattr(r, 'compat', ''), ()))
+        scores = {k: float(getattr(r, k).overall) for k in _READ[4:]}
+        gray = bool(getattr(r, 'is_uninformative', scores['informativeness'] >= 1))
+        words = overall_words(scores, _chance_of(r), gray)
+        look |= dict(notes=[*words, *COMPAT_NOTES.get(getattr(r, 'compat', ''), ())], gray=gray)
         return look | dict(order=self._order_of(r), threshold=self.threshold)
 
     def _order_of(self, result):
@@ -569,7 +582,9 @@ class QEDRMatrix(Explorer):
             said += f', weight {w:+.3g}'
         of = r.disentanglement.per_code, r.completeness.per_factor, r.informativeness.per_factor
         D, C, I = (float(np.asarray(x, float)[at]) for x, at in zip(of, (i, k, k)))
-        return said + f'. D {number(D)}, C {number(C)}, I {number(I)}.'
+        return (
+            said + f'. Disentanglement {number(D)}, completeness {number(C)}, informativeness (an error) {number(I)}.'
+        )
 
     def _show_hint(self):
         """Say what may be pressed."""
@@ -675,7 +690,8 @@ class QEDRMatrix(Explorer):
         self.points = PlotView(
             label='one code against one factor; smallest and largest open steps, too', config=no_toolbar
         )
-        self.curve = PlotView(label='D, C and I over alpha; the slider alpha chooses the same', config=no_toolbar)
+        words = 'D, C and I (an error) over alpha; the slider alpha chooses the same'
+        self.curve = PlotView(label=words, config=no_toolbar)
         self.words, self.stage, self.signs = Words(), W.VBox([]).add_class('srlviz-column'), m['signed']
         words = 'open where this code is '
         self.ends = [
