@@ -67,7 +67,7 @@ def forest_loop(codes, factors):
 
 
 def ours(codes, factors, regressor):
-    result = qedr(codes, factors, regressor, progress=False)
+    result = qedr(codes, factors, regressor, progress=False, permuted=False)
     overall = [result.disentanglement.overall, result.completeness.overall, result.informativeness.overall]
     return np.array(overall), result.importance.to_numpy()
 
