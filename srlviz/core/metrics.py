@@ -24,10 +24,11 @@ class Metric:
     better : 'higher' or 'lower'
     low, high : its range
     unit : such as 's'
-    chance : what a subject gets that knows nothing: a number, 'permuted' (measured in every answer, from permuted
+    chance : what a subject that knows nothing gets: a number, 'permuted' (measured in every answer, from permuted
         episodes), or None where there is no such thing
     resampled : whether it changes when test items are drawn again
     repeatable : whether the same seed gives the same value; times do not repeat
+    attainable : whether perfect codes reach the end of the range; a difference from chance does not
     """
 
     label: str
@@ -39,6 +40,7 @@ class Metric:
     chance: float | str | None = None
     resampled: bool = True
     repeatable: bool = True
+    attainable: bool = True
 
     def __post_init__(self):
         if self.better not in ('higher', 'lower'):

@@ -212,7 +212,7 @@ class Answer:
 
         Parameters
         ----------
-        items : False leaves out what was true and predicted of each item, and half of the digits of the rest
+        items : False leaves out what was true and predicted of each item, and keeps the rest in single precision
         """
         return save_answers([self], path, items)
 

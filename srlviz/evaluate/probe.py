@@ -512,9 +512,12 @@ class ProbeResult(Answer):
         for name, table in dict(truth=self.truth, predicted=self.predicted).items():
             if not all(pd.api.types.is_integer_dtype(t) or pd.api.types.is_bool_dtype(t) for t in table.dtypes):
                 raise ValueError(f"the table {name!r} holds values that are not whole numbers")
-        if list(self.truth.index.names) != ['episode', 't']:
+        if len(self.truth.columns) and list(self.truth.index.names) != ['episode', 't']:
             raise ValueError("the table 'truth' names no episodes")
-        V, weight = len(self.truth.columns), self.parts.get('weight')
+        weight = self.parts.get('weight')
+        V = (
+            len(self.truth.columns) or np.shape(weight)[0] if np.ndim(weight) else 0
+        )  # an answer may be kept without items
         if not isinstance(weight, np.ndarray) or weight.ndim != 3 or len(weight) != V:
             raise ValueError(f"the array 'weight' has the shape {np.shape(weight)}; expected ({V}, K, n_codes)")
         shapes = dict(bias=weight.shape[:2], error_correlation=(V,))
@@ -557,8 +560,8 @@ class ProbeResult(Answer):
         return with_category_means(self._score_table(rows.to_dict('records'), dict(seed=0) | key))
 
     def _counted_scores(self, drop_constant: bool) -> pd.DataFrame:
-        "F1 and accuracy of the variables that are counted"
-        rows, caveats = self.by_variable[['variable', 'f1', 'accuracy', 'f1_macro']], self.caveats
+        "The metrics of the variables that are counted"
+        rows, caveats = self.by_variable[['variable', *self.metrics]], self.caveats
         if drop_constant:
             constant = caveats.query("caveat == 'constant' and split != 'valid'")['variable']
             rows = rows[~rows['variable'].isin(constant)]

@@ -170,6 +170,8 @@ def score_scale(values, metric: str = '', signed: bool = False, words: str | Non
         return Scale(-top, top, DIVERGING, words)
     finite = of is not None and np.isfinite([of.low, of.high]).all()
     low, high = (of.low, of.high) if finite else reach(values)
+    if of is not None:  # the end of a range that is open at the other side
+        low, high = max(low, of.low), min(high, of.high)
     return Scale(low, high, SEQUENTIAL + '_r' * (of is not None and of.better == 'lower'), words)
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #e6e8c190
