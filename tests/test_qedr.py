@@ -241,7 +241,7 @@ def test_an_unknown_regressor_and_a_negative_alpha_are_refused():
     with pytest.raises(ValueError, match='lassso.*lasso'):
         qedr(*small(), 'lassso')
     for alpha in -0.02, np.nan, np.inf, 'much':
-        with pytest.raises(ValueError, match=f'alpha.* a number >= 0; got {alpha!r}'):
+        with pytest.raises(ValueError, match=f'alpha.* {alpha!r}'):
             qedr(*small(), alpha=alpha)
 
 

@@ -55,7 +55,7 @@ class Draws:
     def means(self, values: np.ndarray) -> np.ndarray:
         """Average values (n_items, ...) over the items of each resample, without those that are NaN."""
         values = np.asarray(values, np.float64)
-        known = np.isfinite(values)
+        known = ~np.isnan(values)
         with np.errstate(invalid='ignore', divide='ignore'):
             return self.sums(np.where(known, values, 0)) / self.sums(known)
 

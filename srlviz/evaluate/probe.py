@@ -364,12 +364,13 @@ def _caveats(counts, variables):
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f32ddf02
 _COUNT_COLUMNS = ['split', 'variable', 'value', 'n']
+_MAX_CLASSES = 4096  # that a table of confusions can show
 
 
 def _confusion(name, true, predicted):
     "DataFrame of counts: what is true (index) by what was said (columns), over all values that occur in either"
     values = np.unique([true, predicted])
-    if len(values) > 4096:
+    if len(values) > _MAX_CLASSES:
         raise ValueError(f"{name!r:.80} has {len(values):,} values, more than the 4,096 that a table can show")
     from sklearn.metrics import confusion_matrix
 
@@ -512,8 +513,8 @@ class ProbeResult(Answer):
         for name, table in dict(truth=self.truth, predicted=self.predicted).items():
             if not all(pd.api.types.is_integer_dtype(t) or pd.api.types.is_bool_dtype(t) for t in table.dtypes):
                 raise ValueError(f"the table {name!r} holds values that are not whole numbers")
-        if len(self.truth.columns) and list(self.truth.index.names) != ['episode', 't']:
-            raise ValueError("the table 'truth' names no episodes")
+        if len(self.truth) and (n := self.truth.stack().nunique()) > _MAX_CLASSES:
+            raise ValueError(f"the table 'truth' has {n:,} values, more than {_MAX_CLASSES:,}")
         weight = self.parts.get('weight')
         V = (
             len(self.truth.columns) or np.shape(weight)[0] if np.ndim(weight) else 0
@@ -557,7 +558,7 @@ class ProbeResult(Answer):
         rows = self._counted_scores(drop_constant)
         rows = rows.melt('variable', var_name='metric', value_name='value').rename(columns={'variable': 'target'})
         rows['group'] = rows['target'].map(lambda v: (groups or {}).get(v, ''))
-        return with_category_means(self._score_table(rows.to_dict('records'), dict(seed=0) | key))
+        return with_category_means(self._score_table(rows.to_dict('records'), key))
 
     def _counted_scores(self, drop_constant: bool) -> pd.DataFrame:
         "The metrics of the variables that are counted"

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['REGRESSORS', 'ALPHAS', 'Informativeness', 'RegressorFit', 'relative_error', 'lasso_columns', 'lasso_importance',
-           'QEDR', 'check_question', 'qedr', 'fit_qedr', 'qedr_path', 'path_table', 'Completeness', 'Disentanglement',
+           'QEDR', 'check_arguments', 'qedr', 'fit_qedr', 'qedr_path', 'path_table', 'Completeness', 'Disentanglement',
            'InsufficientData', 'category_names', 'completeness', 'disentanglement']
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #4a420468
@@ -264,19 +264,22 @@ class QEDR(Answer):
         # the released code says no completeness of factors
         for metric in ['informativeness', *([] if self.compat else ['completeness'])]:
             rows += [dict(target=f, metric=metric, value=v) for f, v in scores[metric].per_factor.items()]
-        return self._score_table(rows, dict(seed=0) | key)
+        return self._score_table(rows, key)
 
     def check(self) -> None:
         """Refuse parts that do not fit each other, with a ValueError that names one."""
-        check_question(self.question, self.about.get('seed', 0))
+        check_arguments(self.question, self.about.get('seed', 0))
         for name in ('importance', 'errors'):
             if not isinstance(self.parts.get(name), pd.DataFrame):
                 raise ValueError(f"the table {name!r} is missing")
         for name in ('categories', 'constant'):
             if not isinstance(self.about.get(name), list) or not all(isinstance(k, str) for k in self.about[name]):
                 raise ValueError(f"{name} is {self.about.get(name)!r:.80}; expected names of factors")
-        if not isinstance(self.about.get('baseline'), dict) or not isinstance(self.about.get('protocol'), str):
-            raise ValueError("baseline or protocol is missing")
+        baseline = self.about.get('baseline')
+        if not isinstance(baseline, dict) or not all(isinstance(v, str) for v in baseline.values()):
+            raise ValueError(f"baseline is {baseline!r:.80}; expected category -> its majority class")
+        if not isinstance(self.about.get('protocol'), str):
+            raise ValueError("protocol is missing")
         as_importance(self.importance)
         factors, n_codes = list(self.importance), len(self.importance)
         shapes = dict(
@@ -298,14 +301,15 @@ class QEDR(Answer):
         if len(self.truth) and list(self.truth) != factors:
             raise ValueError(f"truth has the columns {list(self.truth)!r:.80}; expected {factors!r:.80}")
         bounds = self.parts.get('bounds')
-        if bounds is not None and (list(bounds) != _BOUNDS or list(bounds['target']) != [*factors, 'mean']):
+        ok = bounds is None or list(bounds) == _BOUNDS and list(bounds['target']) == [*factors, 'mean']
+        if not ok or bounds is not None and any(bounds[k].dtype.kind not in 'iuf' for k in _BOUNDS[1:]):
             raise ValueError("bounds is not a table of intervals of the factors")
 
 
 _BOUNDS = ['target', 'value', 'low', 'high', 'n']
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #e6891cd8
-def check_question(question: Question, seed: int = 0) -> None:
+def check_arguments(question: Question, seed: int = 0) -> None:
     """Refuse arguments of a `FactorRegression` that are not what they should be, with a ValueError that names one."""
     q = question
     for kind, name, known in (('regressor', q.regressor, REGRESSORS), ('compat', q.compat, _COMPAT)):
@@ -348,7 +352,8 @@ def _result(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int) -
 
 def _answer(question, q: AlignedCodes, tables, predicted, seed, baseline, resampled=True) -> QEDR:
     "An answer, with the interval of its errors where rows name their episodes"
-    about = dict(n_codes=len(tables['importance']), norm='standardize', protocol=_protocol(question), seed=int(seed))
+    norm = 'none' if question.compat else 'standardize'  # the released code takes codes as they come
+    about = dict(n_codes=len(tables['importance']), norm=norm, protocol=_protocol(question), seed=int(seed))
     about |= dict(categories=list(q.categories), constant=list(q.constant), baseline=baseline, resampled=resampled)
     tables = {k: t for k, t in tables.items() if t is not None}
     answer = QEDR(question, q.table['test'], predicted, tables, about)
@@ -429,7 +434,7 @@ def qedr(
 
 def fit_qedr(question: Question, codes: Mapping, factors: Mapping, *, seed: int = 0, progress: bool = True) -> QEDR:
     """Answer a `FactorRegression`; see `qedr`."""
-    check_question(question, seed)
+    check_arguments(question, seed)
     chooses_depth = question.regressor == 'forest' and question.max_depth is None
     splits = ('probe', 'valid', 'test') if chooses_depth else ('probe', 'test')
     q = check_inputs(codes, factors, question.categories, splits)
@@ -466,7 +471,7 @@ def qedr_path(
     categories = categories if isinstance(categories, str) else tuple(map(str, categories))
     questions = [question_named('qedr', dict(alpha=float(a), categories=categories, tol=tol)) for a in alphas]
     for question in questions:
-        check_question(question)
+        check_arguments(question)
     codes, factors, left_out = complete_rows(codes, factors)
     q = check_inputs(codes, factors, categories)
     shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)

@@ -55,15 +55,21 @@ def _same_values(question: Question, a: Answer, b: Answer) -> str:
     return ''
 
 
-def _check_answer(question: Question, answer: Answer) -> None:
-    "Rules of a single answer: metrics, range, rows, file"
+def _check_tables(question: Question, answer: Answer) -> None:
+    "Each metric gives a table with a row for each resample"
     rules = QUESTION_RULES
+    require(isinstance(answer, Answer), question, rules['answer'], type(answer).__name__)
     units = answer.truth.index.get_level_values(0) if len(answer.truth) else []
     for name, metric in question.metrics.items():
         for draws in (Draws.whole(units), Draws.of(units, 3) if len(units) else Draws([], np.ones((3, 0)))):
             table = metric.compute(answer, draws)
             ok = isinstance(table, pd.DataFrame) and len(table) == len(draws)
             require(ok, question, rules['metrics'], f"{name} gives {type(table).__name__} of {np.shape(table)}")
+
+
+def _check_answer(question: Question, answer: Answer) -> None:
+    "Rules of a single answer: range, rows, file"
+    rules = QUESTION_RULES
     for name, metric in question.metrics.items():
         values = answer.values(name).dropna()
         inside = values.between(metric.low - 1e-6, metric.high + 1e-6)
@@ -71,7 +77,9 @@ def _check_answer(question: Question, answer: Answer) -> None:
     rows = answer.scores(study='toy', task='toy', method='toy')
     require(set(rows['metric']) <= {*question.metrics}, question, rules['rows'], f"{sorted(set(rows['metric']))}")
     with tempfile.TemporaryDirectory() as folder:
-        again = Answer.load(answer.save(Path(folder) / 'answer.npz'), question)
+        path = Path(folder) / 'answer.npz'
+        Answer.load(answer.save(path, items=False), question)
+        again = Answer.load(answer.save(path), question)
     changed = [k for k in question.metrics if not np.allclose(again.values(k), answer.values(k), equal_nan=True)]
     require(not changed, question, rules['file'], ', '.join(changed))
 
@@ -86,6 +94,7 @@ def _check_codes(question: Question, recording: Recording, seed: int) -> None:
     rules, perfect = QUESTION_RULES, [e.obs['vector'] for e in recording]
     noise = [np.random.default_rng([seed, i]).normal(size=c.shape).astype(np.float32) for i, c in enumerate(perfect)]
     knows, nothing = (question.ask(codes, recording, seed=seed, progress=False) for codes in (perfect, noise))
+    _check_tables(question, knows)
     for name, metric in question.metrics.items():
         chance = _chance(nothing, name)
         if math.isnan(chance):
@@ -136,7 +145,7 @@ def check_question(question: Question, subject=None, recording: Recording | None
         subject = [e.obs['vector'] for e in recording]
         _check_codes(question, recording, seed)
     answer, again = (question.ask(subject, recording, seed=seed, progress=False) for _ in range(2))
-    require(isinstance(answer, Answer), question, rules['answer'], type(answer).__name__)
+    _check_tables(question, answer)
     other = _same_values(question, answer, again)
     require(not other, question, rules['repeatable'], other)
     _check_answer(question, answer)

@@ -168,6 +168,8 @@ class DCI(Answer):
                 raise ValueError(f"the table {name!r} is missing")
         as_importance(self.importance)
         accuracies = self.parts['accuracies']
+        if any(c.kind != 'f' for c in accuracies.dtypes):
+            raise ValueError("accuracies has values that are no numbers")
         if list(accuracies) != ['test', 'train'] or list(accuracies.index) != list(self.importance):
             raise ValueError("accuracies are of other factors than importance")
 

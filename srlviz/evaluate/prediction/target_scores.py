@@ -15,7 +15,7 @@ import pandas as pd
 from ...core.bootstrap import Draws, bounds, check_resampling
 from ...core.files import COUNT, TEXT, check_fields
 from ...core.names import unknown
-from ...core.questions import Answer, Question
+from ...core.questions import Answer, Question, save_answers
 from .target_table import COUNTS, NAMES, STATE, check_table
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #b7391ebe
@@ -355,11 +355,15 @@ class TargetScores(Answer):
         )
 
     def save(self, path: str | Path, items: bool = True, states: bool = True) -> Path:
-        """Save to an .npz file of plain arrays, atomically; `states=False` leaves out truth and predicted of 'auto'."""
-        if states:
-            return super().save(path, items)
-        parts = {k: v for k, v in self.parts.items() if not k.startswith('state_')}
-        return TargetScores(self.question, self.truth, self.predicted, parts, self.about).save(path, items)
+        """Save to an .npz file of plain arrays, atomically.
+
+        Parameters
+        ----------
+        items, states : False leaves out truth and predicted of 'auto', which take nearly all of the room; those of
+            other targets stay, as ranks are computed from them
+        """
+        kept = self.parts if items and states else {k: v for k, v in self.parts.items() if not k.startswith('state_')}
+        return save_answers([TargetScores(self.question, self.truth, self.predicted, kept, self.about)], path)
 
     def check(self) -> None:
         """Refuse parts that do not fit each other, with a ValueError that names one."""

@@ -19,8 +19,14 @@ from ...core.questions import Answer, Question
 def _class_counts(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -> tuple[np.ndarray, ...]:
     "How often each class is right, true and predicted in each resample, three arrays (n_resamples, n_classes)"
     values, number = np.unique([truth, predicted], return_inverse=True)
-    true, said = np.eye(len(values))[number.reshape(2, -1)]
-    return draws.sums(true * said), draws.sums(true), draws.sums(said)
+    true, said = number.reshape(2, -1)
+    shape = len(draws.units), len(values)
+
+    def counts(classes, rows=slice(None)):
+        places = draws.unit[rows] * shape[1] + classes[rows]
+        return draws.counts @ np.bincount(places, minlength=shape[0] * shape[1]).reshape(shape)
+
+    return counts(true, true == said), counts(true), counts(said)
 
 
 def _f1_of_classes(right, true, said) -> np.ndarray:
@@ -47,7 +53,7 @@ def _each_factor(score):
         for name in answer.truth:
             truth, predicted = (t[name].to_numpy(np.int64) for t in (answer.truth, answer.predicted))
             columns[name] = score(*_class_counts(truth, predicted, draws))
-        return pd.DataFrame(columns)
+        return pd.DataFrame(columns, index=range(len(draws)))
 
     return compute
 

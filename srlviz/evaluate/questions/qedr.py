@@ -14,7 +14,8 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
-from ...core.questions import Answer, Question
+from ...core.questions import Answer, Question, check_codes
+from ...core.recordings import align
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #265a5e74
 def _constant(values: Mapping, draws: Draws) -> pd.DataFrame:
@@ -54,8 +55,19 @@ def _relative_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
     return pd.DataFrame(columns).replace(np.inf, np.nan)
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #e73eebca
+class _CategoryQuestion(Question):
+    "A question that treats factors as categories where its argument `categories` or the recording says so"
+
+    def ask(self, subject, recording, *, seed=0, progress=True):
+        given = (self.categories,) if isinstance(self.categories, str) else self.categories
+        named = [f.name for f in recording.factors if f.kind == 'categorical' and f.name not in given]
+        asked = replace(self, categories=(*given, *named))
+        codes, factors = align(check_codes(self, subject), recording, gaps=True)
+        return asked.answer(codes, factors, seed=seed, progress=progress)
+
+
 @dataclass(frozen=True)
-class FactorRegression(Question):
+class FactorRegression(_CategoryQuestion):
     """Which code says which factor, and how well?
 
     regressor : 'lasso', 'forest' or 'boosting'
@@ -68,7 +80,7 @@ class FactorRegression(Question):
 
     regressor: str = 'lasso'
     alpha: float = 0.02
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] | str = ()
     tol: float = 1e-4
     n_estimators: int = 10
     max_depth: int | None = None
@@ -79,13 +91,10 @@ class FactorRegression(Question):
     metrics = dict(
         disentanglement=Metric('Disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False),
         completeness=Metric('Completeness', _of_fit('completeness'), chance='permuted', resampled=False),
-        informativeness=Metric('Informativeness (an error)', _relative_errors, better='lower', high=np.inf, chance=1.0),
+        informativeness=Metric(
+            'Informativeness (an error)', _relative_errors, better='lower', high=np.inf, chance='permuted'
+        ),
     )
-
-    def ask(self, subject, recording, *, seed=0, progress=True):
-        named = [f.name for f in recording.factors if f.kind == 'categorical' and f.name not in self.categories]
-        asked = replace(self, categories=(*self.categories, *named))
-        return super(FactorRegression, asked).ask(subject, recording, seed=seed, progress=progress)
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.qedr import fit_qedr
@@ -104,7 +113,7 @@ def _accuracy(answer: Answer, draws: Draws) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class DislibDCI(Question):
+class DislibDCI(_CategoryQuestion):
     """Which code says which factor, as disentanglement_lib asks: boosted trees on binned factors.
 
     bins : of equal width, of each factor that is a number
@@ -113,7 +122,7 @@ class DislibDCI(Question):
     """
 
     bins: int = 5
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] | str = ()
     n_train: int = 10_000
 
     name = 'dci'
@@ -138,7 +147,7 @@ class DislibDCI(Question):
         return DCI
 
 
-class _GapQuestion(Question):
+class _GapQuestion(_CategoryQuestion):
     "A question whose answer is the gap between the best code of a factor and the next"
 
     @classmethod
@@ -161,7 +170,7 @@ class MutualInformationGap(_GapQuestion):
     """
 
     bins: int = 20
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] | str = ()
 
     name = 'mig'
     label = 'MIG'
@@ -181,12 +190,14 @@ class AttributePredictability(_GapQuestion):
     n_train : rows to learn categories from; drawn if there are more
     """
 
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] | str = ()
     n_train: int = 10_000
 
     name = 'sap'
     label = 'SAP'
-    metrics = dict(sap=Metric('Separated attribute predictability', _gap, chance='permuted', resampled=False))
+    metrics = dict(
+        sap=Metric('Separated attribute predictability', _gap, chance='permuted', resampled=False, attainable=False)
+    )
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.mig_sap import fit_sap

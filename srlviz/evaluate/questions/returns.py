@@ -48,6 +48,8 @@ def _fixed(name: str):
 
 
 def _mean_return(answer: Answer, draws: Draws) -> pd.DataFrame:
+    if not len(answer.truth):  # saved without items
+        return pd.DataFrame({'mean': np.full(len(draws), answer.about['return'])})
     return pd.DataFrame({'mean': draws.means(answer.truth['return'].to_numpy())})
 
 # %% ../../../nbs/06_evaluate/questions/04_returns.ipynb #3c0ae8b8
@@ -82,6 +84,7 @@ class Returns(Question):
         at = (self.epoch_steps, self.min_episodes, self.budget)
         epochs = epoch_returns(episodes, *at)
         about = dict(mmer=mmer(epochs), mmer_split=mmer_split(episodes, *at))
+        about |= {'return': float(episodes['return'].mean())}
         about |= dict(final_return=final_return(episodes, self.min_episodes))
         about |= dict(budget=int(episodes['step'].iloc[-1] if self.budget is None else self.budget))
         index = pd.MultiIndex.from_arrays([range(len(episodes)), episodes['step']], names=['episode', 't'])
