@@ -167,14 +167,15 @@ def test_raw_against_standardized(page, lab):
     menu(page, 'Show').select_option('Raw against standardized')
     heat = plot(page, '.srlviz-dashboard')
     wait_for(
-        lambda: lab.ask('dashboard.view') == 'conditioning' and 'Ring: a probe on raw codes' in heat.inner_text(),
+        lambda: lab.ask('dashboard.view') == 'conditioning' and 'Ring: raw codes' in heat.inner_text(),
         say='the arrows are drawn',
     )
     in_step(page)
     x, y = heat.evaluate(
         """g => { const r = g.getBoundingClientRect(), l = g._fullLayout,
-            t = g.data.find(t => t.name === 'Random CNN'), k = t.customdata.findIndex(c => c[0] === 'pong');
-            return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }"""
+            i = g._fullData.findIndex(t => t.name === 'raw probe'),
+            p = g.calcdata[i][g._fullData[i].customdata.findIndex(c => c[0] === 'pong')];
+            return [r.left + l.xaxis._offset + l.xaxis.c2p(p.x), r.top + l.yaxis._offset + l.yaxis.c2p(p.y)] }"""
     )
     page.mouse.click(x, y)
     wait_for(

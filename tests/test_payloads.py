@@ -1079,7 +1079,13 @@ HOVER = """async () => {      // a pointer over the first, a middle and the last
         for (const [k, trace] of (g._fullData ?? []).entries()) {
             const z = trace.z, n = (z ?? trace.x ?? trace.y ?? []).length;
             for (const i of new Set([0, n >> 1, n - 1])) {
-                try { P.Fx.hover(g, [{ curveNumber: k, pointNumber: z ? [i, 0] : i }]); } catch { continue; }
+                try {
+                    if (z) {      // of a map, where the pointer is
+                        const of = a => g._fullLayout[trace[a + 'axis'].replace(a, a + 'axis')]._length;
+                        const at = (i + 0.5) / n;
+                        P.Fx.hover(g, { xpx: of('x') * at, ypx: of('y') * at }, trace.xaxis + trace.yaxis);
+                    } else P.Fx.hover(g, [{ curveNumber: k, pointNumber: i }]);
+                } catch { continue; }
                 drawn += g.querySelectorAll('.hoverlayer text').length;
             }
         }
