@@ -9,6 +9,7 @@ __all__ = ['Draws', 'check_resampling', 'bounds', 'interquartile_mean', 'bootstr
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from .files import check_whole
 
@@ -58,6 +59,10 @@ class Draws:
         known = ~np.isnan(values)
         with np.errstate(invalid='ignore', divide='ignore'):
             return self.sums(np.where(known, values, 0)) / self.sums(known)
+
+    def constant(self, values: Mapping[str, float]) -> pd.DataFrame:
+        """Repeat values that do not depend on the items: a row for each resample, a column for each name."""
+        return pd.DataFrame([dict(values)] * len(self), index=range(len(self)), dtype=np.float64)
 
 # %% ../../nbs/00_core/10_bootstrap.ipynb #516c3569
 def check_resampling(confidence_level: float, n_resamples: int) -> None:

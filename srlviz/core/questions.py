@@ -67,7 +67,8 @@ class Answer:
         return self.parts.get('permuted')
 
     def __repr__(self):
-        values = ', '.join(f'{name} {self.value(name):.3f}' for name in self.metrics if np.isfinite(self.value(name)))
+        known = {name: value for name in self.metrics if np.isfinite(value := self.value(name))}
+        values = ', '.join(f'{name} {value:.3f}' for name, value in known.items())
         return f"{type(self).__name__}({self.question!r}, {len(self.truth):,} items): {values}"
 
     def metric(self, name: str) -> Metric:
@@ -271,7 +272,6 @@ class Question:
     """
 
     name: str = ''
-    label: str = ''
     needs: str = 'codes'
     metrics: Mapping[str, Metric] = {}
 
@@ -356,16 +356,16 @@ def complete_rows(codes: Mapping, factors: Mapping) -> tuple[dict, dict, dict[st
         return codes, factors, {}
     codes, factors, left_out = dict(codes), dict(factors), {}
     tables = {s: f for s, f in factors.items() if isinstance(f, pd.DataFrame) and s in codes}
-    empty = {k: len(f) for f in tables.values() if len(f) for k in f if isinstance(k, str) and f[k].isna().all().all()}
-    for name, n in empty.items():
-        left_out[f'factor {name}'] = n
+    empty = {k for f in tables.values() if len(f) for k in f if isinstance(k, str) and f[k].isna().all().all()}
+    for name in sorted(empty):
+        left_out[f'factor {name}'] = sum(len(f) for f in tables.values() if name in f)
     for split, table in tables.items():
         table = table.drop(columns=[k for k in empty if k in table])
         missing = table.isna().any(axis=1).to_numpy()
         rows = codes[split]
         rows = rows.detach().cpu().numpy() if hasattr(rows, 'detach') else rows
         if not len(table.columns) and empty:
-            raise ValueError(f"no factor of split {split!r} has a value: {', '.join(empty)}")
+            raise ValueError(f"no factor of split {split!r} has a value: {', '.join(sorted(empty))}")
         if len(table) == len(rows) and np.ndim(rows) == 2 and np.asarray(rows).dtype.kind == 'f':
             missing = missing | np.isnan(np.asarray(rows)).any(axis=1)
         if len(table) != len(rows) or not missing.any():

@@ -234,6 +234,11 @@ class QEDR(Answer):
         scores_text = ', '.join(f'{name} {x.overall:.3f}' for name, x in zip(('D', 'C', 'I'), scores))
         return f"QEDR({self.protocol}, {n_codes} codes{dead}, {n_factors} factors{left}): {scores_text}"
 
+    def add_bounds(self) -> None:
+        """Keep the interval of the errors over test episodes, where rows name them; see `is_uninformative`."""
+        if self.about['resampled'] and 'episode' in self.truth.index.names:
+            self.parts['bounds'] = self.interval('informativeness')
+
     def renamed(self, names: Callable[[str], str]) -> 'QEDR':
         """Give the same result with other names of factors, such as words for a picture."""
         tables = {k: t.rename(columns=names) for k, t in self.parts.items() if k in ('importance', 'weights')}
@@ -351,15 +356,12 @@ def _result(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int) -
 
 
 def _answer(question, q: AlignedCodes, tables, predicted, seed, baseline, resampled=True) -> QEDR:
-    "An answer, with the interval of its errors where rows name their episodes"
+    "An answer of tables, and of what was predicted of the test rows"
     norm = 'none' if question.compat else 'standardize'  # the released code takes codes as they come
     about = dict(n_codes=len(tables['importance']), norm=norm, protocol=_protocol(question), seed=int(seed))
     about |= dict(categories=list(q.categories), constant=list(q.constant), baseline=baseline, resampled=resampled)
     tables = {k: t for k, t in tables.items() if t is not None}
-    answer = QEDR(question, q.table['test'], predicted, tables, about)
-    if resampled and 'episode' in answer.truth.index.names:
-        answer.parts['bounds'] = answer.interval('informativeness')
-    return answer
+    return QEDR(question, q.table['test'], predicted, tables, about)
 
 
 def _xeval(question: Question, q: AlignedCodes, codes: Mapping, seed: int, progress: bool) -> QEDR:
@@ -480,6 +482,7 @@ def qedr_path(
     fits = zip(_lassos(q, alphas, tol, progress), _lassos(shuffled, alphas, tol, False), questions)
     for fit, chance, question in fits:
         result = _result(question, q, fit, 0)
+        result.add_bounds()
         result.add_permuted(_result(question, shuffled, chance, 0))
         result.about |= dict(left_out=left_out) if left_out else {}
         results.append(result)

@@ -42,7 +42,7 @@ class Choice:
     implies : (board, value) -> other traits that follow from this choice
     read : other names of a value -> the one that is held
     width : pixels;  min_options : with fewer there is no menu
-    of_map : whether the map is drawn anew; False moves its frame alone
+    of_map : whether the map is drawn again; False moves its frame alone
     place : 'map', above all, or 'cell', beside the map
     """
 
@@ -107,7 +107,8 @@ class Board:
                 values = list(c.values(self))
                 known = c.nearest(self, getattr(self, c.name), values)
                 value = known if wanted in (None, '') else wanted
-                self.apply_implied(c, value) if wanted not in (None, '') else None
+                if wanted not in (None, ''):
+                    self.apply_implied(c, value)
                 self.offer(c)
                 setattr(self, c.name, value)
         self.bind(**self.menus)
@@ -217,8 +218,8 @@ class Board:
         return self.plot_map()
 
     def __repr__(self):
-        said = ', '.join(f'{c.name}={getattr(self, c.name)!r}' for c in self.choices)
-        return f"{type(self).__name__}({said})"
+        chosen = ', '.join(f'{c.name}={getattr(self, c.name)!r}' for c in self.choices)
+        return f"{type(self).__name__}({chosen})"
 
 # %% ../../nbs/08_widgets/09_board.ipynb #0575d1d5
 HALF_PAGE = dict(width=490, height=600)  # pixels of half a notebook beside its file browser, in a 1400 x 900 JupyterLab

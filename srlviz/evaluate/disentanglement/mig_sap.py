@@ -114,8 +114,8 @@ def mutual_information_gap(
     return question.answer(codes, factors, permuted=False)
 
 
-def fit_mig(question: Question, codes: Mapping, factors: Mapping) -> GapScores:
-    """Answer a `MutualInformationGap`; see `mutual_information_gap`."""
+def fit_mig(question: Question, codes: Mapping, factors: Mapping, *, seed: int = 0) -> GapScores:
+    """Answer a `MutualInformationGap`, of which nothing is random; see `mutual_information_gap`."""
     from scipy.stats import entropy
 
     inputs, bins = check_inputs(codes, factors, question.categories), question.bins
@@ -123,7 +123,7 @@ def fit_mig(question: Question, codes: Mapping, factors: Mapping) -> GapScores:
     for name, column in inputs.table['probe'].items():
         y = pd.factorize(column)[0] if name in inputs.categories else in_bins(column, bins)
         scores[name] = _information(x, y) / entropy(np.bincount(y))
-    return _gaps_of(question, inputs, scores)
+    return _gaps_of(question, inputs, scores, seed)
 
 # %% ../../../nbs/06_evaluate/disentanglement/04_mig_sap.ipynb #38978a80
 _MIN_VARIANCE = 1e-12

@@ -21,7 +21,7 @@ def _of_part(part: str, target: str, value: str):
 
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
         each = answer.parts[part].set_index(target)[value]
-        return pd.DataFrame({str(k): np.full(len(draws), float(v)) for k, v in each.items()})
+        return draws.constant(each)
 
     return compute
 
@@ -57,7 +57,6 @@ class Recall(Question):
     test: int = 512
 
     name = 'recall'
-    label = 'recall'
     needs = 'memory'
     metrics = dict(
         recall=Metric('Accuracy after the delay', _of_part('delays', 'target', 'accuracy'), resampled=False),
@@ -88,7 +87,7 @@ def _cost(name: str):
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
         rows = answer.parts['costs']
         value = rows.loc[rows['metric'] == name, 'value']
-        return pd.DataFrame({'mean': np.full(len(draws), value.iloc[0] if len(value) else np.nan)})
+        return draws.constant({'mean': value.iloc[0] if len(value) else np.nan})
 
     return compute
 
@@ -116,7 +115,6 @@ class Cost(Question):
     device: str = 'auto'
 
     name = 'cost'
-    label = 'cost'
     needs = 'memory'
     metrics = {
         'parameters': _size('Parameters', '', 'parameters'),
@@ -158,7 +156,6 @@ class Contamination(Question):
     kind: str = 'uniform'
 
     name = 'contamination'
-    label = 'contamination'
     needs = 'agent'
     metrics = dict(
         half_life=Metric(
@@ -193,7 +190,6 @@ class CreditShare(Question):
     by: str | None = None
 
     name = 'credit'
-    label = 'credit'
     needs = 'agent'
     metrics = dict(
         credit_above_chance=Metric(

@@ -19,7 +19,7 @@ from ...core.questions import Answer, Question
 def _column(name: str):
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
         each = answer.parts['factors'].set_index('factor')[name]
-        return pd.DataFrame({k: np.full(len(draws), v) for k, v in each.items()})
+        return draws.constant(each)
 
     return compute
 
@@ -42,7 +42,6 @@ class NeighbourAgreement(Question):
     distance: str = 'euclidean'
 
     name = 'neighbours'
-    label = 'nearest neighbours'
     metrics = dict(
         above_chance=Metric(
             'Equal neighbours, above chance', _column('above_chance'), low=-np.inf, chance=0.0, resampled=False

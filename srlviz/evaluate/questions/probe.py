@@ -19,30 +19,30 @@ from ...core.questions import Answer, Question
 def _class_counts(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -> tuple[np.ndarray, ...]:
     "How often each class is right, true and predicted in each resample, three arrays (n_resamples, n_classes)"
     values, number = np.unique([truth, predicted], return_inverse=True)
-    true, said = number.reshape(2, -1)
+    true, predicted_as = number.reshape(2, -1)
     shape = len(draws.units), len(values)
 
     def counts(classes, rows=slice(None)):
         places = draws.unit[rows] * shape[1] + classes[rows]
         return draws.counts @ np.bincount(places, minlength=shape[0] * shape[1]).reshape(shape)
 
-    return counts(true, true == said), counts(true), counts(said)
+    return counts(true, true == predicted_as), counts(true), counts(predicted_as)
 
 
-def _f1_of_classes(right, true, said) -> np.ndarray:
-    return 2 * right / np.maximum(true + said, 1)
+def _f1_of_classes(right, true, predicted_as) -> np.ndarray:
+    return 2 * right / np.maximum(true + predicted_as, 1)
 
 
-def _f1(right, true, said):
-    return (_f1_of_classes(right, true, said) * true).sum(1) / true.sum(1)
+def _f1(right, true, predicted_as):
+    return (_f1_of_classes(right, true, predicted_as) * true).sum(1) / true.sum(1)
 
 
-def _accuracy(right, true, said):
+def _accuracy(right, true, predicted_as):
     return right.sum(1) / true.sum(1)
 
 
-def _f1_macro(right, true, said):
-    return _f1_of_classes(right, true, said).sum(1) / (true + said > 0).sum(1)
+def _f1_macro(right, true, predicted_as):
+    return _f1_of_classes(right, true, predicted_as).sum(1) / (true + predicted_as > 0).sum(1)
 
 
 def _each_factor(score):
@@ -77,7 +77,6 @@ class LinearProbe(Question):
     patience: int = 15
 
     name = 'probe'
-    label = 'linear probe'
     metrics = dict(
         f1=Metric('F1 (weighted)', _each_factor(_f1), chance='permuted'),
         accuracy=Metric('Accuracy', _each_factor(_accuracy), chance='permuted'),

@@ -6,7 +6,6 @@
 __all__ = ['FactorRegression', 'DislibDCI', 'MutualInformationGap', 'AttributePredictability']
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #3c3050f4
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,18 +17,13 @@ from ...core.questions import Answer, Question, check_codes
 from ...core.recordings import align
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #265a5e74
-def _constant(values: Mapping, draws: Draws) -> pd.DataFrame:
-    "Values that do not change with the items, in each resample"
-    return pd.DataFrame({k: np.full(len(draws), v) for k, v in values.items()})
-
-
 def _of_fit(score: str):
     "A metric of the fit: of each factor where it has such values, and of all"
 
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
         found = getattr(answer, score)
         each = getattr(found, 'per_factor', None)
-        return _constant({**({} if each is None else each), 'mean': found.overall}, draws)
+        return draws.constant({**({} if each is None else each), 'mean': found.overall})
 
     return compute
 
@@ -38,7 +32,7 @@ def _relative_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
     "Error of the prediction over that of a constant, of each factor"
     errors = answer.parts['errors']['test']
     if not len(answer.truth) or not answer.about.get('resampled', True):  # saved without items, or of its best epoch
-        return _constant(errors, draws)
+        return draws.constant(errors)
     columns = {}
     for name in errors.index:
         truth, predicted = answer.truth[name], answer.predicted[name]
@@ -87,7 +81,6 @@ class FactorRegression(_CategoryQuestion):
     compat: str = ''
 
     name = 'qedr'
-    label = 'QEDR'
     metrics = dict(
         disentanglement=Metric('Disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False),
         completeness=Metric('Completeness', _of_fit('completeness'), chance='permuted', resampled=False),
@@ -95,6 +88,11 @@ class FactorRegression(_CategoryQuestion):
             'Informativeness (an error)', _relative_errors, better='lower', high=np.inf, chance='permuted'
         ),
     )
+
+    def answer(self, codes, factors, *, seed=0, progress=True, permuted=True):
+        answer = super().answer(codes, factors, seed=seed, progress=progress, permuted=permuted)
+        answer.add_bounds()
+        return answer
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.qedr import fit_qedr
@@ -109,7 +107,7 @@ class FactorRegression(_CategoryQuestion):
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #3c262864
 def _accuracy(answer: Answer, draws: Draws) -> pd.DataFrame:
-    return _constant(answer.accuracy, draws)
+    return draws.constant(answer.accuracy)
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,6 @@ class DislibDCI(_CategoryQuestion):
     n_train: int = 10_000
 
     name = 'dci'
-    label = 'DCI (disentanglement_lib)'
     metrics = dict(
         dci_disentanglement=Metric(
             'DCI disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False
@@ -158,7 +155,7 @@ class _GapQuestion(_CategoryQuestion):
 
 
 def _gap(answer: Answer, draws: Draws) -> pd.DataFrame:
-    return _constant({**answer.per_factor, 'mean': answer.overall}, draws)
+    return draws.constant({**answer.per_factor, 'mean': answer.overall})
 
 
 @dataclass(frozen=True)
@@ -173,13 +170,12 @@ class MutualInformationGap(_GapQuestion):
     categories: tuple[str, ...] | str = ()
 
     name = 'mig'
-    label = 'MIG'
     metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.mig_sap import fit_mig
 
-        return fit_mig(self, codes, factors)
+        return fit_mig(self, codes, factors, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -194,7 +190,6 @@ class AttributePredictability(_GapQuestion):
     n_train: int = 10_000
 
     name = 'sap'
-    label = 'SAP'
     metrics = dict(
         sap=Metric('Separated attribute predictability', _gap, chance='permuted', resampled=False, attainable=False)
     )

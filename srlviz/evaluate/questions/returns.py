@@ -42,14 +42,14 @@ def _fixed(name: str):
     "A number of the whole run"
 
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
-        return pd.DataFrame({'mean': np.full(len(draws), answer.about[name])})
+        return draws.constant({'mean': answer.about[name]})
 
     return compute
 
 
 def _mean_return(answer: Answer, draws: Draws) -> pd.DataFrame:
     if not len(answer.truth):  # saved without items
-        return pd.DataFrame({'mean': np.full(len(draws), answer.about['return'])})
+        return draws.constant({'mean': answer.about['return']})
     return pd.DataFrame({'mean': draws.means(answer.truth['return'].to_numpy())})
 
 # %% ../../../nbs/06_evaluate/questions/04_returns.ipynb #3c0ae8b8
@@ -67,7 +67,6 @@ class Returns(Question):
     budget: int | None = None
 
     name = 'returns'
-    label = 'returns'
     needs = 'agent'
     metrics = {
         'mmer': Metric('MMER', _fixed('mmer'), low=-np.inf, high=np.inf, resampled=False),
@@ -108,7 +107,6 @@ class ObservabilityGap(Question):
     min_gap: float = 0.05
 
     name = 'gap'
-    label = 'observability gap'
     needs = 'agent'
     metrics = dict(
         closed=Metric(

@@ -37,15 +37,13 @@ def _auroc(answer: Answer, draws: Draws) -> pd.DataFrame:
 
 def _of_outputs(column: str):
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
-        each = answer.outputs.groupby('target', sort=False)[column].mean()
-        return pd.DataFrame({k: np.full(len(draws), v) for k, v in each.items()})
+        return draws.constant(answer.outputs.groupby('target', sort=False)[column].mean())
 
     return compute
 
 
 def _calibration_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
-    each = answer.calibration_errors()
-    return pd.DataFrame({k: np.full(len(draws), v) for k, v in each.items()}, index=range(len(draws)))
+    return draws.constant(answer.calibration_errors())
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,6 @@ class SupervisedTargets(Question):
     device: str = 'auto'
 
     name = 'targets'
-    label = 'supervised targets'
     metrics = dict(
         mse=Metric('MSE', _mse, better='lower', high=np.inf, chance=None),
         r2=Metric('R²', _of_outputs('r2'), low=-np.inf, chance=0.0, resampled=False),
