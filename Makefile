@@ -48,8 +48,8 @@ test: check ## everything that CI runs: check, then a browser (Chromium: not roo
 	@echo "srlviz: a real browser on a real JupyterLab; a wheel in an empty environment"
 	@$(PYTEST) -m 'browser or wheel' tests
 
-slow: setup ## real training: the cells marked slow and the tests of learning; all mutations of files; every benchmark, small
-	@SRLVIZ_SLOW=1 $(BIN)/python -m pytest -m 'not browser and not wheel' tests
+slow: setup ## real training: the cells marked slow and the tests of learning; every attack on a reader; every benchmark, small
+	@SRLVIZ_SLOW=1 $(PYTEST) -n $(JOBS) -m 'not browser and not wheel' tests
 
 fuzz: setup ## every reader on 300 mutations of each of its files; FUZZ='--reader flights --cases 1000' for other ones
 	@$(BIN)/python tests/fuzz --jobs $(JOBS) $(FUZZ)

@@ -1,4 +1,4 @@
-"""Files of strangers: every reader names what is wrong with them, and nothing else (a sample; all in make slow)."""
+"""Files of strangers: every reader names what is wrong with them, and nothing else (a sample; all of it is `make fuzz`)."""
 
 import json, os, subprocess, sys
 from pathlib import Path
@@ -37,12 +37,6 @@ def test_every_reader_has_a_specimen():
     called = {tuple(place) for place in json.loads(r.stdout)}
     without = {name for name, place in public.file_readers().items() if place not in called}
     assert without == {*public.ELSEWHERE}, 'a row in readers.py for each, or a reason in public.py'
-
-
-@pytest.mark.slow
-def test_all():
-    r = fuzz('--cases', 300, '--jobs', os.cpu_count())
-    assert r.returncode == 0, r.stdout + r.stderr
 
 
 def test_planted_faults_are_seen():

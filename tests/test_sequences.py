@@ -81,7 +81,8 @@ def test_eight_flights_can_be_learned(method):
     "The loss on the same windows of eight flights falls below a fifth of that of the untrained model"
     flights = read_flights(sample_path('landings'))[:8]
     flights = flights.replace(split=[''] * 8)
-    encoder = make_encoder(method, **LONG).fit(flights)
+    longer = dict(epochs=1000) if method == 'context_conv1d' else {}  # after 600 it is at .206 of the untrained loss
+    encoder = make_encoder(method, **LONG | longer).fit(flights)
     validate, model = encoder.held_out_loss(flights), encoder.model_.eval()
     with torch.no_grad():
         after = validate(model)
