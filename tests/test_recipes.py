@@ -13,26 +13,26 @@ LONG = 'stable_baselines3'  # trains an agent and records it
 
 
 def recipes() -> dict[str, str]:
-    "Name -> code: the blocks of 'In your own loop' by the bold words before them, and the first of two more sections"
+    "Name -> code: the blocks of 'With your own code' by the bold words before them, and the first of other sections"
     sections = dict(re.findall(r'^## (.+?)\n(.*?)(?=^## |\Z)', (ROOT / 'README.md').read_text(), re.M | re.S))
-    named = re.findall(r'^\*\*(.+?)\*\*(.*?)^```python\n(.*?)^```', sections['In your own loop'], re.M | re.S)
+    named = re.findall(r'^\*\*(.+?)\*\*(.*?)^```python\n(.*?)^```', sections['With your own code'], re.M | re.S)
     found = {name: code for name, _, code in named}
-    found['a thousand runs'] = re.search(r'^```python\n(.*?)^```', sections['A thousand runs'], re.M | re.S)[1]
-    found['your own data'] = re.search(r'^```python\n(.*?)^```', sections['Your own data'], re.M | re.S)[1]
+    for section in 'Probe your own network', 'Sweeps', 'Your own data':
+        found[section] = re.search(r'^```python\n(.*?)^```', sections[section], re.M | re.S)[1]
     return found
 
 
 def test_there_is_a_recipe_for_each():
     found = recipes()
     names = [
-        'network of your own',
+        'own network',
         'encoder of your own',
         'stable-baselines3',
         'CleanRL',
         'RLlib',
         'game of your own',
-        'a thousand runs',
-        'data',
+        'Sweeps',
+        'own data',
     ]
     assert len(found) == len(names) and all(any(n in name for name in found) for n in names)
     for name, code in found.items():
@@ -55,12 +55,12 @@ def test_a_recipe_runs(name, tmp_path):
         [sys.executable, 'recipe.py'], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    said = done.stdout
+    printed = done.stdout
     if 'srlviz.probe(' in code:
-        assert re.search(r'^F1 on [\d,]+ frames of ', said, re.M) and re.search(r'^mean( +[01]\.\d+)+', said, re.M), (
-            said
-        )
+        assert re.search(r'^F1 on [\d,]+ frames of ', printed, re.M) and re.search(
+            r'^mean( +[01]\.\d+)+', printed, re.M
+        ), printed
     elif 'sweep(' in code:
         assert load_scores(tmp_path / 'runs/coins/scores.csv')['value'].tolist() == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
     else:
-        assert -1 <= float(said.split()[-1]) <= 1, said
+        assert -1 <= float(printed.split()[-1]) <= 1, printed
