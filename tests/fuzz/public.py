@@ -37,7 +37,7 @@ ELSEWHERE = {
     'data.landing.flights.is_flights': _BY_JSON,
     'data.landing.growth._requested_flights': _HALF,
     'data.landing.growth._scatter_short': _HALF,
-    'data.landing.lerobot._video_info': _WRITES,
+    'data.lerobot._video_info': _WRITES,
     'data.landing.shards._read_flight_note': _HALF,
     'data.landing.shards.read_shard_note': _HALF,
     'encoders.baselines.Majority.load': _ONE_LINE,

@@ -44,7 +44,7 @@ from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, shard_path, video_path
 from .growth import GROWTH_NOTE, interrupted_growth, growth_target, prepare_growth, reopen_set
 from .meta import write_meta
 from srlviz.data.landing.shards import (
-    World,
+    Simulator,
     flight_seed,
     has_flight,
     make_flight,
@@ -54,7 +54,7 @@ from srlviz.data.landing.shards import (
     write_film,
     write_shard,
 )
-from .video import encode_film
+from ..video import encode_film
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #5ce52dba
 _SHARD, _GROUP = 50, 128  # flights in a file, and rows in a row group
@@ -75,7 +75,7 @@ def _world_code() -> str:
     return _code_hash(package, *package.parent.glob('kernels.py'))
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #e69b11a7
-def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
+def _request(simulator: Simulator, n, seed, camera, size, runways, fixed) -> dict:
     "Check the arguments; give them as plain JSON"
     check_whole(n, 'n, the number of flights,', 1, MAX_FLIGHTS)
     check_whole(seed, 'seed', 0, 2**31)
@@ -84,8 +84,8 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
         raise ValueError(f"size must be a multiple of 4, for the camera and the codec; got {size}")
     from srlviz.envs.landing.camera import view_angle
 
-    angle = view_angle(int(size), world.field_of_view)
-    world.conditions(flight_seed(seed, 0))  # refuses conditions that are not there
+    angle = view_angle(int(size), simulator.field_of_view)
+    simulator.conditions(flight_seed(seed, 0))  # refuses conditions that are not there
     catalogue = 'built in'
     if runways is not None:
         table = runways.table().to_csv(index=False).encode()
@@ -101,7 +101,7 @@ def _request(world: World, n, seed, camera, size, runways, fixed) -> dict:
         hz=5,
         shard=_SHARD,
         group=_GROUP,
-        columns=world.columns()['name'].tolist(),
+        columns=simulator.columns()['name'].tolist(),
         packages={p: _version(p) for p in _PACKAGES},
     )
 
@@ -180,9 +180,9 @@ def _missing(out: Path, request: dict) -> dict[int, list[int]]:
     return {s: [i for i in shard_flights(s, request) if not has_flight(out, request, i)] for s in shards}
 
 
-def _fly_all(out: Path, world: World, request: dict, workers: int, tick: Callable) -> None:
+def _fly_all(out: Path, simulator: Simulator, request: dict, workers: int, tick: Callable) -> None:
     "Make the flights that are not there, and the shards as they become complete"
-    splits, pending, missing = world.splits(), {}, _missing(out, request)
+    splits, pending, missing = simulator.splits(), {}, _missing(out, request)
     late = [s for s in missing if is_finished(out) and (out / shard_path(s)).exists()]
     flights = iter([(s, i) for s in missing for i in missing[s]])
     tick(request['n'] - sum(map(len, missing.values())))
@@ -198,7 +198,7 @@ def _fly_all(out: Path, world: World, request: dict, workers: int, tick: Callabl
             gather(s)
         while True:
             while len(pending) < 2 * workers and (job := next(flights, None)):
-                submit(*job, make_flight, out, world, request, job[1])
+                submit(*job, make_flight, out, simulator, request, job[1])
             if not pending and not late:
                 return
             if not pending:
@@ -262,7 +262,7 @@ def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
     return bar, tick
 
 
-def _generate(out: Path, world: World, request: dict, workers: int, progress: bool) -> None:
+def _generate(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
     "Make, go on with or grow a set in a folder that is claimed and locked"
     remove_temporary(out)
     n_before = _read_request(out)['n']
@@ -274,15 +274,15 @@ def _generate(out: Path, world: World, request: dict, workers: int, progress: bo
         with bar, _writing(out, lambda: _progress_message(out, request)):
             if n_before < request['n']:
                 prepare_growth(out, request, n_before)
-            _fly_all(out, world, request, workers, tick)
+            _fly_all(out, simulator, request, workers, tick)
             if is_finished(out):
                 reopen_set(out, request)
-            write_meta(out, world, request)
+            write_meta(out, simulator, request)
     if not growth_target(out):  # one that was interrupted keeps what it has, for the call that goes on
         _remove_parts(out)
 
 
-def _make_set(out: Path, world: World, request: dict, workers: int, progress: bool) -> None:
+def _make_set(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
     _refuse_links(out)  # before anything is written, and after waiting for the lock
     _claim(out, request)
     make_folder(out)
@@ -290,7 +290,7 @@ def _make_set(out: Path, world: World, request: dict, workers: int, progress: bo
         _refuse_links(out)
         _claim(out, request)
         layout = dict(group=_read_request(out)['group'])  # that which the set was begun with
-        _generate(out, world, request | layout, min(workers, request['n']), progress)
+        _generate(out, simulator, request | layout, min(workers, request['n']), progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #8c3d36be
 def _lost_films(folder: FlightFolder) -> dict[int, str]:
@@ -302,11 +302,13 @@ def _lost_films(folder: FlightFolder) -> dict[int, str]:
     return lost
 
 
-def _remake_film(out: Path, world: World, request: dict, info: dict, lost: Mapping[int, str], index: int) -> None:
+def _remake_film(
+    out: Path, simulator: Simulator, request: dict, info: dict, lost: Mapping[int, str], index: int
+) -> None:
     "Fly a flight again, and write its film if it is the one that there was"
     name, seed = video_path(index), flight_seed(request['seed'], index)
     path = inside(out, name)
-    film = encode_film(world.fly(world.conditions(seed), True, request['size']).obs['frame'], request['hz'])
+    film = encode_film(simulator.fly(simulator.conditions(seed), True, request['size']).obs['frame'], request['hz'])
     if [len(film), hashlib.sha256(film).hexdigest()[:32]] != info['files'][name]:
         installed_now = request['packages']
         differ = [
@@ -320,7 +322,7 @@ def _remake_film(out: Path, world: World, request: dict, info: dict, lost: Mappi
     write_film(path, film)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #4c82e6af
-def _restore_films(folder: FlightFolder, world: World, request: dict, workers: int, progress: bool) -> None:
+def _restore_films(folder: FlightFolder, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
     "Make the films again that a finished set has lost"
     if not folder.info['video'] or not _lost_films(folder):
         return
@@ -335,7 +337,7 @@ def _restore_films(folder: FlightFolder, world: World, request: dict, workers: i
     with only_writer(out, is_finished):
         remove_temporary(out)
         lost = _lost_films(folder)  # again: somebody may have made them while we waited
-        again = partial(_task, _remake_film, out, world, request, folder.info, lost)
+        again = partial(_task, _remake_film, out, simulator, request, folder.info, lost)
         how = dict(desc='films made again', total=len(lost), unit='film', disable=not progress)
         message = 'the films made so far are kept, and the same call goes on from there'
         with _writing(out, lambda: message), pool(min(workers, len(lost))) as processes:
@@ -393,11 +395,11 @@ def generate_flights(
     explicit = dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view)
     settings = _with_stored_request(out, {k: v for k, v in explicit.items() if v is not None}, fixed)
     fixed = settings.pop('fixed')
-    world = World(runways, fixed, settings.pop('field_of_view', None))
-    request = _request(world, n, runways=runways, fixed=fixed, **settings)
+    simulator = Simulator(runways, fixed, settings.pop('field_of_view', None))
+    request = _request(simulator, n, runways=runways, fixed=fixed, **settings)
     if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
-        _make_set(out, world, request, workers, progress)
-    return _open(out, world, request, workers, progress)
+        _make_set(out, simulator, request, workers, progress)
+    return _open(out, simulator, request, workers, progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
 def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
@@ -416,9 +418,9 @@ def _flights_in(out: Path) -> int:
     return _read_request(out)['n'] if (out / REQUEST).exists() else MAX_FLIGHTS
 
 
-def _open(out: Path, world: World, request: dict, workers: int, progress: bool) -> Recording:
+def _open(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> Recording:
     if (out / REQUEST).exists():
         _claim(out, request)  # if it is lost, the reader says so
     flights = read_flights(out)
-    _restore_films(folder_of(flights)[0], world, request, workers, progress)
+    _restore_films(folder_of(flights)[0], simulator, request, workers, progress)
     return flights

@@ -26,8 +26,8 @@ from srlviz.data.landing.flight_folder import (
     SENSOR_TABLE,
     shard_path,
 )
-from .shards import World, n_shards, read_shard_note
-from .video import film_codec
+from .shards import Simulator, n_shards, read_shard_note
+from ..video import film_codec
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #e4cb13ea
 def _fleet_stats(shards: Sequence[Mapping], labels: Sequence[str]) -> dict[str, dict[str, dict]]:
@@ -66,11 +66,11 @@ def paper_splits(flights: Sequence[Mapping]) -> dict:
     return dict(train=airports['fit'], val=airports['valid'], test=dict(train=airports['probe'], val=airports['test']))
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #df44c53b
-def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence[str], over: str) -> dict:
+def _info(simulator: Simulator, request: dict, flights: Sequence[dict], labels: Sequence[str], over: str) -> dict:
     "What meta/info.json says, but for the files"
     dtypes = flights[0]['dtypes']
     factors = []
-    for f in world.factors():
+    for f in simulator.factors():
         if f.name in dtypes:
             per = 'frame' if f.name in labels else 'flight'
             factors.append(stored_factor(vars(f)) | dict(dtype=dtypes[f.name], per=per))
@@ -110,7 +110,7 @@ def _info(world: World, request: dict, flights: Sequence[dict], labels: Sequence
 META_FILES = 'README.md', 'meta/request.json', SENSOR_TABLE, FLIGHT_TABLE, 'meta/stats.json', 'meta/splits.json'
 
 
-def write_meta(out: Path, world: World, request: dict) -> None:
+def write_meta(out: Path, simulator: Simulator, request: dict) -> None:
     """Write meta/ and the cards of a set whose shards are whole."""
     shards = [read_shard_note(out, request, i) for i in range(n_shards(request))]
     advice = "delete that folder, and make the same call (or command) again"
@@ -119,9 +119,9 @@ def write_meta(out: Path, world: World, request: dict) -> None:
         labels = [k for k in flights[0]['dtypes'] if k not in flights[0]['factors']]
         stats = _fleet_stats(shards, labels)
         over = 'fit' if 'fit' in stats else 'all'
-        info = _info(world, request, flights, labels, over)
+        info = _info(simulator, request, flights, labels, over)
         rows = pa.Table.from_pylist([_row(f) for f in flights])
-        sensors = _sensor_rows(world.columns(), stats[over]['state'])
+        sensors = _sensor_rows(simulator.columns(), stats[over]['state'])
         card = data_card(info, flights, sensors)
     files = {shard_path(i): s['file'] for i, s in enumerate(shards)}
     files |= {k: v for f in flights for k, v in f['files'].items()}
