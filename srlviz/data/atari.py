@@ -447,8 +447,8 @@ def record_atari(
     n_streams : independent sequences of games
     n_jobs : processes, -1 for one per core; by default -1, or 1 for short recordings
     version : of the labels, see `srlviz.envs.atari.annotations`
-    protocol : 'fixed', 'paper', or the defects of the paper's code to reproduce, such as {'start': 'paper'}. `noop` (for
-        'random' only) and `start` change the recording, `short` and `order` change `split_episodes`
+    protocol : 'fixed', 'paper', or the defects of the paper's code to reproduce, such as {'start': 'paper'}. `noop`
+        (for 'random' only) and `start` change the recording, `short` and `order` change `split_episodes`
     ram : bytes that are set at each step, by variable or address, such as {'ball_x': 100}; the frame shows them one
         step later, and the game continues from there
     out : folder to record to, one episode at a time; a killed recording is resumed, a finished one is opened. By

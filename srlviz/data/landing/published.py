@@ -8,7 +8,7 @@ __all__ = ['TIME', 'TARGETS', 'read_published', 'export_published']
 # %% ../../../nbs/02_data/landing/08_published.ipynb #fdc3f049
 import csv, io, os, re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
