@@ -192,7 +192,7 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
         except Killed:
             if (out / 'meta' / 'info.json').exists():
                 read += 1
-                assert len(read_flights(out)) == 7 and 'is to grow to 12' in verify_flights(out)['fault'][0]
+                assert len(read_flights(out)) == 7 and 'grows to 12' in verify_flights(out)['fault'][0]
                 assert len(flights_simulator.again(out, 7)) == 7  # the smaller one is opened, and nothing is lost
                 with pytest.raises(ValueError, match='n=12.*9'):
                     make(out, 9)
@@ -685,7 +685,7 @@ def test_a_column_too_few(copy):
     bend(copy)
     with pytest.raises(ValueError, match='file-001.parquet.*39.*40'):
         read_flights(copy)[5].obs['sensors']
-    assert 'state has 39 values a row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
+    assert 'state has 39 values per row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
 
 
 def test_a_label_too_few(copy):

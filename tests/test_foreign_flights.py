@@ -828,9 +828,9 @@ COLUMNS = {
     'no names': (lambda c: c.drop(columns='name'), "no column 'name'"),
     'names of numbers': (lambda c: c.assign(name=range(len(c))), 'without a name'),
     'no means': (lambda c: c.drop(columns='mean'), "no column 'mean'"),
-    'a mean of words': (lambda c: c.assign(mean=['high', *c['mean'][1:]]), "'mean' that is no mean"),
-    'a mean without end': (lambda c: c.assign(mean=np.inf), "'mean' that is no mean"),
-    'a negative deviation': (lambda c: c.assign(std=-1.0), "'std' that is no std"),
+    'a mean of words': (lambda c: c.assign(mean=['high', *c['mean'][1:]]), "invalid value in 'mean'"),
+    'a mean without end': (lambda c: c.assign(mean=np.inf), "invalid value in 'mean'"),
+    'a negative deviation': (lambda c: c.assign(std=-1.0), "invalid value in 'std'"),
     'a sensor too few': (lambda c: c[:-1], '1089 rows'),
     'numbers in another order': (lambda c: c.assign(column=c['column'][::-1].to_numpy()), 'number its sensors'),
 }

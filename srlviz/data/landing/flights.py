@@ -270,8 +270,8 @@ def read_flights(path: str | Path) -> Recording:
     set has frames; `meta` has the arguments and packages the set was made with.
 
     `sensors` is a read-only view of a cache (4.4 kB per row on disk, in the set or in the user's cache folder; it can
-    be deleted). `frame` is a `FilmFile`: index what you need, as in `flights[3].obs['frame'][100:150]`. Indexing returns
-    copies, which you may change. Both can be shared by threads, and a recording can be sent to other processes.
+    be deleted). `frame` is a `FilmFile`: index what you need, as in `flights[3].obs['frame'][100:150]`. Indexing
+    returns copies, which you may change. Both can be shared by threads, and a recording can be sent to other processes.
 
     `srlviz.core.views.windows.windows(flights, 75)` makes windows that read only their own rows. In a torch Dataset:
     `def __getitem__(self, k): return torch.from_numpy(np.array(self.windows[k].obs['sensors']))`.
@@ -304,7 +304,7 @@ def folder_of(recording: Recording) -> tuple[FlightFolder, np.ndarray]:
 
 
 def flight_table(recording: Recording) -> pd.DataFrame:
-    """Return a table with one row per flight of `read_flights`: airport, runway, split, outcome, events, conditions, ...
+    """Return a table with one row per flight of `read_flights`: airport, runway, split, outcome, events, and so on.
 
     Events are a list of dicts t, name, value. Each condition has a column in float32, as in the factors;
     meta/flights.parquet also has them in float64, in the column `conditions`.
