@@ -36,7 +36,7 @@ ELSEWHERE = {
     'data.landing.fleet._read_request': _HALF,
     'data.landing.flights.is_flights': _BY_JSON,
     'data.landing.growth._requested_flights': _HALF,
-    'data.landing.growth._scatter_short': _HALF,
+    'data.landing.growth._split_short_shards': _HALF,
     'data.lerobot._video_info': _WRITES,
     'data.landing.shards._read_flight_note': _HALF,
     'data.landing.shards.read_shard_note': _HALF,
