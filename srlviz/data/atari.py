@@ -479,7 +479,7 @@ def record_atari(
         return _to_memory(request, policy, n_jobs, progress)
     out = Path(out)
     if not is_finished(out):
-        _check_folder(out, request)  # before and after waiting for the lock
+        _check_folder(out, request)
         make_folder(out)
         with only_writer(out, is_finished):
             if not is_finished(out):
@@ -523,7 +523,8 @@ def _to_memory(request, policy, n_jobs, progress):
 
 
 def _to_folder(out, request, policy, n_jobs, progress):
-    _claim(out, request)
+    _check_folder(out, request)  # again, after waiting for the lock
+    write_request(out, request)
     _play(request, policy, n_jobs, progress, out)
     finish_recording(
         out,
@@ -645,12 +646,6 @@ _OUTPUT_PATHS = ('meta/request.json', 'meta/info.json', 'partial', 'steps', 'fra
 _REQUEST_FIELDS = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT, 'seed': COUNT, 'n_streams': COUNT}
 
 
-def _claim(out, request):
-    "Write the request to the folder"
-    _check_folder(out, request)
-    write_request(out, request)
-
-
 def _check_same_recording(recording, request, out):
     _check_same(
         recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version', 'protocol', 'ram')
@@ -658,18 +653,15 @@ def _check_same_recording(recording, request, out):
     labels = _addresses(request)
     with reading(out, 'a recording of record_atari'):
         same = [f.name for f in recording.factors] == [*labels]
-        same = same and all(_is_labelled(recording[i], labels) for i in (0, -1))
+        for e in (recording[0], recording[-1]) if same else ():
+            ram = np.asarray(e.obs['ram'])
+            same = same and all(np.array_equal(e.factors[v], ram[:, a]) for v, a in labels.items())
     if not same:
         raise ValueError(
             f"{str(out)!r} has other labels than version {request['version']!r} now; give another folder, "
             "or delete this one"
         )
     return recording
-
-
-def _is_labelled(e, labels) -> bool:
-    ram = np.asarray(e.obs['ram'])
-    return all(np.array_equal(e.factors[v], ram[:, a]) for v, a in labels.items())
 
 
 def _check_same(stored, request, out, keys):

@@ -49,7 +49,7 @@ def data_card(info: Mapping, flights: Sequence[Mapping], sensors: pd.DataFrame) 
         packages=', '.join(f'{k} {v}' for k, v in info['packages'].items()),
         srlviz=info['packages'].get('srlviz', ''),
         per_file=info['data']['flights_per_file'],
-        per_group=f'{group} rows a row group' if group else 'a row group each',
+        per_group=f'row groups of {group} rows' if group else 'one row group per flight',
         over='the split `fit`' if info['mean_and_std_over'] == 'fit' else 'all flights',
         labels=_labels(info['factors']),
         tell_tales=_tell_tales(sensors),
@@ -86,7 +86,7 @@ def _labels(factors: Sequence[Mapping]) -> str:
     for f in factors:
         unit = f" ({f['unit']})" if f['unit'] else ''
         groups.setdefault((f['group'], f['per']), []).append(f"`{f['name']}`{unit}")
-    rows = ['| group | told of each | names and units |', '|---|---|---|']
+    rows = ['| group | per | names and units |', '|---|---|---|']
     for (group, per), names in groups.items():
         rows.append(f"| {group} | {per} | {', '.join(names)} |")
     return '\n'.join(rows)
@@ -100,10 +100,10 @@ def _tell_tales(sensors: pd.DataFrame) -> str:
         return 'No sensor is known to announce a label.'
     names = ', '.join(f'`{n}`' for n in marked)
     return (
-        f"{len(marked)} sensors do not feel a failure or the wind but announce them, such as lamps, modes and the wind "
-        "gauge: the column `tell_tale` of `meta/columns.csv` says which label each gives away. Who asks what can be "
-        f"sensed leaves them out. {copies} sensors repeat another, named in the column `duplicate_of`. The tell-tales: "
-        f"{names}."
+        f"{len(marked)} sensors announce a failure or the wind instead of measuring its effects, such as lamps, modes "
+        "and the wind gauge. The column `tell_tale` of `meta/columns.csv` names the label that each reveals; exclude "
+        f"these sensors to study what can be sensed. {copies} sensors repeat another, named in the column "
+        f"`duplicate_of`. The tell-tales: {names}."
     )
 
 # %% ../../../nbs/02_data/landing/11_card.ipynb #df566937

@@ -399,7 +399,8 @@ def generate_flights(
     fixed = settings.pop('fixed')
     simulator = Simulator(runways, fixed, settings.pop('field_of_view', None))
     request = _request(simulator, n, runways=runways, fixed=fixed, **settings)
-    if not is_finished(out) or (out / 'parts').exists() or _flights_in(out) < request['n']:
+    n_stored = _read_request(out)['n'] if (out / REQUEST).exists() else MAX_FLIGHTS
+    if not is_finished(out) or (out / 'parts').exists() or n_stored < request['n']:
         _make_set(out, simulator, request, workers, progress)
     return _open(out, simulator, request, workers, progress)
 
@@ -414,11 +415,6 @@ def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
         if isinstance(stored.get('fixed'), dict):
             fixed = stored['fixed'] | fixed
     return settings | {k: v for k, v in given.items() if v is not None} | dict(fixed=fixed)
-
-
-def _flights_in(out: Path) -> int:
-    "Number of flights of a finished set; without a request, opening it reports the fault"
-    return _read_request(out)['n'] if (out / REQUEST).exists() else MAX_FLIGHTS
 
 
 def _open(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> Recording:

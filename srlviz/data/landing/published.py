@@ -22,6 +22,7 @@ from ...core.files import atomic_folder, check_name, open_file, read_json, readi
 from ...core.names import unknown
 from ...core.recordings import Episode, Factor, Recording
 from ...core.storage import LazyColumns, described, merge_moments, moments
+from .meta import paper_splits
 from ..lerobot import check_recording
 from ..video import MAX_PIXELS, FilmFile, as_frame, encode_film, open_video
 from ...envs.landing.approach import FAILURES
@@ -336,24 +337,6 @@ def _splits(path: Path) -> dict[str, str]:
                 if split_of.setdefault(a, split) != split:
                     raise ValueError(f"the airport {a!r:.80} is in two splits")
     return split_of
-
-
-def _split_json(airports: Sequence[str], split: Sequence[str]) -> dict:
-    "The content of splits.json; a ValueError if an airport is in two splits"
-    split_of = {}
-    for a, s in zip(airports, split):
-        if split_of.setdefault(a, s) != s:
-            both = f"in {split_of[a] or '(none)'!r} and in {s or '(none)'!r}"
-            raise ValueError(f"the layout splits by airport, but {a} has flights {both}")
-
-    def airports_in(split):
-        return sorted(a for a, s in split_of.items() if s == split)
-
-    return dict(
-        train=airports_in('fit'),
-        val=airports_in('valid'),
-        test=dict(train=airports_in('probe'), val=airports_in('test')),
-    )
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #6cab604e
 _FLIGHT = re.compile(r'flight[_-]?(\d+)', re.I)
@@ -858,7 +841,12 @@ def export_published(
     for folder, n in Counter(folders).items():
         if n > 1:
             raise ValueError(f"two episodes would be {'/'.join(folder)}; their factors airport and flight are the same")
-    splits = _split_json([airport for airport, _ in folders], recording.split.tolist())
+    split_of = {}
+    for (airport, _), split in zip(folders, recording.split.tolist()):
+        if split_of.setdefault(airport, split) != split:
+            both = f"in {split_of[airport] or '(none)'!r} and in {split or '(none)'!r}"
+            raise ValueError(f"the layout splits by airport, but {airport} has flights {both}")
+    splits = paper_splits([dict(airport=a, split=s) for a, s in split_of.items()])
     scale = _scale(recording, names, targets, segment, seed) if normalise else None
     with atomic_folder(path) as root:
         write_json(root / 'splits.json', splits)

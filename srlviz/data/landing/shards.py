@@ -246,11 +246,6 @@ def shard_flights(shard: int, request: dict) -> range:
     """Return the indices of the flights of a shard."""
     return range(shard * request['shard'], min(request['n'], (shard + 1) * request['shard']))
 
-# %% ../../../nbs/02_data/landing/04_shards.ipynb #d11d4307
-def _name_sensors(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    "Add the names of the sensors to the metadata of a Parquet file: `state` -> names, as JSON"
-    return schema.with_metadata({'PANDAS_ATTRS': json.dumps({'state': list(columns)})})
-
 # %% ../../../nbs/02_data/landing/04_shards.ipynb #526e2213
 def write_shard(out: Path, request: dict, splits: Mapping[str, str], shard: int) -> None:
     """Gather the flights of a shard into one file; `splits` is airport -> split."""
@@ -265,7 +260,8 @@ def write_shard(out: Path, request: dict, splits: Mapping[str, str], shard: int)
     path, stats = out / shard_path(shard), {}
     path.parent.mkdir(parents=True, exist_ok=True)
     groups = chain.from_iterable(_row_groups(note, part, request, stats) for note, part in zip(notes, opened))
-    schema = _name_sensors(opened[0].schema, request['columns'])
+    names = json.dumps({'state': list(request['columns'])})
+    schema = opened[0].schema.with_metadata({'PANDAS_ATTRS': names})
     file = write_groups(path, groups, schema, **_PACKED)
     write_json(shard_note_path(out, shard), dict(flights=notes, stats=stats, file=file))
     for note in notes:

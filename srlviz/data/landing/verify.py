@@ -171,11 +171,9 @@ def _value_faults(table: pa.Table, row, info: dict, sensors: Sequence[str] | Non
         bad = np.flatnonzero(~np.isfinite(table[k].to_numpy()))
         if len(bad):
             yield f'row {bad[0]} of {k!r} is not finite ({len(bad)} rows)'
-    if 'state' in table.column_names:
-        yield from _sensor_faults(from_arrow(table['state']), sensors)
-
-
-def _sensor_faults(state: np.ndarray, sensors: Sequence[str] | None) -> Iterator[str]:
+    if 'state' not in table.column_names:
+        return
+    state = from_arrow(table['state'])
     bad = ~np.isfinite(state)
     for c in np.flatnonzero(bad.any(0)):
         t = int(np.argmax(bad[:, c]))
