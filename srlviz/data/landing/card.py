@@ -148,16 +148,16 @@ _CONTEXT = {
 _TYPES = {'words': 'sc:Text', 'truths': 'sc:Boolean', 'numbers': 'sc:Float', 'whole numbers': 'sc:Integer'}
 _ABOUT = dict(
     flight_id='name of the flight',
-    flight_index='number of the flight',
-    frame_index='number of the row in its flight, and of the frame in its film',
+    flight_index='index of the flight',
+    frame_index='index of the row in its flight, and of the frame in its video',
     timestamp='seconds since the flight began',
     split='fit, valid, probe or test; all flights to an airport are in one',
     n_frames='rows of the flight',
     ended='terminated, or truncated by the time limit',
-    data='file that has the rows',
+    data='file of the rows',
     row_group='first row group of the flight in it',
     row_offset='first row of the flight in it',
-    video='file of the film',
+    video='file of the video',
 )
 _FORMATS = 'text/csv', 'application/x-parquet', 'video/mp4'
 
@@ -194,13 +194,13 @@ def croissant(root: Path, info: Mapping, flights: pa.Schema, sensors: pd.DataFra
     tables, parquet, films = _FORMATS
     film = info['video']
     files = [
-        _file(root, SENSOR_TABLE, tables, 'the sensors, in the order in which they stand in state'),
-        _file(root, FLIGHT_TABLE, parquet, 'one row a flight'),
-        {'@type': 'cr:FileSet', '@id': 'rows', 'name': 'rows', 'description': 'one row a frame'}
+        _file(root, SENSOR_TABLE, tables, 'the sensors, in the order of state'),
+        _file(root, FLIGHT_TABLE, parquet, 'one row per flight'),
+        {'@type': 'cr:FileSet', '@id': 'rows', 'name': 'rows', 'description': 'one row per frame'}
         | {'encodingFormat': parquet, 'includes': 'data/*/*.parquet'},
     ]
     if film:
-        pixels = f"one film a flight, {film['size']} x {film['size']}; frame i is row i"
+        pixels = f"one video per flight, {film['size']} x {film['size']}; frame i is row i"
         files.append(
             {'@type': 'cr:FileSet', '@id': 'films', 'name': 'films', 'description': pixels}
             | {'encodingFormat': films, 'includes': 'videos/*/*/*.mp4'}
@@ -229,8 +229,8 @@ def croissant(root: Path, info: Mapping, flights: pa.Schema, sensors: pd.DataFra
         'version': '1.0.0',
         'distribution': files,
         'recordSet': [
-            _records('frames', 'one record a frame: labels and sensors', frames),
-            _records('flights', 'one record a flight: how it went, its conditions and its touchdown', whole),
-            _records('sensors', 'one record a sensor', listed),
+            _records('frames', 'one record per frame: labels and sensors', frames),
+            _records('flights', 'one record per flight: outcome, conditions and touchdown', whole),
+            _records('sensors', 'one record per sensor', listed),
         ],
     }

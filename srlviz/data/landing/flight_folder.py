@@ -173,7 +173,7 @@ def read_info(path: Path) -> dict:
     """
     inside(path, 'meta/info.json')
     if not is_finished(path):
-        raise unfinished(path, 'a set of flights', 'it was asked for' * (path / REQUEST).exists())
+        raise unfinished(path, 'a set of flights', 'it has a request' * (path / REQUEST).exists())
     with with_advice(RESTORE_ADVICE):
         info = read_folder_info(path, FORMAT, _VERSIONS, {}, 'that of a set of flights')
         _check_info(info, path / 'meta' / 'info.json')

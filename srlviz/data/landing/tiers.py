@@ -22,14 +22,14 @@ _MODES = '/autopilot/(autothrottle_enabled|autothrottle_on|airspeed_mode|autopil
 _SLOPE = '(flag_glideslope|nav1_CDI$|nav1_slope_degt$|hsi_display_vertical_)'
 _POWER = r'(nav2?_power|marker_audio_working|ram_air_turbine_on|yaw_damper_on|nav_flag_from_to_(pilot|copilot)\[5\])'
 _TELL_TALES = {  # pattern of column names -> why they announce a failure
-    _LAMPS: 'a lamp or horn: it is there to say it',
+    _LAMPS: 'a lamp or horn announces it',
     _MODES: 'the autopilot or autothrottle drops out with its servo or signal',
-    'fire_extinguisher_on': 'the crew has heard the fire alarm',
-    '(anti_ice|ice_all_on|ice_inlet_heat_on)': 'the crew has seen the ice lamp',
-    r'(ignition|igniters?)_on\[': 'the crew lights the engines in ice and behind a bird',
+    'fire_extinguisher_on': 'the crew has noticed the fire alarm',
+    '(anti_ice|ice_all_on|ice_inlet_heat_on)': 'the crew has noticed the ice lamp',
+    r'(ignition|igniters?)_on\[': 'the crew turns ignition on in ice and after a bird strike',
     _SLOPE: 'the receiver has lost the glide slope',
     r'/generator_on\[': 'the relay trips when the engine stops',
-    _POWER: 'no power behind the generators',
+    _POWER: 'no power without generators',
 }
 
 
