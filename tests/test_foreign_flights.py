@@ -1170,7 +1170,7 @@ def test_pictures_that_declare_a_huge_size(published, side, t, told):
 def test_pictures_of_another_kind(published, content):
     "PostScript would be run by Ghostscript"
     (published / FIRST / 'data_2.jpg').write_bytes(content)
-    unreadable(published, f'{FIRST}/data_2.jpg', 'not a picture')
+    unreadable(published, f'{FIRST}/data_2.jpg', 'not an image')
 
 
 def test_video_of_a_huge_size(published):
