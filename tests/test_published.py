@@ -294,7 +294,7 @@ FAULTS = {
         lambda d: [p.unlink() for p in d.glob('*.jpg')],
         'KSEA/flight0 has no frames, but .* has; pass frames=False',
     ),
-    'cut picture': (lambda d: cut(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not a picture'),
+    'cut picture': (lambda d: cut(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not an image'),
     'picture of another size': (
         lambda d: Image.new('RGB', (8, 9)).save(d / 'data_3.jpg'),
         'data_3.jpg is 8 x 9, data_0.jpg is 32 x 32',
