@@ -1,6 +1,6 @@
 """Sets of flights: killed, resumed, checked, and given bad input.
 
-On a quick world of random walks, and once on the real one.
+On a quick simulator of random walks, and once on the real one.
 """
 
 import hashlib, json, os, pickle, random, resource, shutil, signal, subprocess, sys, time
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import flights_world  # noqa: E402
-from flights_world import World, make  # noqa: E402
+import flights_simulator  # noqa: E402
+from flights_simulator import QuickSimulator, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow  # noqa: E402
@@ -28,10 +28,10 @@ from srlviz.data.landing import (  # noqa: E402
     read_flights,
     verify_flights,
 )
-from srlviz.data.landing.video import encode_film  # noqa: E402
+from srlviz.data.video import encode_film  # noqa: E402
 from srlviz.studies.cli import main  # noqa: E402
 
-MAKE = [sys.executable, Path(__file__).with_name('flights_world.py')]
+MAKE = [sys.executable, Path(__file__).with_name('flights_simulator.py')]
 
 
 def tree(folder):
@@ -139,13 +139,13 @@ def test_full_disk_in_a_worker(tmp_path):
 
 def test_a_worker_that_dies(tmp_path):
     r = subprocess.run([*MAKE, tmp_path / 'set', '12', '2', 'killed'], stderr=subprocess.PIPE, text=True, timeout=120)
-    assert r.returncode and 'a worker was killed' in r.stderr and 'goes on from there' in r.stderr
+    assert r.returncode and 'a worker was killed' in r.stderr and 'the same call resumes' in r.stderr
 
 
 def test_the_same_frames_give_the_same_bytes():
     "With x264's mbtree one film of this size in forty differs"
-    world = World()
-    film = world.fly(world.conditions(3_000_006), True, 32).obs['frame']
+    simulator = QuickSimulator()
+    film = simulator.fly(simulator.conditions(3_000_006), True, 32).obs['frame']
     assert len({encode_film(film) for _ in range(200)}) == 1
 
 
@@ -192,8 +192,8 @@ def test_growing_is_killed_at_every_move(sound, tmp_path, monkeypatch):
         except Killed:
             if (out / 'meta' / 'info.json').exists():
                 read += 1
-                assert len(read_flights(out)) == 7 and 'is to grow to 12' in verify_flights(out)['fault'][0]
-                assert len(flights_world.again(out, 7)) == 7  # the smaller one is opened, and nothing is lost
+                assert len(read_flights(out)) == 7 and 'grows to 12' in verify_flights(out)['fault'][0]
+                assert len(flights_simulator.again(out, 7)) == 7  # the smaller one is opened, and nothing is lost
                 with pytest.raises(ValueError, match='n=12.*9'):
                     make(out, 9)
     assert runs > 3 and read > 1 and tree(out) == tree(sound)
@@ -301,7 +301,7 @@ def test_an_unfinished_set_is_asked_for_more(sound, tmp_path):
 def test_another_set_is_refused(sound, other, told):
     before = tree(sound)
     with pytest.raises(ValueError, match=f'holds another set of flights .*{told}'):
-        fleet._claim(sound, flights_world.request(World(), **(dict(n=12) | other)))
+        fleet._claim(sound, flights_simulator.request(QuickSimulator(), **(dict(n=12) | other)))
     assert tree(sound) == before
 
 
@@ -338,7 +338,7 @@ def test_an_unfinished_set(tmp_path):
 
 
 def again(folder, workers=1):
-    return flights_world.again(folder, 12, workers)
+    return flights_simulator.again(folder, 12, workers)
 
 
 @pytest.mark.parametrize('workers', [1, 2])
@@ -364,7 +364,7 @@ def test_a_film_that_comes_out_otherwise(copy):
     with pytest.raises(ValueError) as e:
         again(copy)
     for told in (
-        'flight_000003.mp4 is missing; made again from its seed 3000003 it has another checksum',
+        'flight_000003.mp4 is missing; generated again from its seed 3000003, it has another checksum',
         'so it was not written. The set was made with av 1.0 (here ',
         'Restore the file',
     ):
@@ -402,8 +402,8 @@ def test_rows_and_frames(sound):
     assert (len(flights), flights.hz, flights.meta['seed']) == (12, 5, 3)
     assert set(flights.split) <= {'fit', 'valid', 'probe', 'test'}
     for i, e in enumerate(flights):
-        world = World()
-        told = world.fly(world.conditions(3_000_000 + i), True, 32)
+        simulator = QuickSimulator()
+        told = simulator.fly(simulator.conditions(3_000_000 + i), True, 32)
         np.testing.assert_array_equal(e.obs['sensors'], told.obs['sensors'])
         for k, v in told.factors.items():
             np.testing.assert_array_equal(e.factors[k], v)
@@ -685,7 +685,7 @@ def test_a_column_too_few(copy):
     bend(copy)
     with pytest.raises(ValueError, match='file-001.parquet.*39.*40'):
         read_flights(copy)[5].obs['sensors']
-    assert 'state has 39 values a row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
+    assert 'state has 39 values per row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
 
 
 def test_a_label_too_few(copy):
@@ -718,10 +718,10 @@ def test_frames_and_rows_differ(copy):
     with pytest.raises(ValueError, match='flight_000001.mp4.*32.*32'):
         read_flights(copy)[1].obs['frame'][0]
     faults = '\n'.join(verify_flights(copy)['fault'])
-    assert 'meta/flights.parquet says' in faults and 'its flight has' in faults
+    assert 'meta/flights.parquet says' in faults and 'its episode has' in faults
 
 
-# ---- the real world
+# ---- the real simulator
 
 
 def test_command(tmp_path, capsys):

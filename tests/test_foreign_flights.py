@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
-import flights_world  # noqa: E402
-from flights_world import World, make  # noqa: E402
+import flights_simulator  # noqa: E402
+from flights_simulator import QuickSimulator, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow, is_finished  # noqa: E402
@@ -30,7 +30,7 @@ from srlviz.data.landing import (  # noqa: E402
     read_published,
     verify_flights,
 )
-from srlviz.data.landing.video import encode_film  # noqa: E402
+from srlviz.data.video import encode_film  # noqa: E402
 from srlviz.studies.run import run_study  # noqa: E402
 
 SAMPLE = Path(__file__).parents[1] / 'data_samples' / 'landings'
@@ -291,7 +291,7 @@ def test_the_set_itself_may_be_a_link(flights, tmp_path):
 def begun(out, n=6):
     "A folder that was begun, and left before its first flight"
     out.mkdir()
-    fleet._claim(out, flights_world.request(World(), n))
+    fleet._claim(out, flights_simulator.request(QuickSimulator(), n))
 
 
 @pytest.mark.parametrize('name', ['meta', 'data', 'videos', 'parts', 'videos/front', 'cache', 'notes.txt'])
@@ -319,7 +319,7 @@ def test_a_new_set_is_not_begun_through_a_link(tmp_path):
 
 @pytest.fixture(scope='module')
 def small(tmp_path_factory):
-    "Six flights of the quick world"
+    "Six flights of the quick simulator"
     folder = tmp_path_factory.mktemp('small') / 'set'
     make(folder, 6)
     return folder
@@ -331,7 +331,7 @@ def finished(small, tmp_path):
 
 
 def again(folder):
-    return flights_world.again(folder, 6)
+    return flights_simulator.again(folder, 6)
 
 
 @pytest.mark.parametrize('name', ['videos', 'videos/front', 'videos/front/chunk-000'])
@@ -359,9 +359,9 @@ def half_made(out):
     "A folder whose first flights are made and noted, and none gathered"
     begun(out)
     (out / 'parts').mkdir()
-    world, request = World(), json.loads((out / 'meta' / 'request.json').read_text())
+    simulator, request = QuickSimulator(), json.loads((out / 'meta' / 'request.json').read_text())
     for i in range(6):
-        shards.make_flight(out, world, request, i)
+        shards.make_flight(out, simulator, request, i)
 
 
 def check_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
@@ -411,7 +411,7 @@ def test_a_note_of_a_flight_is_not_believed(victim, tmp_path, field, value):
 def check_a_note_of_a_shard_is_not_believed(tmp_path, change):
     half_made(tmp_path / 'set')
     out, request = tmp_path / 'set', json.loads((tmp_path / 'set' / 'meta' / 'request.json').read_text())
-    shards.write_shard(out, request, World().splits(), 0)
+    shards.write_shard(out, request, QuickSimulator().splits(), 0)
     note = out / 'parts' / 'shard_00000.json'
     content = json.loads(note.read_text())
     change(content)
@@ -828,9 +828,9 @@ COLUMNS = {
     'no names': (lambda c: c.drop(columns='name'), "no column 'name'"),
     'names of numbers': (lambda c: c.assign(name=range(len(c))), 'without a name'),
     'no means': (lambda c: c.drop(columns='mean'), "no column 'mean'"),
-    'a mean of words': (lambda c: c.assign(mean=['high', *c['mean'][1:]]), "'mean' that is no mean"),
-    'a mean without end': (lambda c: c.assign(mean=np.inf), "'mean' that is no mean"),
-    'a negative deviation': (lambda c: c.assign(std=-1.0), "'std' that is no std"),
+    'a mean of words': (lambda c: c.assign(mean=['high', *c['mean'][1:]]), "invalid value in 'mean'"),
+    'a mean without end': (lambda c: c.assign(mean=np.inf), "invalid value in 'mean'"),
+    'a negative deviation': (lambda c: c.assign(std=-1.0), "invalid value in 'std'"),
     'a sensor too few': (lambda c: c[:-1], '1089 rows'),
     'numbers in another order': (lambda c: c.assign(column=c['column'][::-1].to_numpy()), 'number its sensors'),
 }
@@ -945,7 +945,7 @@ def test_film_of_another_length_or_size(flights):
     for shape in (274, 64, 64, 3), (20, 96, 96, 3):
         (flights / FILM).write_bytes(encode_film(np.zeros(shape, np.uint8)))
         sign(flights)
-        refused(flights, FILM, 'its flight has 274 rows and frames of 96 x 96')
+        refused(flights, FILM, 'its episode has 274 rows and frames of 96 x 96')
 
 
 def test_a_list_of_other_films_is_no_film(flights, tmp_path):
@@ -1170,7 +1170,7 @@ def test_pictures_that_declare_a_huge_size(published, side, t, told):
 def test_pictures_of_another_kind(published, content):
     "PostScript would be run by Ghostscript"
     (published / FIRST / 'data_2.jpg').write_bytes(content)
-    unreadable(published, f'{FIRST}/data_2.jpg', 'not a picture')
+    unreadable(published, f'{FIRST}/data_2.jpg', 'not an image')
 
 
 def test_video_of_a_huge_size(published):

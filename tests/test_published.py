@@ -44,7 +44,9 @@ def flights():
 
     never = {k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}
     whole = [first(e, 100) for e in episodes[1:]]  # to some seconds after the touchdown
-    return Recording([first(episodes[0], 40, **never), *whole], name='four', hz=5, split=SPLIT)
+    return Recording(
+        [first(episodes[0], 40, **never), *whole], name='four', hz=5, split=SPLIT, meta=dict(columns=NAMES)
+    )
 
 
 def lines(path):
@@ -292,7 +294,7 @@ FAULTS = {
         lambda d: [p.unlink() for p in d.glob('*.jpg')],
         'KSEA/flight0 has no frames, but .* has; pass frames=False',
     ),
-    'cut picture': (lambda d: cut(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not a picture'),
+    'cut picture': (lambda d: cut(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not an image'),
     'picture of another size': (
         lambda d: Image.new('RGB', (8, 9)).save(d / 'data_3.jpg'),
         'data_3.jpg is 8 x 9, data_0.jpg is 32 x 32',
@@ -383,8 +385,8 @@ def test_nothing_half_written(export, flights, tmp_path):
 @pytest.mark.parametrize('export', [export_published, export_lerobot])
 def test_only_recordings(export, flights, tmp_path):
     for other, name in (flights[0], 'Episode; Recording'), ('set', 'str$'), (list(flights), 'list$'):
-        told = f'{export.__name__} takes a Recording, such as read_flights gives; got {name}'
-        with pytest.raises(TypeError, match=told):
+        message = f'{export.__name__} takes a Recording; got {name}'
+        with pytest.raises(TypeError, match=message):
             export(other, tmp_path / 'out')
     with pytest.raises(ValueError):
         export(flights[:0], tmp_path / 'out')
@@ -437,7 +439,7 @@ def test_lerobot(small, flights, tmp_path):
     assert features['observation.state'] == dict(dtype='float32', shape=[1090], names=NAMES)
     assert features[key]['dtype'] == 'video' and features[key]['info']['video.fps'] == 5
     assert features['factor.rel_engfai0'] == dict(dtype='float32', shape=[1], names=None)
-    assert pd.read_parquet(root / 'meta/tasks.parquet')['task_index'].to_dict() == {'land the aeroplane': 0}
+    assert pd.read_parquet(root / 'meta/tasks.parquet')['task_index'].to_dict() == {'four': 0}
     rows = pq.read_table(root / 'meta/episodes').to_pylist()
     for of in 'data', f'videos/{key}':
         assert len({r[f'{of}/file_index'] for r in rows}) == (4 if small else 1)

@@ -47,7 +47,7 @@ _WARM = '''av ale_py nbconvert.filters nbformat numcodecs numpy pandas papermill
 pyarrow.parquet pygments.formatters pygments.lexers sklearn.metrics torch zarr srlviz.core.recordings
 srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.published
 srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
-srlviz.studies.papers.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.landing.lerobot
+srlviz.studies.papers.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.lerobot
 srlviz.data.importers srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.returns srlviz.evaluate.targets
 srlviz.studies.sweeps.store srlviz.widgets.maps'''
 

@@ -25,7 +25,7 @@ from .plain import (
     whole,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # flights_world lies beside the tests
+sys.path.insert(0, str(Path(__file__).parents[1]))  # flights_simulator lies beside the tests
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ RECORDINGS = [
 
 
 def flights(place):
-    from flights_world import make
+    from flights_simulator import make
 
     make(place / 'set', 3)
     _up(place)
@@ -1244,7 +1244,7 @@ SWEEPS = [
 
 def lerobot(place):
     from srlviz.core.recordings import Episode, Factor, Recording
-    from srlviz.data.landing.lerobot import export_lerobot
+    from srlviz.data.lerobot import export_lerobot
 
     ramp = 6 * np.add.outer(np.arange(32), np.arange(32))[..., None] % 200
 

@@ -31,7 +31,7 @@ _PLACE = (
 )
 _ENGINE_OUT = dict(events=(Event(20, 'rel_engfai0'),))
 _FAILURES = tuple(name for name in PERTURBATIONS if name not in ('wind_speed_kt', 'rel_engfai0'))
-_VARIATIONS = {  # name -> what it promises, and which conditions of the approach it fixes
+_VARIATIONS = {  # name -> Condition, and the conditions of the approach that it fixes
     'night': (Condition('at night', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=23.0)),
     'dusk': (Condition('at dusk', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=18.2)),
     'fog': (Condition('in fog', ('sensors', 'frame', 'visibility')), dict(visibility=800.0)),
@@ -53,9 +53,9 @@ _VARIATIONS = {  # name -> what it promises, and which conditions of the approac
 
 # %% ../../../nbs/02_data/worlds/02_approach.ipynb #434b7345
 class ApproachWorld:
-    """An airliner's approach with sensors, film and all that is true; JSBSim with our avionics, not X-Plane.
+    """An airliner's approach, recorded with sensors, frames and ground truth; simulated by JSBSim.
 
-    Conditions: 'night', 'dusk', 'fog', 'rain', 'engine out' and 'one runway'; any other by its name, see `record`.
+    Conditions: 'night', 'dusk', 'fog', 'rain', 'engine out' and 'one runway'; for others see `fixed` of `record`.
     """
 
     name, unit, viewer = 'approach', 'episodes', 'FlightBrowser'
@@ -80,18 +80,18 @@ class ApproachWorld:
         workers: int = 1,
         **fixed,
     ) -> Recording:
-        """Record n flights; with film each takes some seconds.
+        """Record n flights; with frames, each takes some seconds.
 
         Parameters
         ----------
         n : flights; flight i has the seed `flight_seed(seed, i)`
-        policy : 'autopilot' flies, nobody else
+        policy : only 'autopilot'
         condition : one of `conditions`
         progress : show a bar
         camera, size, field_of_view, runways : see `srlviz.envs.landing.fly`
-        out : folder of a set, for `srlviz.data.landing.generate_flights`; None keeps the flights in memory
-        workers : processes that make a set
-        fixed : conditions that all flights share, such as `visibility=800.`; see
+        out : folder for `srlviz.data.landing.generate_flights`; None keeps the flights in memory
+        workers : processes, with `out`
+        fixed : conditions that all flights share, such as `visibility=800.`, which override those of `condition`; see
             `srlviz.envs.landing.approach.draw_conditions`
 
         Returns
@@ -105,21 +105,28 @@ class ApproachWorld:
         check_condition(condition, self.conditions)
         if policy != 'autopilot':
             raise unknown('policy', policy, ['autopilot'])
-        n, seed = check_whole(n, 'n', 1), check_whole(seed, 'seed')
+        n = check_whole(n, 'n', 1)
+        seed = check_whole(seed, 'seed')
         if condition is not None:
             fixed = _VARIATIONS[condition][1] | fixed
-        look = dict(camera=camera, size=size, field_of_view=field_of_view, runways=runways)
+        options = dict(camera=camera, size=size, field_of_view=field_of_view, runways=runways)
         if out is not None:
-            flights = generate_flights(out, n, seed, workers=workers, progress=progress, **look, **fixed)
+            flights = generate_flights(out, n, seed, workers=workers, progress=progress, **options, **fixed)
             return flights.replace(name=self.name)
         bar = Bar(range(n), desc='flights', unit='flight', disable=not progress)
-        flights = [fly(flight_seed(seed, i), **look, **fixed) for i in bar]
-        splits = (runways or all_runways()).split(seed=0)
-        split = [splits[str(flight.factors['airport'])] for flight in flights]
-        meta = dict(seed=seed, condition=condition, camera=camera, size=size, columns=sensor_table()['name'].tolist())
-        meta['field_of_view'] = view_angle(size, field_of_view)
+        flights = [fly(flight_seed(seed, i), **options, **fixed) for i in bar]
+        split_of = (runways or all_runways()).split(seed=0)
+        split = [split_of[str(flight.factors['airport'])] for flight in flights]
+        meta = dict(
+            seed=seed,
+            condition=condition,
+            camera=camera,
+            size=size,
+            columns=sensor_table()['name'].tolist(),
+            field_of_view=view_angle(size, field_of_view),
+        )
         return Recording(flights, self.name, 5.0, FACTORS, split, meta)
 
     def sample(self) -> Recording:
-        """Open the twelve short flights that ship with the package."""
+        """Open the sample of twelve short flights."""
         return read_flights(sample_path('landings')).replace(name=self.name)

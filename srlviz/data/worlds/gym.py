@@ -6,22 +6,22 @@
 __all__ = ['observed_factors', 'GymWorld']
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #d825fd6e
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from ...core.checks.world import check_condition
+from ...core.checks.world import EVERYTHING, Condition, check_condition
 from ...core.recordings import Recording
 from ..popgym import record_pomdp
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #ff806b04
-_MAX_OBSERVED = 64  # numbers in an observation that are factors by themselves
+_MAX_OBSERVED = 64  # length up to which an observed vector counts as the state
 
 
 def observed_factors(space: spaces.Space, obs) -> dict[str, np.ndarray]:
-    """Take an observation of a few numbers for the state: {'observation': ...}; {} for pictures and long vectors."""
+    """Use a short observation as factors: {'observation': ...}; {} for pictures and long vectors."""
     if isinstance(space, spaces.Discrete):
         return dict(observation=np.asarray(obs))
     is_vector = isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)) and len(space.shape) == 1
@@ -31,11 +31,12 @@ def observed_factors(space: spaces.Space, obs) -> dict[str, np.ndarray]:
 
 
 class _KnownFactors(gymnasium.Wrapper):
-    "An environment with `factors()`, read by a function of it or off its observation"
+    "Add `factors()` to an environment, from a function of the environment or from its observation"
 
-    def __init__(self, env: gymnasium.Env, read: Callable | None):
+    def __init__(self, env: gymnasium.Env, function: Callable | None):
         super().__init__(env)
-        self.read, self.obs = read, None
+        self.function = function
+        self.obs = None
 
     def reset(self, **options):
         self.obs, info = self.env.reset(**options)
@@ -46,47 +47,60 @@ class _KnownFactors(gymnasium.Wrapper):
         return self.obs, *rest
 
     def factors(self) -> dict:
-        """Give what is true now, by name."""
-        if self.read is not None:
-            return dict(self.read(self.env))
+        """Return the current factors: name -> value."""
+        if self.function is not None:
+            return dict(self.function(self.env))
         return observed_factors(self.env.observation_space, self.obs)
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
 class GymWorld:
-    """Any Gymnasium environment.
+    """Any Gymnasium environment, as a world.
 
     Parameters
     ----------
-    env : an environment; or its id, such as 'CartPole-v1' or 'my_package:Mine-v0', which imports the package
+    env : an environment; its id, such as 'CartPole-v1' or 'my_package:Mine-v0', which imports the package; or a
+        function without arguments that makes one
     name : of the world; by default the id
-    factors : environment -> what is true now, name -> number or array; None takes the environment's own `factors()`,
-        or else an observation of a few numbers
+    factors : function of the environment that returns its factors, name -> number or array. None uses the
+        environment's own `factors()`, or else an observation of a few numbers
+    conditions : name -> variation of the environment, in the same forms as `env`
 
     Raises
     ------
-    ValueError : for what is no environment
+    ValueError : anything else as an environment
     """
 
-    unit, viewer, conditions = 'episodes', 'Moment', {}
+    unit, viewer = 'episodes', 'Moment'
 
-    def __init__(self, env: gymnasium.Env | str, name: str = '', factors: Callable | None = None):
-        if isinstance(env, str):
-            self.env = self._make(env)
-        elif isinstance(env, gymnasium.Env):
-            self.env = env
-        else:
-            raise ValueError(f"env must be a Gymnasium environment or its id; got {env!r:.80}")
-        if factors is not None or not self.env.has_wrapper_attr('factors'):
-            self.env = _KnownFactors(self.env, factors)
+    def __init__(
+        self,
+        env: gymnasium.Env | str | Callable,
+        name: str = '',
+        factors: Callable | None = None,
+        conditions: Mapping[str, gymnasium.Env | str | Callable] | None = None,
+    ):
+        conditions = conditions or {}
+        self.env = self._make('env', env, factors)
+        self.varied = {key: self._make(f'conditions[{key!r}]', e, factors) for key, e in conditions.items()}
+        self.conditions = {key: Condition(key, may_change=EVERYTHING) for key in conditions}
         spec = self.env.spec
         self.name = name or (spec.id if spec else type(self.env.unwrapped).__name__)
 
     @staticmethod
-    def _make(id: str) -> gymnasium.Env:
-        try:
-            return gymnasium.make(id)
-        except (gymnasium.error.Error, ModuleNotFoundError) as e:
-            raise ValueError(f"there is no environment {id!r}: {e}") from e
+    def _make(argument: str, env, factors: Callable | None) -> gymnasium.Env:
+        "Make an environment that has `factors()`"
+        if isinstance(env, str):
+            try:
+                env = gymnasium.make(env)
+            except (gymnasium.error.Error, ModuleNotFoundError) as e:
+                raise ValueError(f"{argument}: there is no environment {env!r}: {e}") from e
+        elif callable(env):
+            env = env()
+        if not isinstance(env, gymnasium.Env):
+            raise ValueError(f"{argument} must be a Gymnasium environment or its id; got {env!r:.80}")
+        if factors is not None or not env.has_wrapper_attr('factors'):
+            env = _KnownFactors(env, factors)
+        return env
 
     def __repr__(self):
         return f"GymWorld({self.name!r})"
@@ -106,18 +120,19 @@ class GymWorld:
 
         Parameters
         ----------
-        condition : None, for there are none
+        condition : one of `conditions`
         seed, policy, progress, frames, max_steps : see `srlviz.data.popgym.record_pomdp`; frames need an environment
             made with render_mode='rgb_array'
 
         Raises
         ------
-        ValueError : a condition, and as `record_pomdp`
+        ValueError : an unknown condition, and as `record_pomdp`
         """
         check_condition(condition, self.conditions)
-        look = dict(frames=frames, max_steps=max_steps, progress=progress)
-        return record_pomdp(self.env, n, policy, seed, **look).replace(name=self.name)
+        env = self.env if condition is None else self.varied[condition]
+        options = dict(frames=frames, max_steps=max_steps, progress=progress)
+        return record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
 
     def sample(self) -> Recording:
-        """Play three episodes of at most 200 steps."""
+        """Record three episodes of at most 200 steps."""
         return self.record(3, progress=False, max_steps=200)

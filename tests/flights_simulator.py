@@ -1,6 +1,6 @@
-"""A quick world for tests of the storage: random walks instead of flights.
+"""A quick simulator for tests of the storage: random walks instead of flights.
 
-`python flights_world.py FOLDER N WORKERS [FAULT]` makes a set of them.
+`python flights_simulator.py FOLDER N WORKERS [FAULT]` makes a set of them.
 """
 
 import os, sys, time
@@ -17,12 +17,12 @@ import pandas as pd
 from srlviz.core.recordings import Episode, Factor
 from srlviz.data.landing import fleet
 from srlviz.data.landing.flights import read_flights
-from srlviz.data.landing.shards import World as RealWorld
+from srlviz.data.landing.shards import Simulator
 
 AIRPORTS = dict(KAAA='fit', KBBB='valid', KCCC='probe', KDDD='test')
 
 
-class World(RealWorld):
+class QuickSimulator(Simulator):
     def __init__(self, fault='', delay=0.0):
         super().__init__()
         self.fault, self.delay = fault, delay
@@ -80,23 +80,23 @@ class World(RealWorld):
         return Episode({'sensors': x} | ({'frame': film} if camera else {}), factors=factors, ended='terminated')
 
 
-def request(world, n, seed=3, camera=True, size=32):
-    "What is asked for of a set in shards of 5 flights"
-    return fleet._request(world, n, seed, camera, size, None, {}) | dict(shard=5)
+def request(simulator, n, seed=3, camera=True, size=32):
+    "The request for a set in shards of 5 flights"
+    return fleet._request(simulator, n, seed, camera, size, None, {}) | dict(shard=5)
 
 
 def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.0):
     "As generate_flights, in shards of 5 flights"
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    world, out = World(fault, delay), Path(folder)
-    fleet._make_set(out, world, request(world, n, seed, camera, size), workers, False)
+    simulator, out = QuickSimulator(fault, delay), Path(folder)
+    fleet._make_set(out, simulator, request(simulator, n, seed, camera, size), workers, False)
     return read_flights(out)
 
 
 def again(folder, n, workers=1):
-    "The same call on a set that is there"
-    world = World()
-    return fleet._open(folder, world, request(world, n), workers, False)
+    "The same call for an existing set"
+    simulator = QuickSimulator()
+    return fleet._open(folder, simulator, request(simulator, n), workers, False)
 
 
 if __name__ == '__main__':
