@@ -1,4 +1,4 @@
-"""Files of strangers: every reader names what is wrong with them, and nothing else (a sample; all of it is `make fuzz`)."""
+"""Untrusted files: every reader names the fault in a damaged file (a sample; `make fuzz` runs all mutations)."""
 
 import json, os, subprocess, sys
 from pathlib import Path
