@@ -52,9 +52,7 @@ class _Maps:
             maps = {'': maps}
         self.by_method = {str(method): self._by_how(of) for method, of in maps.items()}
         if not self.by_method or not all(self.by_method.values()):
-            raise ValueError(
-                f"maps are empty: give code_map(codes), or {{'st_dim': code_map(codes)}}; got {maps!r:.80}"
-            )
+            raise ValueError(f"maps must not be empty; got {maps!r:.40}")
         self.check(recording)
 
     @staticmethod
@@ -332,8 +330,8 @@ class CodesExplorer(Explorer):
     max_points : number of points drawn, a random sample, noted in the figure; a lasso selects all points
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: recording, method, how, beside, factor, episode, t, steps (selected, `core.views.steps.Steps`), tags (name ->
-    Steps), drag ('lasso' or 'pan'). Parts: `pane`, `second` (maps), `moment`. Link explorers of two encoders with
+    Traits: recording, method, how, beside, factor, episode, t, steps (selected, `core.views.steps.Steps`), tags (name
+    -> Steps), drag ('lasso' or 'pan'). Parts: `pane`, `second` (maps), `moment`. Link explorers of two encoders with
     `link(a, b, traits=('episode', 't', 'factor', 'steps'))`.
     """
 
