@@ -77,7 +77,7 @@ class _Maps:
                     continue
                 points = f'{len(made.t):,} {"episodes" if whole else "steps"}'
                 raise ValueError(
-                    f"the map {method} {how} has {points} in {len(np.unique(made.episode))} episodes, but the recording "
+                    f"the map {method} {how} has {points} in {len(np.unique(made.episode))} episodes, the recording "
                     f"has {recording.n_steps:,} steps in {len(n)}. Give code_map(encoder.encode(recording)); split one "
                     "array of all steps into episodes with np.split(codes, recording.lengths.cumsum()[:-1])"
                 )
