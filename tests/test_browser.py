@@ -206,8 +206,8 @@ def test_heat_map(page, lab):
         lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
         say='true against predicted is drawn',
     )
-    said = 'heatmap.beside.answers.shown'
-    wrong = lab.ask(f'int(({said}.truth != {said}.predicted).sum())')
+    answers = 'heatmap.beside.answers.shown'
+    wrong = lab.ask(f'int(({answers}.truth != {answers}.predicted).sum())')
     wait_for(
         lambda: f'{wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
         say='the sentence tells how many are wrong',

@@ -179,7 +179,7 @@ def test_a_lasso_and_a_tag(page, lab):
     assert lab.ask(f'{tuple(told)} in one.steps')
     explorer = page.locator('.srlviz-codes-explorer').first
     assert f'Selected: {lab.ask("len(one.steps)")} steps' in explorer.inner_text()
-    explorer.get_by_placeholder('a name for what is selected').fill('corner')
+    explorer.get_by_placeholder('name of the selected steps').fill('corner')
     explorer.get_by_role('button', name='tag', exact=True).click()
     wait_for(lambda: lab.ask('one.tags.get("corner") == one.steps'), say='they have a name')
     wait_for(lambda: 'corner' in explorer.locator('.js-plotly-plot').first.inner_text(), say='which stands on the map')

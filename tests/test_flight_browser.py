@@ -129,7 +129,7 @@ def test_find():
     ).tolist() == [3]
 
     b.group, b.varying, b.search = '', True, 'tank'
-    assert b.list.empty == 'no sensor is like that'
+    assert b.list.empty == 'no sensor matches'
     b.search = 'moves never'
     assert (
         b.list.shown == []
