@@ -75,7 +75,7 @@ def test_linked():
     e.views.matrix.cursor = 7  # in the table of weights time runs to the right too
     assert e.t == 7
     e.resets = (10, 3)
-    assert e.resets == (3, 10) and 'an episode that began at 3' in e.status.value
+    assert e.resets == (3, 10) and 'an episode that started at 3' in e.status.value
     e.stream = 'short'
     assert e.t == 2 and e.resets == () and e.menus.t.max == 2
 
@@ -163,7 +163,7 @@ def test_static(tmp_path):
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, stream, saliency=saliency, t=6, interactive=False)
     assert e.resets == (4,) and 'application/vnd.jupyter.widget-view+json' not in e._repr_mimebundle_()
     page = e.to_html(tmp_path / 'memory.html').read_text(encoding='utf-8')
-    assert 'What each past input weighs' in page and 'src="http' not in page
+    assert 'Weight of each past input' in page and 'src="http' not in page
 
 
 # in a browser
@@ -238,7 +238,7 @@ def test_a_press_moves_all(page, lab):
     page.mouse.click(*at(state, 20))
     wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20'] * 3, say='kernel and lines are at 20')
     wait_for(
-        lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').inner_text(),
+        lambda: 't = 20, step 5 of an episode that started at 16' in whole.locator('.srlviz-status').inner_text(),
         say='the sentence tells',
     )
     whole.screenshot(path=SHOTS / 'memory_explorer.png')
