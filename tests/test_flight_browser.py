@@ -239,7 +239,7 @@ def test_fleet():
         with pytest.raises(traitlets.TraitError):
             setattr(f, trait, wrong)
     for wrong in ('landings', [made()], None):
-        with pytest.raises(ValueError, match=f'Recording, or one Episode; got .* .{type(wrong).__name__}.'):
+        with pytest.raises(ValueError, match=f'Recording or an Episode; got .* .{type(wrong).__name__}.'):
             FleetBrowser(wrong)
         with pytest.raises(ValueError):
             FlightBrowser(wrong)
