@@ -208,8 +208,8 @@ def test_a_byte(page, lab):
         ),
         say='slider, kernel and picture agree',
     )
-    page.get_by_role('button', name='as it is').click()
-    wait_for(lambda: 'stays so' in status.inner_text() and lab.ask('explorer.value == int(explorer.lab.ram[49])'))
+    page.get_by_role('button', name='current value').click()
+    wait_for(lambda: 'not changed' in status.inner_text() and lab.ask('explorer.value == int(explorer.lab.ram[49])'))
 
 
 def test_what_each_byte_moves(page, lab):
@@ -222,7 +222,7 @@ def test_what_each_byte_moves(page, lab):
     page.screenshot(path=SHOTS / 'ram_effects.png')
     in_step(page)
     ram = lab.ask('explorer.lab.ram.tolist()')
-    page.get_by_role('button', name='play on').click()
+    page.get_by_role('button', name='continue').click()
     wait_for(
         lambda: lab.ask('explorer.lab.ram.tolist()') != ram and lab.ask('explorer.grid.effects is None'),
         say='another moment',
@@ -240,7 +240,7 @@ def test_a_region(page, lab):
     box = wait_for(lambda: lab.ask('explorer.box'), say='the kernel knows the region')
     assert all(abs(a - b) <= 1 for a, b in zip(box, (20, 40, 100, 180)))
     wait_for(lambda: lab.ask('explorer.view') == 'region', say='the question has taken the place of the grid')
-    page.get_by_role('button', name='which byte tells it?').click()
+    page.get_by_role('button', name='which byte predicts it?').click()
     best = wait_for(
         lambda: lab.ask("None if explorer.region.table is None else explorer.region.table['address'].tolist()[:3]"),
         120,

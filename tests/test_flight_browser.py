@@ -88,7 +88,7 @@ def test_one_step():
     b.picture = 640
     assert b.player.zoom == 20  # of 32 pixels
     b.episode = 2
-    assert b.player.zoom == 20 and b.t == 0 and b.player.source['n'] == 200 and 'nothing happened' in b.facts.value
+    assert b.player.zoom == 20 and b.t == 0 and b.player.source['n'] == 200 and 'no perturbation' in b.facts.value
     with pytest.raises(traitlets.TraitError, match='0.*199'):
         b.t = 200
     xy = np.frombuffer(b.parts.cursor.xy, np.float32).reshape(2, 200, 2)
@@ -180,7 +180,7 @@ def test_film_and_no_film():
     assert sheet.shape == (64, 8 * 64, 3) and abs(sheet[:, :64].astype(int) - smooth[32]).max() < 8
     bare = Episode({'sensors': made().obs['sensors']}, factors=made().factors)
     b = FlightBrowser(bare, TABLE, interactive=True)
-    assert (b.player.source['n'], b.player.source['width'], b.player.note) == (300, 0, 'flown without a camera')
+    assert (b.player.source['n'], b.player.source['width'], b.player.note) == (300, 0, 'recorded without a camera')
     assert b.player.marks['names'] == [] and len(b.figure().data) > 5
     with pytest.raises(ValueError):
         FlightBrowser(Recording([]))
@@ -239,7 +239,7 @@ def test_fleet():
         with pytest.raises(traitlets.TraitError):
             setattr(f, trait, wrong)
     for wrong in ('landings', [made()], None):
-        with pytest.raises(ValueError, match=f'Recording, or one Episode; got .* .{type(wrong).__name__}.'):
+        with pytest.raises(ValueError, match=f'Recording or an Episode; got .* .{type(wrong).__name__}.'):
             FleetBrowser(wrong)
         with pytest.raises(ValueError):
             FlightBrowser(wrong)

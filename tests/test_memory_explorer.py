@@ -75,7 +75,7 @@ def test_linked():
     e.views.matrix.cursor = 7  # in the table of weights time runs to the right too
     assert e.t == 7
     e.resets = (10, 3)
-    assert e.resets == (3, 10) and 'an episode that began at 3' in e.status.value
+    assert e.resets == (3, 10) and 'an episode that started at 3' in e.status.value
     e.stream = 'short'
     assert e.t == 2 and e.resets == () and e.menus.t.max == 2
 
@@ -88,7 +88,7 @@ def test_a_cut_and_back():
     assert (
         e.resets == (4,)
         and e.weigh()[4, :4].sum() == 0
-        and 'Only the present input' in e.status.value
+        and 'Only the current input' in e.status.value
         and not e.menus.again.disabled
     )
     e.menus.again.click()
@@ -163,7 +163,7 @@ def test_static(tmp_path):
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, stream, saliency=saliency, t=6, interactive=False)
     assert e.resets == (4,) and 'application/vnd.jupyter.widget-view+json' not in e._repr_mimebundle_()
     page = e.to_html(tmp_path / 'memory.html').read_text(encoding='utf-8')
-    assert 'What each past input weighs' in page and 'src="http' not in page
+    assert 'Weight of each past input' in page and 'src="http' not in page
 
 
 # in a browser
@@ -238,7 +238,7 @@ def test_a_press_moves_all(page, lab):
     page.mouse.click(*at(state, 20))
     wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20'] * 3, say='kernel and lines are at 20')
     wait_for(
-        lambda: 't = 20, step 5 of an episode that began at 16' in whole.locator('.srlviz-status').inner_text(),
+        lambda: 't = 20, step 5 of an episode that started at 16' in whole.locator('.srlviz-status').inner_text(),
         say='the sentence tells',
     )
     whole.screenshot(path=SHOTS / 'memory_explorer.png')
@@ -261,15 +261,15 @@ def test_a_reset(page, lab):
     whole = explorer(page)
     lab.ask("setattr(explorer, 't', 24)")
     in_step(page)
-    button = whole.get_by_role('button', name='begin an episode at t = 24')
+    button = whole.get_by_role('button', name='start an episode at t = 24')
     wait_for(lambda: button.count(), say='the button tells the step')
     button.click()
     wait_for(
         lambda: lab.ask('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0], say='cut'
     )
-    wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').inner_text())
+    wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text())
     whole.screenshot(path=SHOTS / 'memory_reset.png')
-    whole.get_by_role('button', name='episodes as they came').click()
+    whole.get_by_role('button', name='original episodes').click()
     wait_for(lambda: lab.ask('list(explorer.resets)') == [16], say='as it came')
 
 
@@ -281,12 +281,12 @@ def test_another_memory(page, lab):
     wait_for(
         lambda: (
             lab.ask('explorer.method') == 'MLP, first'
-            and 'holds nothing' in whole.locator('.srlviz-memory-facts').inner_text()
+            and 'no state' in whole.locator('.srlviz-memory-facts').inner_text()
         ),
         say='the facts of the MLP',
     )
     wait_for(lambda: 'has no state' in whole.locator('.js-plotly-plot').nth(1).inner_text(), say='instead of a state')
-    wait_for(lambda: 'Only the present input' in whole.locator('.srlviz-status').inner_text(), say='no past weighs')
+    wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text(), say='no past weighs')
     whole.screenshot(path=SHOTS / 'memory_mlp.png')
     whole.get_by_role('button', name='its output').click()
     wait_for(

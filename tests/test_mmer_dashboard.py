@@ -85,7 +85,7 @@ def test_an_agent(page, lab):
     player = page.locator('.srlviz-dashboard .srlviz-player')
     wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first picture is drawn')
     strips = page.locator('.srlviz-dashboard .srlviz-plot:visible')
-    wait_for(lambda: 'State of its memory (4 numbers)' in strips.inner_text(), say='its memory is drawn')
+    wait_for(lambda: 'State of its memory (4 units)' in strips.inner_text(), say='its memory is drawn')
     page.screenshot(path=SHOTS / 'mmer_agent.png')
     page.get_by_role('button', name='‹ all tasks').click()
     wait_for(lambda: not lab.ask('board.playing') and not player.is_visible(), say='the map is back')

@@ -170,7 +170,7 @@ def test_curtain(cards):
     cards.press('h')
     wide = cards.ask('board.size')[0]
     assert cards.ask("recording().meta['looked'][-1]") is False
-    box = cards.whole.get_by_role('checkbox', name='show what is true')
+    box = cards.whole.get_by_role('checkbox', name='show hidden state')
     box.check()
     wait_for(lambda: cards.ask('reveal') is True and cards.ask('board.size')[0] > 1.5 * wide)
     cards.settled()
