@@ -10,7 +10,7 @@ __all__ = ['SideBySide', 'film_errors', 'sensor_errors', 'spread_of', 'root_mean
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
+
 import plotly.graph_objects as go
 from PIL import Image
 from plotly.subplots import make_subplots
