@@ -23,14 +23,12 @@ def _mse(answer: Answer, draws: Draws) -> pd.DataFrame:
 
 
 def _auroc(answer: Answer, draws: Draws) -> pd.DataFrame:
-    from srlviz.evaluate.prediction.target_scores import weighted_auroc
+    from srlviz.evaluate.prediction.target_scores import roc_auc
 
-    weights = draws.items()
-    ranks = {
-        k: weighted_auroc(answer.predicted[k].to_numpy(), present.to_numpy(), weights)
-        for k, present in answer.present.items()
-    }
-    table = pd.DataFrame(ranks, index=range(len(draws)))
+    areas = {}
+    for event, present in answer.present.items():
+        areas[event] = roc_auc(answer.predicted[event].to_numpy(), present.to_numpy(), draws)
+    table = pd.DataFrame(areas, index=range(len(draws)))
     both = [k for k in table if answer.present[k].any() and not answer.present[k].all()]
     return table.assign(mean=table[both].mean(axis=1))
 
