@@ -13,6 +13,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
+from ...core.names import unknown
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/03_targets.ipynb #178cbe0b
@@ -65,6 +66,14 @@ class SupervisedTargets(Question):
     device: str = 'auto'
 
     name = 'targets'
+
+    def __post_init__(self):
+        from srlviz.evaluate.prediction.heads import HEADS, NORMS, SELECT
+
+        for name, known in dict(head=HEADS, select=SELECT, norm=NORMS).items():
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+
     metrics = dict(
         mse=Metric('MSE', _mse, better='lower', high=np.inf, chance=None),
         r2=Metric('R²', _of_outputs('r2'), low=-np.inf, chance=0.0, resampled=False),
