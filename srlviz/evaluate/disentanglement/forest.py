@@ -48,7 +48,7 @@ def fit_forest(
     Parameters
     ----------
     x : (N, n_codes);  y : (N,) a number, or the values of a category
-    valid : x and y of the split that chooses the depth, out of `DEPTHS`
+    valid : x and y of the split on which the depth is chosen, from `DEPTHS`
     max_depth : of the trees; None chooses
     n_estimators, seed : of scikit-learn's forest
 
@@ -56,7 +56,7 @@ def fit_forest(
     -------
     scikit-learn's RandomForestRegressor or RandomForestClassifier, fitted
 
-    Source: Eastwood & Williams (2018), section 4. All codes are looked at in each split, of a category too.
+    Source: Eastwood & Williams (2018), section 4. All codes are candidates at each split, for categories too.
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 

@@ -29,15 +29,15 @@ class InsufficientData(ValueError):
 def _check_mapping(codes, factors, splits):
     if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
         raise ValueError(
-            f"codes and factors must be mappings by split; got {type(codes).__name__} and {type(factors).__name__}. Use "
-            "align(codes, recording), or for your own arrays {'probe': X1, 'test': X2} and {'probe': Y1, 'test': Y2}"
+            f"codes and factors must be mappings by split; got {type(codes).__name__} and {type(factors).__name__}. "
+            "Use align(codes, recording), or for arrays {'probe': X1, 'test': X2} and {'probe': Y1, 'test': Y2}"
         )
     if lost := [s for s in splits if s not in codes or s not in factors]:
         raise ValueError(
             f"the split {lost[0]!r} is missing: codes have {', '.join(map(repr, codes)) or 'none'}, factors "
-            f"{', '.join(map(repr, factors)) or 'none'}. Use recording.with_split(probe=.7, valid=.1, test=.2), or name "
-            "your arrays so: 'probe' for training, 'valid' to select the depth of a forest (unless max_depth is given), "
-            "'test' for testing"
+            f"{', '.join(map(repr, factors)) or 'none'}. Use recording.with_split(probe=.7, valid=.1, test=.2), or "
+            "name your arrays: 'probe' for training, 'test' for testing, 'valid' to select the depth of a forest "
+            "(unless max_depth is given)"
         )
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #c8223ea6
@@ -49,7 +49,7 @@ def _as_codes(s: str, x) -> np.ndarray:
     if x.ndim != 2:
         raise ValueError(f"codes of split {s!r} have the shape {x.shape}; expected (N, n_codes)")
     if 0 in x.shape:
-        raise InsufficientData(f"split {s!r} is empty: its codes have the shape {x.shape}")
+        raise InsufficientData(f"split {s!r} is empty: codes have the shape {x.shape}")
     if not np.isfinite(x).all():
         raise ValueError(
             f"codes of split {s!r} hold {int((~np.isfinite(x)).sum())} values that are not finite (NaN or infinite)"
