@@ -186,5 +186,5 @@ def test_a_bootstrap_of_weights_is_one_of_rows():
     rng = np.random.default_rng(0)
     unit, values = np.repeat(np.arange(7), 5), rng.normal(size=(35, 2))
     draws = Draws.of(unit, 4, seed=3)
-    for weights, mean in zip(draws.items().astype(int), draws.means(values)):
+    for weights, mean in zip(next(draws.items()).astype(int), draws.means(values)):
         np.testing.assert_allclose(np.repeat(values, weights, axis=0).mean(0), mean)

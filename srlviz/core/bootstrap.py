@@ -42,9 +42,11 @@ class Draws:
     def __len__(self):
         return len(self.counts)
 
-    def items(self) -> np.ndarray:
-        """How often each item counts, (n_resamples, n_items)."""
-        return self.counts[:, self.unit]
+    def items(self, max_size: int = 2**22) -> Iterator[np.ndarray]:
+        """Yield how often each item counts, (n, n_items), for n resamples at a time: at most `max_size` numbers."""
+        n = max(1, max_size // max(1, len(self.unit)))
+        for start in range(0, len(self), n):
+            yield np.take(self.counts[start : start + n], self.unit, axis=1)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sum values (n_items, ...) over the items of each resample: (n_resamples, ...)."""

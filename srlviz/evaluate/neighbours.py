@@ -37,7 +37,7 @@ def _lengths(codes):
 
 
 def _scaled_points(codes, norm, metric) -> np.ndarray:
-    "One float32 array (N, n_codes), scaled as asked, about its mean"
+    "Codes as one float32 array (N, n_codes), normalized and centred"
     points = np.concatenate(codes).astype(np.float32, copy=False)
     if norm == 'standardize':
         std = points.std(0, dtype=np.float64)
@@ -56,7 +56,7 @@ def _scaled_points(codes, norm, metric) -> np.ndarray:
 
 
 class _Points:
-    "Codes laid out for a search: `scores` chooses candidates quickly, `nearest` measures them"
+    "Codes prepared for a search: `scores` selects candidates quickly, `nearest` computes their distances"
 
     def __init__(self, codes, norm, metric):
         self.points, self.metric = _scaled_points(codes, norm, metric), metric
@@ -66,17 +66,16 @@ class _Points:
         return len(self.points)
 
     def scores(self, rows):
-        "(Q, N) of squared distances, less what is the same for all of a query"
+        "Squared distances (Q, N), minus a constant for each query"
         scores = self.points[rows] @ self.points.T
         return np.subtract(self.square, 2 * scores, out=scores)
 
     def nearest(self, query, score, k, n_candidates):
-        "The k nearest of the `n_candidates` with the least score, by their distance as it stands: rows and distances"
+        "Rows and distances of the k nearest, by exact distances of the `n_candidates` with the lowest scores"
         last = np.partition(score, n_candidates - 1)[n_candidates - 1]
         near = np.flatnonzero(score < last)
-        near = np.concatenate(
-            [near, np.flatnonzero(score == last)[: n_candidates - len(near)]]
-        )  # of equals, the earlier
+        ties = np.flatnonzero(score == last)[: n_candidates - len(near)]
+        near = np.concatenate([near, ties])
         difference = self.points[near] - self.points[query]
         square = np.einsum('ij,ij->i', difference, difference)
         best = np.lexsort((near, square))[:k]
@@ -122,10 +121,10 @@ class Neighbours:
 
         Parameters
         ----------
-        episode, t : the frame asked about
-        k : how many
-        apart : frames of the same episode fewer than this many steps away are no neighbours; 1 leaves out only the
-            frame itself
+        episode, t : the query frame
+        k : number of neighbours
+        apart : frames of the same episode fewer than this many steps away do not count; 1 leaves out only the frame
+            itself
 
         Returns
         -------
@@ -160,7 +159,7 @@ class Neighbours:
                 if (left := len(self) - (last - first)) < k:
                     raise ValueError(
                         f"{left} frames are left for the neighbours of episode {self._episode[q]}, t={self._t[q]} "
-                        f"with apart={apart}; asked for k={k}. Lower k or apart"
+                        f"with apart={apart}, fewer than k={k}. Lower k or apart"
                     )
                 score[first:last] = np.inf
                 rows[i], distances[i] = self._points.nearest(q, score, k, min(k + 16, left))
@@ -170,14 +169,14 @@ class Neighbours:
 def neighbour_agreement(
     neighbours: Neighbours, factors: pd.DataFrame, *, k: int = 6, apart: int = 30, n_queries: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """Measure how far the nearest neighbours of random frames share each factor, beside random frames.
+    """Measure how far the nearest neighbours of random frames share each factor, compared with random frames.
 
     Parameters
     ----------
     neighbours : of the codes of a recording
     factors : one row a step, in the same order, and one column a factor: `recording.steps()`
     k, apart : as in `Neighbours.of`
-    n_queries : how many frames to ask about, all if there are fewer
+    n_queries : number of query frames; all if there are fewer
     seed : of the frames drawn
 
     Returns
@@ -200,7 +199,7 @@ def neighbour_agreement(
     if n_queries < 1:
         raise ValueError(f"n_queries must be at least 1; got {n_queries}")
     if not len(table.columns):
-        raise ValueError("there is no factor to agree in; factors has no columns but episode and t")
+        raise ValueError("factors has no columns but episode and t")
     if wrong := [c for c in table if not pd.api.types.is_numeric_dtype(table[c])]:
         raise ValueError(f"factor {wrong[0]!r} has values of {table[wrong[0]].dtype}; agreement is measured on numbers")
     rng = np.random.default_rng(seed)
@@ -218,16 +217,18 @@ def _others(neighbours, queries, k, apart, rng):
 
 
 def _agreement(name, values, queries, near, other):
+    "The row of `neighbour_agreement` for one factor"
     query_values = values[queries][:, None]  # (Q, 1)
-    same = lambda rows: float((values[rows] == query_values).mean())
-    gap = lambda rows: float(np.abs(values[rows] - query_values).mean())
-    agreement, chance, off, chance_off = same(near), same(other), gap(near), gap(other)
+    agreement = float((values[near] == query_values).mean())
+    chance = float((values[other] == query_values).mean())
+    gap = float(np.abs(values[near] - query_values).mean())
+    chance_gap = float(np.abs(values[other] - query_values).mean())
     return dict(
         factor=name,
         agreement=agreement,
         chance=chance,
         above_chance=(agreement - chance) / (1 - chance) if chance < 1 else np.nan,
-        gap=off,
-        chance_gap=chance_off,
-        closer=1 - off / chance_off if chance_off else np.nan,
+        gap=gap,
+        chance_gap=chance_gap,
+        closer=1 - gap / chance_gap if chance_gap else np.nan,
     )

@@ -13,56 +13,53 @@ import pandas as pd
 
 # %% ../../../nbs/06_evaluate/prediction/03_errors.ipynb #fc4dec64
 class Confusion(NamedTuple):
-    """How often each true value was said to be which."""
+    """A confusion matrix of values, or of bins of values."""
 
-    counts: np.ndarray  # (n, n): true x said
+    counts: np.ndarray  # (n, n): true x predicted
     labels: list[str]  # values, or bins as 'low to high'
     binned: bool
-    right: float  # share of steps whose value was said
+    right: float  # share of correct steps
 
 
 def confusion(truth, predicted, max_values: int = 40) -> Confusion:
-    """Count what was said for each true value; only values that occur, in at most `max_values` bins.
+    """Count predicted values for each true value, among the values that occur.
 
     Parameters
     ----------
     truth, predicted : (N,) values of the same steps, whole numbers
-    max_values : values in bins of equal width if more of them occur
+    max_values : if more values occur, they are put in at most this many bins of equal width
     """
     truth, predicted = np.asarray(truth), np.asarray(predicted)
     if truth.shape != predicted.shape or truth.ndim != 1:
         raise ValueError(f"truth and predicted are (N,) of one length, got {truth.shape} and {predicted.shape}")
     if not len(truth):
-        raise ValueError("no steps, no confusions: truth is empty")
+        raise ValueError("truth is empty")
     if not np.isfinite(np.r_[truth, predicted].astype(float)).all():
         raise ValueError("truth and predicted must be finite; leave out steps without a value")
     values = np.unique(np.r_[truth, predicted])
     binned = len(values) > max_values
     if binned:
-        low, width = float(values[0]), max(1, int(np.ceil((values[-1] - values[0] + 1) / max_values)))
-        place = lambda x: ((np.asarray(x, float) - low) // width).astype(int)
-        n = int(place(values[-1:])[0]) + 1
-        labels = [
-            f'{low + k * width:g} to {low + (k + 1) * width - 1:g}' if width > 1 else f'{low + k:g}' for k in range(n)
-        ]
+        low = float(values[0])
+        width = max(1, int(np.ceil((values[-1] - low + 1) / max_values)))
+        rows, columns = (((x.astype(float) - low) // width).astype(int) for x in (truth, predicted))
+        starts = low + width * np.arange(int((values[-1] - low) // width) + 1)
+        labels = [f'{a:g} to {a + width - 1:g}' if width > 1 else f'{a:g}' for a in starts]
     else:
-        place, n, labels = (lambda x: np.searchsorted(values, x)), len(values), [f'{v:g}' for v in values]
-    return Confusion(
-        np.bincount(place(truth) * n + place(predicted), minlength=n * n).reshape(n, n),
-        labels,
-        binned,
-        float(np.mean(truth == predicted)),
-    )
+        rows, columns = (np.searchsorted(values, x) for x in (truth, predicted))
+        labels = [f'{v:g}' for v in values]
+    n = len(labels)
+    counts = np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
+    return Confusion(counts, labels, binned, float(np.mean(truth == predicted)))
 
 # %% ../../../nbs/06_evaluate/prediction/03_errors.ipynb #8fe594f4
 def worst_steps(truth: pd.Series, predicted: pd.Series, n: int = 8, apart: int = 12) -> pd.DataFrame:
-    """Pick the steps with the largest errors, not two close together.
+    """Select the steps with the largest errors, at a distance from each other.
 
     Parameters
     ----------
     truth, predicted : Series over the same MultiIndex (episode, t)
-    n : how many at most; fewer if fewer are wrong
-    apart : steps of one episode are at least so far from each other
+    n : maximum number of steps; fewer if fewer are wrong
+    apart : minimum distance between steps of one episode
 
     Returns
     -------
