@@ -231,7 +231,7 @@ def check_scores(df: pd.DataFrame) -> pd.DataFrame:
     ------
     ValueError : showing the rows, for wrong columns, control characters, a study that is not a simple name, a method
         that is a label, an unknown source, a width or budget below 0, a seed below -1, a paper row with a seed, a value
-        that is not finite or not within its metric's range, or a repeated key
+        that is not finite or not in its metric's range, or a repeated key
     """
     if not isinstance(df, pd.DataFrame):
         raise ValueError(f"scores must be a table (DataFrame) with columns {', '.join(SCORE_COLUMNS)}; got {df!r:.80}")
@@ -373,8 +373,8 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     text = table_text(path, 'a table of scores', _MAX_SCORES)
     if not _has_end(text):
         raise ValueError(
-            f"{path} is empty or cut off: its last line is missing or incomplete; copy it from its source again. If you "
-            "edited it, end it with a line break and remove the quotes from its first line"
+            f"{path} is empty or cut off: its last line is missing or incomplete; copy it from its source again. If "
+            "you edited it, end it with a line break and remove the quotes from its first line"
         )
     rows = table_rows(text, path)
     _, header = next(rows)
@@ -453,7 +453,7 @@ def _paper_methods() -> dict[str, str]:
 
 
 def spell_method(name: str) -> str:
-    """Convert the name of an encoder's class to that of score tables: 'STDIM' to 'st_dim', 'FramePCA' to 'frame_pca'."""
+    """Convert the name of an encoder's class to that of score tables: 'FramePCA' to 'frame_pca'."""
     return _paper_methods().get(name.lower()) or re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name).lower()
 
 # %% ../../nbs/00_core/05_scores.ipynb #28553beb
@@ -499,7 +499,7 @@ def pivot_scores(
     Parameters
     ----------
     df : score table
-    index, columns : key column or columns of the rows and of the columns; `source` is always the first of the columns
+    index, columns : key column or columns of the rows and of the columns; `source` is always first in the columns
     study, target, group, metric : keep only the rows with this value; None keeps all
     statistic : 'mean', 'std' (sample; one seed has none) or 'count', over the seeds of each cell
 
@@ -567,8 +567,8 @@ def summarize_scores(
 
     Returns
     -------
-    DataFrame indexed by (source, *by), in order of first appearance: mean, iqm (interquartile mean), low and high (bounds
-    of iqm over seeds, NaN if a task has one seed), n (scores averaged)
+    DataFrame indexed by (source, *by), in order of first appearance: mean, iqm (interquartile mean), low and high (of
+    iqm over seeds, NaN if a task has one seed), n (scores averaged)
 
     Raises
     ------
