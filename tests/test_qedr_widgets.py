@@ -109,7 +109,10 @@ def test_results_by_the_released_code():
         np.testing.assert_array_equal(of_codes.x, D.per_code.to_numpy()[[i for i, _ in of_codes.customdata]])
         np.testing.assert_array_equal(of_factors.y, C.per_factor)
     board.choose(len(R) - 1, R.columns[-1])
-    assert f'Disentanglement {number(D.per_code.iloc[-1])}, completeness {number(C.per_factor.iloc[-1])}' in board.words.value
+    assert (
+        f'Disentanglement {number(D.per_code.iloc[-1])}, completeness {number(C.per_factor.iloc[-1])}'
+        in board.words.value
+    )
 
 
 @pytest.fixture(scope='module')

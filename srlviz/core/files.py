@@ -387,7 +387,7 @@ def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
             raise ValueError(f"{path}, line {line}: expected {width} cells, as in the first line, got {len(cells)}")
         yield line, cells
     if not width:
-        raise ValueError(f"{path} is empty; expected a table of comma-separated values")
+        raise ValueError(f"{path} is empty; a table of comma-separated values was expected")
 
 # %% ../../nbs/00_core/00_files.ipynb #fd860b20
 _WHOLE = re.compile('-?[0-9]{1,19}')

@@ -638,7 +638,7 @@ def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[
     names = [f.name for f in factors]
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise ValueError(f"factors names {name!r:.80} twice")
+            raise ValueError(f"the factor {name!r:.80} is given twice")
         if episode is not None and name not in episode.factors:
             there = ', '.join(episode.factors) or 'none'
             raise ValueError(f"no episode has the factor {name!r}; they have {there}")
@@ -769,13 +769,8 @@ class FolderEpisodes(Sequence):
         return self.folder.factor_rows(index, names)
 
     def contents(self, index: np.ndarray) -> list[str]:
-        """Return a hash of each episode's content, from meta/info.json or, in older folders, the files' checksums."""
-        hashes = self.folder.info.get('content')
-        if hashes is not None:
-            return [hashes[i] for i in index]
-        files = {k: digest for k, (_, digest) in self.folder.info['files'].items() if not k.startswith('videos/')}
-        whole = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
-        return [f'{whole} {i}' for i in index.tolist()]
+        """Return the hash of each episode's content, from meta/info.json."""
+        return [self.folder.info['content'][i] for i in index]
 
     def _mapped(self, obs: Mapping, i: int) -> LazyColumns:
         "Lazy observations with film from the caches"
