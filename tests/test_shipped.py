@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
 
-from srlviz.core.scores import PAPER_NAMES, SCORE_COLUMNS, load_scores
+from srlviz.core.scores import SCORE_COLUMNS, load_scores
 from srlviz.core.scores import paper_name, paper_scores
 from srlviz.core.files import sample_path
 from srlviz.envs.atari import GAMES, annotations
@@ -81,7 +81,7 @@ def test_our_names_and_the_papers_are_those_of_the_tasks():
     "The second names under which tasks are registered are the paper's, and all of its tasks have one of ours"
     classes = {cls for cls, _ in TASKS.values()}
     assert all(paper_name(c.__name__) in (c.__name__, *c.aliases) for c in classes)
-    assert {a for c in classes for a in c.aliases} == {PAPER_NAMES[c.__name__] for c in classes if c.aliases}
+    assert {a for c in classes for a in c.aliases} == {paper_name(c.__name__) for c in classes if c.aliases}
     assert set(paper_scores('popgym').query("metric == 'mmer'")['task']) <= {paper_name(t) for t in TASKS}
 
 

@@ -20,12 +20,12 @@ POLICY_RULES = dict(
     members="there is reset(seed), a call that takes one observation, and a text `identity`",
     space="every action lies in the action space",
     seed="the same seed and the same observations give the same actions",
-    fresh="reset(seed) begins anew; what was seen before changes nothing",
+    fresh="reset(seed) starts a new episode that does not depend on earlier observations",
     identity="policies made alike have the same identity, and playing does not change it",
     observation="an observation is left as it is",
     copies="an action that was given is not changed by a later step",
     randomness="the global random states are left alone; randomness comes from reset(seed)",
-    batched="the batched form gives each row the actions of a single policy, whenever rows begin anew",
+    batched="the batched form gives each row the actions of a single policy, whenever its episodes start",
 )
 
 # %% ../../../nbs/00_core/checks/04_policy.ipynb #5769e2be

@@ -13,39 +13,38 @@ from tqdm import tqdm
 
 # %% ../../../nbs/00_core/jobs/00_progress.ipynb #43d960a1
 def this_kernel():
-    """Get the ipykernel that this process is; None for any other process."""
+    """Return the ipykernel of this process; None if it is not one."""
     shell = sys.modules['IPython'].get_ipython() if 'IPython' in sys.modules else None
     return getattr(shell, 'kernel', None)
 
 
 def has_front_end() -> bool:
-    """Tell whether a reader at a front end (JupyterLab, VS Code, Voilà, ...) sees what is displayed and can touch it.
+    """Whether a user at a front end (JupyterLab, VS Code, Voilà, ...) can see and use widgets.
 
-    False where a program executes a notebook (papermill, nbclient, nbconvert), and where there is no kernel.
-    The environment variable SRLVIZ_STATIC decides otherwise: 1 means no reader, 0 that there is one. Under IN_TEST,
-    which nbdev sets, there is none.
+    False if a program executes the notebook (papermill, nbclient, nbconvert), and without a kernel. The environment
+    variable SRLVIZ_STATIC overrides it: 1 is False, 0 is True. It is False under IN_TEST, which nbdev sets.
 
     Source: Jupyter messaging, `allow_stdin` of an execute request.
     """
-    if said := os.environ.get('SRLVIZ_STATIC'):
-        return said == '0'
+    static = os.environ.get('SRLVIZ_STATIC')
+    if static:
+        return static == '0'
     kernel = None if os.environ.get('IN_TEST') else this_kernel()
     if kernel is None:
         return False
     if os.environ.get('SERVER_SOFTWARE', '').lower().startswith('voila'):
         return True
-    return bool(kernel.get_parent().get('content', {}).get('allow_stdin', True))  # a press in a widget does not say
+    return bool(kernel.get_parent().get('content', {}).get('allow_stdin', True))  # messages of widgets do not have it
 
 # %% ../../../nbs/00_core/jobs/00_progress.ipynb #7ca94548
 class Bar(tqdm):
-    """A progress bar of text, with the arguments of `tqdm.tqdm`.
+    """A text progress bar with the arguments of `tqdm.tqdm`.
 
-    Where nobody watches, neither at a front end nor at a terminal, each line that is drawn stays. There it is drawn at
-    most every ten seconds, and once when work that took longer than two seconds ends. The environment variable
-    TQDM_MININTERVAL (seconds) decides otherwise.
+    Without a front end or a terminal, where every line is kept, it is printed at most every ten seconds, and once at
+    the end of work that took longer than two seconds. The environment variable TQDM_MININTERVAL (seconds) overrides it.
 
-    At a front end it is printed to stdout, as stderr has a red background there. Only a terminal has room for several
-    bars at a time; elsewhere the oldest one of a cell moves, and the others print their last state when they end.
+    At a front end it is printed to stdout, because stderr has a red background. Only a terminal can show several bars
+    at a time; elsewhere the oldest one of a cell is updated, and the others print their last state when they end.
     """
 
     seldom = False  # whether each line that is drawn stays
@@ -82,7 +81,7 @@ class Bar(tqdm):
     def close(self):
         """Draw the last state of what took its time, if nothing was drawn yet, and end the line."""
         if self.seldom and not self.disable and self._time() >= self.start_t + self.delay:
-            self.last_print_t = self._time()  # or else tqdm takes it that there is nothing to leave behind
+            self.last_print_t = self._time()  # otherwise tqdm prints nothing at the end
         super().close()
 
 
