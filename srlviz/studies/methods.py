@@ -221,7 +221,7 @@ def content_of(x: Any, name: str = 'it') -> Any:
     Parameters
     ----------
     x : numbers, texts, arrays, tensors, modules, and nests of them; classes and functions of installed packages,
-        classes with a `code_version`; instances of such classes. A text or Path that names a file stands for its content
+        classes with a `code_version`; instances of such classes. A text or Path that names a file means its content
     name : of the value in errors
 
     Raises

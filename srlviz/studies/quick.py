@@ -265,8 +265,8 @@ def probe(
     net : a torch module or a function that maps a batch of frames, or of rows float32 (B, F), to codes (B, n_codes); it
         is not trained. Or an encoder or the name of a method, which is fitted on the split 'fit', or else 'probe'. Or a
         mapping from names to any of these
-    data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; or a table or the path of
-        a CSV file, with one row per step
+    data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; or a table or the path
+        of a CSV file, with one row per step
     game : instead of data: one of `srlviz.envs.atari.GAMES`, or of `version`
     episode, factors : columns of a table: the one that numbers the episodes, and those to probe; the other numeric
         columns are inputs, see `Recording.from_table`
