@@ -1,8 +1,8 @@
-"""Write requirements-lock.txt anew: one set of versions for every Python and system of srlviz.
+"""Write requirements-lock.txt: one set of versions for every Python and system of srlviz.
 
 python .ci/lock.py [--upgrade]
-Versions that the lock has are kept where the ranges of settings.ini allow it; --upgrade takes the newest. uv resolves
-for all Pythons and systems at once; it is taken from PATH, or installed for this run alone.
+Locked versions are kept if the ranges of settings.ini allow it; --upgrade takes the newest. uv resolves for all Pythons
+and systems at once; it is taken from PATH, or installed temporarily.
 """
 
 import os, re, shutil, subprocess, sys, tempfile, venv
@@ -24,7 +24,7 @@ PIN = re.compile(r"[a-z0-9-]+==[A-Za-z0-9.]+( ; [a-z0-9_.'<>=!*() -]+)?", re.IGN
 
 
 def find_uv(folder: Path) -> str:
-    "uv of this machine, or one in an environment of its own in `folder`"
+    "uv from PATH, or installed into a new environment in `folder`"
     if found := shutil.which('uv'):
         return found
     venv.create(folder, with_pip=True)

@@ -1,19 +1,19 @@
-"""Execute the tutorials and studies, and keep in them what a forge can show: printed lines, tables, small PNGs.
+"""Execute the tutorials and studies, and store the outputs that a forge can show: printed lines, tables, small PNGs.
 
-.ci/pictures.py [NAME ...]       all of them, or those named; needs kaleido and Chromium
-.ci/pictures.py --check          say which changed since (standard library only)
+.ci/pictures.py [NAME ...]       all notebooks, or those named; needs kaleido and Chromium
+.ci/pictures.py --check          list those that changed since (standard library only)
 
-A notebook says in its metadata of which code its pictures are. Plotly's JSON, which no forge draws, is left out, and so
-is what went to stderr.
+The metadata of a notebook hold a hash of the code of its pictures. Plotly's JSON, which no forge draws, and stderr are
+left out.
 """
 
 import base64, hashlib, json, re, sys, tempfile, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RUNS = ROOT / 'runs' / 'pictures'  # where they run; what they compute stays there, so that a second time is quicker
+RUNS = ROOT / 'runs' / 'pictures'  # output folders, kept so that a second run is faster
 KINDS = ('image/png', 'text/html', 'text/markdown', 'text/plain')
-# Where the defaults take long: what is enough for pictures. A notebook says so where its parameters stand.
+# Cheaper parameters for slow notebooks; an output below the parameters lists them.
 SMALL = dict(
     atari_ablations=dict(scores='shipped', games='all'),
     atari_probe=dict(encoder_frames=4000, probe_frames=8000, epochs=4, probe_epochs=40),
@@ -31,26 +31,26 @@ def notebooks(root):
 
 
 def fingerprint(nb) -> str:
-    "A hash of the code of a notebook: words around it may change without new pictures."
+    "A hash of the code of a notebook; prose may change without new pictures"
     code = [''.join(c['source']) for c in nb['cells'] if c['cell_type'] == 'code']
     return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
 
 
 def stale(root) -> list[str]:
-    "The notebooks whose pictures are missing or of other code."
+    "Messages about notebooks whose pictures are missing or of other code"
     found = []
     for p in notebooks(root):
         nb = json.loads(p.read_text(encoding='utf-8'))
         of = nb['metadata'].get('srlviz', {}).get('pictures')
         if of is None:
-            found.append(f'{p.relative_to(root)} has no pictures: make pictures')
+            found.append(f'{p.relative_to(root)} has no pictures: run make pictures')
         elif of != fingerprint(nb):
-            found.append(f'{p.relative_to(root)} changed after its pictures were made: make pictures')
+            found.append(f'{p.relative_to(root)} changed after its pictures were made: run make pictures')
     return found
 
 
 def packed(data: str) -> str:
-    "A PNG of few colours, in base64."
+    "A PNG with few colours, in base64"
     from srlviz.figures.pictures import MAX_PNG_BYTES, palette_png
 
     png = palette_png(base64.b64decode(data))
@@ -60,7 +60,7 @@ def packed(data: str) -> str:
 
 
 def kept(output, name: str):
-    "What stays of an output; None if nothing does."
+    "The part of an output that is stored; None if there is none"
     kind = output['output_type']
     if kind == 'stream':
         text = ''.join(output['text'])
@@ -80,7 +80,7 @@ def kept(output, name: str):
 
 
 def refuse_paths(outputs, name: str) -> None:
-    "Nothing that is kept names a place on this machine."
+    "Exit if an output contains a path of this machine"
     words = json.dumps([{k: v for k, v in o.get('data', o).items() if k != 'image/png'} for o in outputs])
     for place in {str(ROOT), str(Path.home()), tempfile.gettempdir()} - {'/'}:
         if place in words:
@@ -88,14 +88,14 @@ def refuse_paths(outputs, name: str) -> None:
 
 
 def remark(parameters):
-    "What stands below the parameters where they were others than the notebook's own."
+    "An output below the parameters that lists those set for the pictures"
     words = ', '.join(f'{k} = {v!r}' for k, v in parameters.items())
     text = f'The pictures below were made with {words}.'
     return dict(output_type='display_data', metadata={}, data={'text/plain': text})
 
 
 def picture(path: Path) -> None:
-    "Execute a notebook and put what it shows into it; say how long it took, and how large it is."
+    "Execute a notebook and store its outputs in it; print the time and the size"
     from srlviz.studies.run import run_study
 
     name, began = path.stem, time.time()
@@ -110,7 +110,7 @@ def picture(path: Path) -> None:
 
 
 def keep(path: Path, done: Path) -> list[int]:
-    "Put what an executed notebook shows into its source; give the sizes of the pictures."
+    "Copy the outputs of an executed notebook to its source; return the sizes of the pictures"
     name, given = path.stem, SMALL.get(path.stem)
     ran = {c.get('id'): c for c in json.loads(done.read_text(encoding='utf-8'))['cells']}
     nb = json.loads(path.read_text(encoding='utf-8'))

@@ -1,10 +1,10 @@
-"""Run tests in an environment of their own, which has what the lock does not: the README's recipes, or those of RLlib.
+"""Run tests in a separate environment with packages that are not in the lock: the README's recipes, or those of RLlib.
 
-python .ci/recipes.py [what pytest is to run; else tests/test_recipes.py]
+python .ci/recipes.py [arguments of pytest; default: tests/test_recipes.py]
 Environment: PIP_ARGS (more arguments for pip)
 
-It lies in .venv-recipes, sees the packages of the environment that runs this, and goes before them: RLlib asks for
-another Gymnasium.
+The environment .venv-recipes also sees the packages of the current one, and overrides them: RLlib needs another
+Gymnasium.
 """
 
 import os, shlex, subprocess, sys, sysconfig, venv

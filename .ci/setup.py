@@ -1,8 +1,8 @@
-"""Make .venv ready, or find in 0.1 s that it already is. Standard library only: this runs before anything is installed.
+"""Make .venv ready, or check in 0.1 s that it is. Standard library only: this runs before anything is installed.
 
 python3 .ci/setup.py [--browser]
-Environment: PIP_ARGS (more arguments for pip), LOCK='' (loose ranges of settings.ini instead of the lock), CHROMIUM (a
-browser of your own).
+Environment: PIP_ARGS (more arguments for pip), LOCK='' (loose ranges of settings.ini instead of the lock), CHROMIUM
+(path of a browser).
 """
 
 import hashlib, json, os, platform, re, shlex, shutil, signal, subprocess, sys, time
@@ -35,7 +35,7 @@ def stop(*lines):
 
 
 def phase(name, *command):
-    "Run one command with its output in the log; show that it lives, and for how long."
+    "Run one command with its output in the log; show its elapsed time."
     t0, live = time.time(), sys.stdout.isatty()
     if live:
         print('  %-44s' % name, end='\r', flush=True)
@@ -66,14 +66,14 @@ def phase(name, *command):
         said = LOG.read_text(encoding='utf-8', errors='replace')
         said = said[said.rindex('\n$ ') :]  # of this command
         told = why(said, venv_python()) or said.splitlines()[-15:] + ['']
-        stop(*told + ['%s failed; the whole log is %s' % (name, LOG.relative_to(ROOT))])
+        stop(*told + ['%s failed; full log: %s' % (name, LOG.relative_to(ROOT))])
 
 
 OFFLINE = r'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSLError'
 
 
 def why(said, python):
-    "What pip's log says that it could not do, in a sentence, and what to do about it; nothing if it is something else"
+    "An explanation of a known error in pip's log, and advice; nothing for other errors"
     proxy = "A proxy or an index of your own goes in PIP_ARGS: make setup PIP_ARGS='--index-url URL'"
     other = 'Another Python: make setup PYTHON=/path/to/it. Known to work: ' + KNOWN
     place = 'for Python %s on this system (%s)' % (python, platform.platform())
@@ -97,7 +97,7 @@ def why(said, python):
 
 
 def python311():
-    "Restart under a Python that the lock is made for if this one is older."
+    "Restart under a supported Python if this one is too old."
     if sys.version_info >= OLDEST:
         return
     known = ['python3.%d' % n for n in range(OLDEST[1], NEWEST[1] + 1)]
@@ -111,14 +111,14 @@ def python311():
 
 
 def root_apt(*packages):
-    "The apt-get command for these packages, and whether we may run it ourselves."
+    "The apt-get command for these packages, and whether this process may run it."
     command = 'apt-get install -y --no-install-recommends ' + ' '.join(packages)
     able = shutil.which('apt-get') and hasattr(os, 'geteuid') and os.geteuid() == 0
     return (command if able else 'sudo ' + command), able
 
 
 def wanted():
-    "What a ready venv is made of: changes when a requirement, this place or this recipe does."
+    "A stamp of the requirements, this path and this script, which a ready venv has."
     files = [LOCK, ROOT / 'settings.ini', ROOT / 'setup.py', ROOT / 'pyproject.toml']
     text = b''.join(f.read_bytes() for f in files if f.is_file())
     return {
@@ -129,7 +129,7 @@ def wanted():
 
 
 def have():
-    "The stamp of a venv that works; None if there is none or it is broken."
+    "The stamp of a working venv; None if there is none or it is broken."
     try:
         stamp = json.loads((VENV / 'ready.json').read_text())
         subprocess.run(
@@ -172,7 +172,7 @@ def venv():
         shutil.rmtree(str(VENV), ignore_errors=True)
         phase('virtual environment', sys.executable, '-m', 'venv', VENV)
     else:
-        print('srlviz: requirements changed, bringing .venv up to date (log: %s)' % LOG.name, flush=True)
+        print('srlviz: requirements changed, updating .venv (log: %s)' % LOG.name, flush=True)
         (VENV / 'ready.json').unlink()
     pip = [
         BIN / 'python',
@@ -185,7 +185,7 @@ def venv():
     ] + shlex.split(os.environ.get('PIP_ARGS', ''))
     fits = tuple(map(int, venv_python().split('.')[:2])) <= NEWEST
     if not fits:
-        print('  %s is made for %s: here the ranges of settings.ini' % (LOCK.name, KNOWN))
+        print('  %s is for %s: using the ranges of settings.ini' % (LOCK.name, KNOWN))
     if LOCK.is_file() and fits:
         phase('packages of %s' % LOCK.name, *pip, '--no-compile', '-r', LOCK)
         phase('srlviz itself', *pip, '--no-deps', '-e', '.')
@@ -201,7 +201,7 @@ def find_browser():
 
 
 def browser():
-    "Chromium for the browser tests: found, installed, or the one command that does it."
+    "Find or install Chromium for the browser tests, or print the command that installs it."
     if find_browser() or os.environ.get('PLAYWRIGHT_BROWSERS_PATH'):
         return
     command, able = root_apt('chromium', 'fonts-dejavu-core')
@@ -212,20 +212,20 @@ def browser():
             'elsewhere:',
             '.venv/bin/playwright install chromium && export PLAYWRIGHT_BROWSERS_PATH=~/.cache/ms-playwright',
         )
-    print('srlviz: no Chromium here, installing it', flush=True)
+    print('srlviz: installing Chromium', flush=True)
     phase('apt-get update', 'apt-get', 'update')
     phase('chromium', *command.split())
     if not find_browser():
         stop(
-            'apt-get installed no Chromium that runs (on Ubuntu it is a snap). Either:',
+            'The Chromium that apt-get installed does not run (on Ubuntu it is a snap). Either:',
             '.venv/bin/playwright install --with-deps chromium && export '
             'PLAYWRIGHT_BROWSERS_PATH=~/.cache/ms-playwright',
-            'or set CHROMIUM=/path/to/one',
+            'or set CHROMIUM=/path/to/chromium',
         )
 
 
 def alone():
-    "Wait until no other set-up works in this folder (where the system can say so)."
+    "Wait until no other set-up runs in this folder (if the system supports locks)."
     try:
         import fcntl
     except ImportError:

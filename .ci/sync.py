@@ -1,6 +1,6 @@
-"""Lay out, export and clean every notebook, write README.md from nbs/index.ipynb, and fail if that changed anything.
+"""Format, export and clean every notebook, write README.md from nbs/index.ipynb, and fail if that changed anything.
 
-A tree whose notebooks are all exported and clean passes, committed or not. With --write the changes are expected.
+A tree in which all notebooks are exported and clean passes, committed or not. With --write the changes are expected.
 """
 
 import hashlib, subprocess, sys
@@ -11,7 +11,7 @@ BY_HAND = ('tests', 'benchmarks', '.ci')  # what no notebook exports
 
 
 def readme(root: Path) -> str:
-    "The text of README.md that nbs/index.ipynb stands for."
+    "The text of README.md, from nbs/index.ipynb"
     from nbconvert import MarkdownExporter
 
     body, _ = MarkdownExporter().from_filename(str(root / 'nbs/index.ipynb'))
@@ -19,7 +19,7 @@ def readme(root: Path) -> str:
 
 
 def contents(root: Path) -> dict[str, str]:
-    "The hash of every file that stands in both worlds."
+    "The hash of every file that is compared"
     kinds = [('srlviz', '*.py'), ('nbs', '*.ipynb'), *((d, '*.py') for d in BY_HAND)]
     found = [p for d, kind in kinds for p in (root / d).rglob(kind) if '.ipynb_checkpoints' not in p.parts]
     found = [p for p in found if p.name != '_modidx.py']  # nbdev's index of symbols, which git ignores
@@ -28,7 +28,7 @@ def contents(root: Path) -> dict[str, str]:
 
 
 def sync(root: Path) -> list[str]:
-    "Bring modules and README in line with the notebooks; return what had to change."
+    "Update modules and README from the notebooks; return the changed files"
     before = contents(root)
     by_hand = [d for d in BY_HAND if (root / d).is_dir()]
     for name, *arguments in (
@@ -51,6 +51,6 @@ if __name__ == '__main__':
         print('  ' + f)
     if changed and '--write' not in sys.argv:
         sys.exit(
-            'These files were not what their notebooks say. They are now: look at the change (git diff), then run '
+            'These files did not match their notebooks and have been updated: check the changes (git diff), then run '
             'this again.'
         )

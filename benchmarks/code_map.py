@@ -1,9 +1,9 @@
-"""How fast a map of 100,000 codes answers a hand, in a real JupyterLab: a pan, a pointer over points, a lasso.
+"""Latency of the code map with 100,000 codes in a real JupyterLab: pan, pointer over points, lasso.
 
     python benchmarks/code_map.py [--most 20000 100000] [--steps 100000] [--smoke]
 
-Prints medians in ms. Headless Chromium draws WebGL in software: a machine with a graphics card is faster. It also says
-what a layout takes: PCA of all steps, t-SNE of a draw (with --tsne N).
+Prints medians in ms. Headless Chromium renders WebGL in software: a machine with a graphics card is faster. Also prints
+the time of a layout: PCA of all steps, t-SNE of a sample (with --tsne N).
 """
 
 import argparse
@@ -43,7 +43,7 @@ def timed(act) -> float:
 
 
 def hands(page, lab) -> dict[str, float]:
-    "Medians in ms of a pan's steps, of cards under the pointer, and of a lasso"
+    "Median ms of the steps of a pan, of cards under the pointer, and of a lasso"
     plot = page.locator(PLOT).first
     plot.scroll_into_view_if_needed()
     page.wait_for_timeout(1500)
@@ -126,7 +126,7 @@ if __name__ == '__main__':
     a.add_argument('--steps', type=int, default=100_000)
     a.add_argument('--most', type=int, nargs='*', default=[20_000, 100_000])
     a.add_argument('--tsne', type=int, default=0)
-    a.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    a.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     a = a.parse_args()
     if a.smoke:
         a.steps, a.most = 20_000, [20_000]

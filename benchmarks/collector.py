@@ -1,15 +1,15 @@
-"""Environment steps a second: ours (RAM included) against Gymnasium's AtariPreprocessing with getRAM in one process,
+"""Environment steps per second: ours (RAM included) and Gymnasium's AtariPreprocessing with getRAM in one process,
 interleaved.
 
     python benchmarks/collector.py [game] [--steps 8000] [--rounds 7] [--smoke]
 
-A step is four emulator frames at 210 x 160 gray. The bar is 1.5x in the median of the ratios of neighbouring rounds.
-Ours uses every core it may; the one-process figure is printed too. AtariVectorEnv gives no RAM and is printed for
-honesty: it asks less of the processor than we do.
+A step is four emulator frames at 210 x 160 gray. The target is 1.5x in the median of the ratios of neighbouring rounds.
+Ours uses all available cores; the one-process figure is printed too, and so is AtariVectorEnv, which does less work: it
+returns no RAM.
 
-Below stands the processor time of a step in one process beside the floor, which is nothing but four frames of
-emulation. What lies between: two gray screens (27 us; about 10 once a process has played 10,000 steps), writing a frame
-to the file (15 to 20 us of the kernel), their maximum, Python, and what the emulator loses of the processor's caches.
+Then the CPU time of a step in one process, and of its lower bound, four frames of emulation alone. The difference: two
+gray screens (27 us; about 10 once a process has played 10,000 steps), writing a frame to the file (15 to 20 us in the
+kernel), their maximum, Python, and cache misses of the emulator.
 """
 
 import argparse, statistics, time
@@ -28,7 +28,7 @@ def timed(function, steps):
 
 
 def of_gymnasium(game, steps):
-    "The usual way: frames, RAM, actions and rewards into arrays made before"
+    "The usual way: frames, RAM, actions and rewards into preallocated arrays"
     env = AtariPreprocessing(
         gymnasium.make(gym_id(game, frameskip=False)),
         screen_size=(160, 210),
@@ -54,7 +54,7 @@ def of_vector(game, steps, n=8):
 
 
 def bare(game, steps):
-    "The floor: four frames of emulation a step, and nothing kept"
+    "The lower bound: four frames of emulation per step, nothing stored"
     raw, rng = RawAtari(game), np.random.default_rng(0)
     raw.reset()
     codes, act = raw.ale.getMinimalActionSet(), raw.ale.act
@@ -68,7 +68,7 @@ def bare(game, steps):
 
 
 def processor(game, steps, rounds):
-    "Print microseconds of processor time a step: the floor, ours in one process, and what lies between"
+    "Print CPU microseconds per step: the lower bound, ours in one process, and the difference"
     floor, ours = [], []
     for _ in range(rounds):
         floor.append(bare(game, steps))
@@ -117,7 +117,7 @@ if __name__ == '__main__':
     parser.add_argument('game', nargs='?', default='pong')
     parser.add_argument('--steps', type=int, default=8000)
     parser.add_argument('--rounds', type=int, default=7)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.steps, args.rounds = 200, 1

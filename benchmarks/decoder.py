@@ -1,5 +1,4 @@
-"""Drawing frames from codes on CPU: the decoder of VAE and PixelPred, ours against the same layers as torch's
-ConvTranspose2d.
+"""Decoding frames from codes on CPU: the decoder of VAE and PixelPred, and the same layers with ConvTranspose2d.
 
 Same weights, same codes, forward and backward of 64 frames of 210 x 160. One thread, CPU time, interleaved; medians of
 ratios.
@@ -17,7 +16,7 @@ from srlviz.encoders.frames.cnn import FrameCNN, FrameDecoder
 
 
 def plain(decoder: FrameDecoder) -> FrameDecoder:
-    "The same decoder with torch's own transposed convolutions"
+    "The same decoder with torch's transposed convolutions"
     for layer in decoder.convs:
         if isinstance(layer, nn.ConvTranspose2d):
             layer.forward = nn.ConvTranspose2d.forward.__get__(layer)
@@ -53,6 +52,6 @@ def main(repeats: int):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--repeats', type=int, default=8)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     main(1 if args.smoke else args.repeats)

@@ -1,10 +1,9 @@
-"""The POMDPs: steps a second of popgym's environments and of ours, through the Gymnasium API, in one run and on one
-core.
+"""Steps per second of the POMDPs, popgym's and ours, through the Gymnasium API, in one run on one core.
 
-Actions are drawn before. A round measures, one after another, popgym's environment, ours, and ours batched: plain (new
-arrays at each step), with the paper's one-hot stack written by the kernel into the same array each step, and the same
-copied. Ratios are taken within a round; medians over rounds. Start-up is timed in processes of their own: the first use
-of a class, which compiles it, and the next, which finds it in the cache.
+Actions are drawn in advance. A round measures, one after another, popgym's environment, ours, and ours batched: plain
+(new arrays at each step), with the paper's one-hot inputs written by the kernel into the same array, and the same
+copied. Ratios are taken within a round; medians over rounds. Start-up is timed in separate processes: the first use of
+a class, which compiles it, and the second, which loads it from the cache.
 """
 
 import argparse, os, statistics, subprocess, sys, tempfile, warnings
@@ -31,7 +30,7 @@ print(time.perf_counter() - start)
 
 
 def start_up(tasks: list[str]) -> pd.DataFrame:
-    "Seconds from import to the first step: compiled, and from the cache; the cache is a new folder."
+    "Seconds from import to the first step: compiled, and from the cache; the cache is a new folder"
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for task in tasks:
@@ -80,14 +79,14 @@ def table(tasks: list[str], num_envs: int, seconds: float, rounds: int) -> pd.Da
 
 
 def ratios(rows: pd.DataFrame) -> pd.DataFrame:
-    "Median speed and median ratio to popgym in the same round, a task a row."
+    "Median speed and median ratio to popgym in the same round, one row per task"
     ours = [c for c in rows if c not in ('task', 'popgym')]
     ratio = rows[ours].div(rows['popgym'], axis=0).assign(task=rows['task']).groupby('task', sort=False).median()
     return rows.groupby('task', sort=False).median().join(ratio, rsuffix=' x')
 
 
 def figure(summary: pd.DataFrame) -> go.Figure:
-    "Steps a second, a task a row."
+    "Steps per second, one row per task"
     marks = {
         'popgym': ('#8c8c8c', 'popgym'),
         'single': ('#0072B2', 'srlviz, one'),
@@ -117,7 +116,7 @@ if __name__ == '__main__':
     parser.add_argument('--seconds', type=float, default=0.2, help='for each measurement')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--out', type=Path, default=Path('runs/bench_envs'), help='folder of the table and the plot')
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.tasks, args.num_envs, args.seconds, args.rounds = ['RepeatPrevious-hard'], 2, 0.01, 1

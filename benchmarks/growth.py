@@ -1,18 +1,17 @@
-"""How cost grows: CPU seconds and memory of our own work against its size, and the exponent at the top end.
+"""How cost grows: CPU seconds and memory of our own code against its input size, and the exponent at the largest sizes.
 
-A quantity is a function and an entry of `QUANTITIES`: `make(size)` prepares and gives a callable, which is what is
-measured. Every measurement is a fresh process of one thread: it makes and calls the smallest size (imports, compilers),
-prepares the size, then measures the CPU seconds of one call and by how much it raises the memory of the process.
-The least of a few such processes counts, so that noise makes no exponent. The exponent is the slope of log cost against
-log size between the last two sizes; one of time counts from 50 ms, one of memory from 64 MB. Exits with 1 where one is
-above 1.15.
+A quantity is a function and an entry of `QUANTITIES`: `make(size)` prepares and returns the function to measure. Every
+measurement is a fresh process of one thread: it calls the smallest size (imports, compilers), prepares the size, then
+measures the CPU seconds of one call and the increase of the memory of the process. The minimum of a few such processes
+counts, so that noise makes no exponent. The exponent is the slope of log cost against log size between the last two
+sizes; times count from 50 ms, memory from 64 MB. Exits with 1 if an exponent is above 1.15.
 
-What memory costs the first time it is touched is the kernel's, and grows by steps of its own: a small size finds what
-the first call has left in the process, a large one does not (0, 26 and 82 MB of steps() for 200,000, 400,000 and
-800,000 steps, and an exponent of 1.6 for code of 1.0); and NumPy asks for huge pages for arrays from 4 MiB on only. So
-what is free is given back before the call that is measured, arrays of a megabyte are mapped each for itself, and none
-has huge pages. Of a quantity of `calls` above 1, which does the same work again at each call, the first call tells the
-memory, and the least of the following ones the seconds, with the memory kept that the process has got.
+Memory that is touched for the first time is paid for in steps of the kernel: a small size reuses what the first call
+has left in the process, a large one does not (0, 26 and 82 MB of steps() for 200,000, 400,000 and 800,000 steps, and an
+exponent of 1.6 for code of 1.0); and NumPy requests huge pages only for arrays of 4 MiB or more. So free memory is
+returned before the measured call, arrays of a megabyte are mapped individually, and huge pages are off. For a quantity
+with `calls` above 1, which does the same work at each call, memory is measured on the first call, and the seconds are
+the minimum of the following ones, which reuse the memory.
 
     python benchmarks/growth.py [--only NAME ...] [--sizes small|full] [--repeat N] [--smoke]
 """
@@ -45,7 +44,7 @@ class Quantity(NamedTuple):
 
 
 def folder() -> Path:
-    "An empty folder that is there until the process ends."
+    "An empty folder that exists until the process ends"
     _FOLDERS.append(tempfile.TemporaryDirectory(prefix='srlviz-growth-'))
     return Path(_FOLDERS[-1].name)
 
@@ -74,7 +73,7 @@ def summarize(n: int):
 
 
 def recorded(n: int) -> Path:
-    "The folder of a recording: n steps in episodes of 500, with ten factors a step and two an episode."
+    "The folder of a recording: n steps in episodes of 500, with ten factors per step and two per episode"
     import numpy as np
     from srlviz.core.recordings import Recording
 
@@ -87,7 +86,7 @@ def recorded(n: int) -> Path:
 
 
 def steps(n: int):
-    "It is opened at each call: one that is open keeps 64 MiB of what it has read."
+    "The recording is opened at each call: an open one keeps 64 MiB of what it has read"
     from srlviz.core.recordings import load_recording
 
     path = recorded(n)
@@ -120,7 +119,7 @@ def game_rows(n: int):
 
 
 def menu(n: int):
-    "Choices in the menus of an open dashboard."
+    "Options in the menus of an open dashboard"
     from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(game_rows(n), interactive=True)
@@ -140,7 +139,7 @@ QUANTITIES = {
 
 
 def resident(field: str) -> int:
-    "Bytes that /proc says of this process: VmRSS now, VmHWM at most."
+    "Memory of this process according to /proc, in bytes: VmRSS now, VmHWM at most"
     for line in Path('/proc/self/status').read_text().splitlines():
         if line.startswith(field + ':'):
             return int(line.split()[1]) * 1024
@@ -148,7 +147,7 @@ def resident(field: str) -> int:
 
 
 def give_back() -> None:
-    "Give back to the kernel what is free in this process."
+    "Return free memory of this process to the kernel"
     import pyarrow
 
     gc.collect()
@@ -157,14 +156,14 @@ def give_back() -> None:
 
 
 def keep() -> None:
-    "From now on, keep what becomes free in this process."
+    "From now on, keep memory that becomes free in this process"
     trim_threshold, most_maps = -1, -4
     ctypes.CDLL(None).mallopt(trim_threshold, 2**31 - 1)
     ctypes.CDLL(None).mallopt(most_maps, 0)
 
 
 def seconds_of(work: Callable) -> float:
-    "CPU seconds of a call, without those that what it gives takes to go."
+    "CPU seconds of a call, without those to free its result"
     start = time.process_time()
     given = work()
     seconds = time.process_time() - start
@@ -173,7 +172,7 @@ def seconds_of(work: Callable) -> float:
 
 
 def measure(name: str, size: int, smallest: int) -> dict:
-    "In a fresh process: CPU seconds of one call, and bytes at its peak above those before."
+    "In a fresh process: CPU seconds of one call, and the increase of its peak memory in bytes"
     quantity = QUANTITIES[name]
     quantity.make(smallest)()
     work = quantity.make(size)
@@ -188,7 +187,7 @@ def measure(name: str, size: int, smallest: int) -> dict:
 
 
 def fresh(name: str, size: int, smallest: int) -> dict:
-    "`measure` in a process of its own."
+    "Run `measure` in a new process"
     env = os.environ | {f'{v}_NUM_THREADS': '1' for v in ('OMP', 'MKL', 'OPENBLAS', 'NUMBA')}
     env |= dict(NUMPY_MADVISE_HUGEPAGE='0', ARROW_DEFAULT_MEMORY_POOL='system', MALLOC_MMAP_THRESHOLD_='1000000')
     told = subprocess.run(
@@ -203,7 +202,7 @@ def fresh(name: str, size: int, smallest: int) -> dict:
 
 
 def slope(costs: dict, what: str) -> float:
-    "The exponent between the last two sizes; NaN where it says nothing."
+    "The exponent between the last two sizes; NaN if it is not meaningful"
     (a, low), (b, high) = list(costs.items())[-2:]
     if min(low[what], high[what]) < SURE[what]:
         return math.nan
@@ -211,7 +210,7 @@ def slope(costs: dict, what: str) -> float:
 
 
 def grow(name: str, sizes: tuple[int, ...], repeat: int) -> bool:
-    "Measure and print a quantity; True if it grows as its work."
+    "Measure and print a quantity; True if it grows no faster than its work"
     costs = {n: dict(seconds=math.inf, memory=math.inf) for n in sizes}
 
     def again(sizes):
@@ -245,7 +244,7 @@ def memory(name: str, n: int, width: int = 128):
 
 
 def other_memories(n: int):
-    "All memories but torch's three, and but the DNC, of which a step takes as long as the others' together."
+    "All memories except torch's three and the DNC, whose step takes as long as those of the others together"
     from srlviz.core.names import catalog
 
     jobs = [memory(name, n) for name in catalog('memories') if name not in ('Elman', 'GRU', 'LSTM', 'DNC')]
@@ -289,7 +288,7 @@ def frame_map(n: int):
 
 
 def probe_epoch(n: int):
-    "256 codes, 40 variables of 16 values, one epoch; as many rows to stop by."
+    "256 codes, 40 variables of 16 values, one epoch; as many rows for validation"
     import numpy as np
     import pandas as pd
     from srlviz.evaluate.probe import linear_probe
@@ -322,7 +321,7 @@ def main():
     parser.add_argument('--sizes', choices=['small', 'full'], default='small')
     parser.add_argument('--repeat', type=int, default=3)
     parser.add_argument('--measure', nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.measure:
         name, *sizes = args.measure

@@ -1,10 +1,10 @@
-"""Print hashes of results that a change of code alone must leave equal.
+"""Print hashes of results that a refactoring must not change.
 
     python benchmarks/hashes.py > before.txt      at one commit
     python benchmarks/hashes.py | diff before.txt -    at another
 
-One Atari recording, one POMDP recording, one flight, the codes of every encoder, the weights of an agent, and the score
-tables that ship. `--smoke` leaves out the flight, the encoders and the agent.
+One Atari recording, one POMDP recording, one flight, the codes of every encoder, the weights of an agent, and the
+shipped score tables. `--smoke` leaves out the flight, the encoders and the agent.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`import srlviz`: wall seconds in a fresh interpreter, median of 9."""
+"""Wall seconds of `import srlviz` in a fresh interpreter, median of 9."""
 
 import argparse
 import statistics
@@ -15,6 +15,6 @@ def once() -> float:
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     runs = 1 if parser.parse_args().smoke else 9
     print(f"import srlviz, interpreter included: {statistics.median(once() for _ in range(runs)):.3f} s")

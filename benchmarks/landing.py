@@ -1,13 +1,13 @@
-"""The landing world, every measured bar: speed, memory, outcomes, the size of the paper's set, and reading.
+"""The landing world against its targets: speed, memory, outcomes, the size of the paper's set, and reading.
 
-    python benchmarks/landing.py                        the bars, with a set of 12 flights: 5 minutes on two idle cores
+    python benchmarks/landing.py                        all targets, with 12 flights: 5 minutes on two idle cores
     python benchmarks/landing.py --set-flights 50       the projection to 8011 flights from 50
     python benchmarks/landing.py --only outcomes        one part: speed, memory, outcomes, reading
 
-Real time is the seconds flown per second of CPU on one core, so that others on the machine do not count; frames are
-read per second of CPU too. What two workers gain is wall time, in pairs of sets made one after the other by warm
-workers. Memory is the largest that a worker of `generate_flights` ever held. Scenery is cached in each process, and a
-set of 114 runways meets each often: flights of a small set pay more for it than those of a large one.
+Speed is the flown seconds per CPU second on one core, so that other processes do not count; frames are read per CPU
+second too. The gain of two workers is wall time, over pairs of sets made one after the other by warm workers. Memory is
+the maximum over the workers of `generate_flights`. Scenery is cached in each process, and a set of 114 runways reuses
+it often: flights of a small set cost more than those of a large one.
 """
 
 import argparse, multiprocessing, os, subprocess, sys, tempfile, time
@@ -35,13 +35,13 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, resource.getrusage
 
 
 def flown(seed: int, **fixed):
-    "What the bars of outcomes need of a flight: outcome, reason, seconds, peak g."
+    "Outcome, reason, seconds and peak g of a flight"
     f = fly_approach(draw_conditions(seed, **fixed))
     return f.outcome, f.reason, len(f) / HZ, (f.touchdown or {}).get('g_nrml', np.nan)
 
 
 def sensors_speed(n: int) -> float:
-    "Real time without the camera: conditions, flight and 1090 columns."
+    "Speed without the camera: conditions, flight and 1090 columns"
     sensors(fly_approach(draw_conditions(999)))
     rows, begin = 0, time.process_time()
     for seed in range(n):
@@ -50,14 +50,14 @@ def sensors_speed(n: int) -> float:
 
 
 def made(folder: Path, n: int, seed: int, workers: int, size: int) -> tuple[float, float, float]:
-    "Make a set: seconds flown, seconds of CPU here, seconds of wall."
+    "Make a set: flown seconds, CPU seconds, wall seconds"
     cpu, wall = time.process_time(), time.perf_counter()
     flights = generate_flights(folder, n, seed, workers=workers, size=size, progress=False)
     return flights.n_steps / HZ, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def speed(folder: Path, n: int, size: int, rounds: int) -> dict:
-    "One worker's real time with camera, video and Parquet; two workers against one, each round a set of its own."
+    "Speed of one worker with camera, video and Parquet; two workers against one, each round a new set"
     made(folder / 'warm', 1, 1, 1, size)
     made(folder / 'warm2', 4, 1, 2, size)
     alone, pairs, same = [], [], True
@@ -72,7 +72,7 @@ def speed(folder: Path, n: int, size: int, rounds: int) -> dict:
 
 
 def memory(folder: Path, n: int) -> tuple[float, float]:
-    "GB: the largest worker, and the process that leads."
+    "GB: the largest worker, and the main process"
     command = [sys.executable, '-c', MEMORY, str(folder / 'memory'), str(n)]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     unit = 1e9 if sys.platform == 'darwin' else 1e6  # bytes there, kilobytes elsewhere
@@ -89,7 +89,7 @@ def outcomes(n: int, jobs: int) -> pd.DataFrame:
 
 
 def projected(folder: Path, n: int, size: int) -> tuple[float, float, float]:
-    "Hours with two workers, of wall here and of CPU, and GB for the paper's number of flights, from a set of n."
+    "Hours with two workers, wall and CPU time, and GB for the paper's number of flights, projected from a set of n"
     from joblib.externals.loky import get_reusable_executor
 
     get_reusable_executor().shutdown(wait=True)  # the CPU of workers is told when they have ended
@@ -103,7 +103,7 @@ def projected(folder: Path, n: int, size: int) -> tuple[float, float, float]:
 
 
 def reading(folder: Path, n: int) -> dict:
-    "Milliseconds a window of 25 to 75 rows at random, from the cache; frames a second of CPU in windows of 50."
+    "Milliseconds per random window of 25 to 75 rows, from the cache; frames per CPU second in windows of 50"
     flights, rng = read_flights(folder), np.random.default_rng(0)
     begin = time.perf_counter()
     for e in flights:
@@ -195,7 +195,7 @@ if __name__ == '__main__':
     parser.add_argument('--jobs', type=int, default=2, help='processes that count outcomes')
     parser.add_argument('--keep', help='make the sets in this folder, new or empty, and leave them there')
     parser.add_argument('--out', type=Path, default=Path('runs/bench_landing'), help='folder of the table')
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.flights, args.rounds, args.size, args.outcomes = 1, 1, 32, 1

@@ -1,11 +1,11 @@
-"""Sequence encoders beside the modules of the landing paper's released code: steps of training per second.
+"""Training steps per second of our sequence encoders and of the modules of the landing paper's released code.
 
-The released code (github.com/advimman/xeval, MIT) is read from a folder that --xeval names. It runs with what it needs
-by now: a stand-in for torchvision (no ResNet is made), `collections.Sequence`, a last matrix of the attention encoder
-as wide as its input, states of the ConvLSTM on the CPU. Both train on the same batch, step by step in turn: forward,
-loss, backward, Adam. CPU seconds; medians, and the median of the ratios of neighbouring steps.
+The released code (github.com/advimman/xeval, MIT) is read from the folder --xeval. It needs a few substitutes to run
+today: a stub of torchvision (no ResNet is made), `collections.Sequence`, a last matrix of the attention encoder as wide
+as its input, states of the ConvLSTM on the CPU. Both train on the same batch, step by step in turn: forward, loss,
+backward, Adam. CPU seconds; medians, and the median of the ratios of neighbouring steps.
 
-Then, of our own: flights encoded per second, and the share of a fit that waits for data.
+Then, of ours: flights encoded per second, and the share of training time that waits for data.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def make_batch(n: int, shortest: int, longest: int, film: int | None, seed: int 
 
 
 def stepper(model, loss):
-    "One step of training, in CPU seconds"
+    "One training step, in CPU seconds"
     adam = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step():
@@ -161,7 +161,7 @@ def training(xeval: Path, steps: int, film: int):
 
 
 def encoding(flights):
-    "Whole flights a second, by wall clock; read from the cache"
+    "Whole flights per second, wall time; read from the cache"
     encoder = SequenceAutoencoder(epochs=1, progress=False).fit(flights)
     for _ in range(2):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -172,7 +172,7 @@ def encoding(flights):
 
 
 def waiting(flights):
-    "The share of an epoch that the loop waits for windows; the first is not counted"
+    "The share of an epoch spent waiting for windows, without the first"
     few = dict(epochs=1, windows=4, progress=False)
     for encoder in SequenceAutoencoder(**few), Forecaster(network='attention', horizon=1, **few):
         model = encoder.fit(flights).model_.train()
@@ -215,7 +215,7 @@ if __name__ == '__main__':
     parser.add_argument('--film', type=int, default=64, help='pixels of the ConvLSTM')
     parser.add_argument('--cores', type=int, default=2, help='threads while encoding and fitting')
     parser.add_argument('--most', type=int, default=256, help='flights to encode, at most')
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.flights, args.steps, args.film = '', 1, 32  # the shipped sample is the smallest set

@@ -1,9 +1,9 @@
-"""From a press to the view that answers it, in a real JupyterLab: milliseconds, and bytes over the wire.
+"""Latency from a click to the updated view in a real JupyterLab: milliseconds, and bytes over the wire.
 
 python benchmarks/latency.py [--only FrameBrowser] [--presses 20]
 
-The page notes the time of each press and of the change that it leads to, by one clock, so nothing of the test's own
-round trips is in the numbers. Close everything else: a second process on two cores doubles them.
+The page itself timestamps each click and the resulting change, so round trips of the test are not included. Close all
+other programs: a second process on two cores doubles the times.
 """
 
 import argparse
@@ -36,9 +36,9 @@ CLOCK = """([selector, attribute, k]) => {
 
 
 class Gesture(NamedTuple):
-    """Something to press, and where its effect is seen.
+    """A click and where its effect is seen.
 
-    `press(page, k)` presses for the k-th time; `target` is the selector, number and attribute that change.
+    `press(page, k)` clicks for the k-th time; `target` is the selector, number and attribute that change.
     """
 
     widget: str
@@ -48,7 +48,7 @@ class Gesture(NamedTuple):
 
 
 def count(page, wire: dict):
-    "Count what goes over the page's sockets"
+    "Count the bytes over the page's sockets"
 
     def add(data):
         wire['bytes'] += len(data)
@@ -57,7 +57,7 @@ def count(page, wire: dict):
 
 
 def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[float], list[int]]:
-    "Milliseconds and bytes of each press that changed something; the first, from a state that nobody knows, is not one"
+    "Milliseconds and bytes of each click that changed something; the first is not counted"
     times, sizes = [], []
     selector, k, attribute = gesture.target
     gesture.press(page, 0)
@@ -80,7 +80,7 @@ def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[floa
 
 
 def on_cell(where: str, *cells: tuple[float, float]) -> Callable:
-    "Press on places of a plot, given as parts of its width and height, in turn"
+    "Click on positions of a plot, given as fractions of its width and height, in turn"
 
     def press(page, i):
         plot = page.locator(where).first
@@ -111,13 +111,13 @@ def choose(where: str, name: str) -> Callable:
 
 
 def slide(page, i):
-    "Press on the slider of a player"
+    "Click on the slider of a player"
     box = page.locator('.srlviz-player input[type=range]').first.bounding_box()
     page.mouse.click(box['x'] + box['width'] * (0.2, 0.8, 0.4, 0.6)[i % 4], box['y'] + box['height'] / 2)
 
 
 def cell(page, i):
-    "Press on one of two cells of ours in a heat map"
+    "Click on one of two cells of ours in a heat map"
     x, y = page.locator('.srlviz-plot .js-plotly-plot').first.evaluate(
         """(g, i) => {
             const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout, places = [];
@@ -136,7 +136,7 @@ def cell(page, i):
 
 
 def next_row(page, i):
-    "Press on a row of a list, which stands there again once the flight is closed"
+    "Click on a row of a list, which is shown again once the flight is closed"
     back = page.get_by_role('button', name='back to the list')
     if back.is_visible():
         back.click()
@@ -200,7 +200,7 @@ GESTURES = [
 
 
 def table(only: str, presses: int) -> int:
-    "Print a line for each gesture; how many presses changed nothing"
+    "Print a line for each gesture; return how many clicks changed nothing"
     from playwright.sync_api import sync_playwright
 
     missed = 0
@@ -221,7 +221,7 @@ def table(only: str, presses: int) -> int:
 
 
 def measured(browser, widget: str, code: str, presses: int):
-    "Open a widget in a JupyterLab of its own and go through its gestures"
+    "Open a widget in a new JupyterLab and run its gestures"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         server = Server(Path(folder))
         lab = Lab(server, 'cells', of_cells(code), '')
@@ -241,7 +241,7 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--only', default='')
     parser.add_argument('--presses', type=int, default=20)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     asked = parser.parse_args()
     if asked.smoke:
         asked.presses = 2

@@ -1,12 +1,12 @@
-"""The scores that ship: data_samples/landing_benchmark.csv, and three small encoders.
+"""Make the shipped scores data_samples/landing_benchmark.csv, and three small encoders.
 
-    python benchmarks/measure_landing.py --sets SETS --out OUT --workers 2    makes the sets, trains what is missing
-    python benchmarks/measure_landing.py --out OUT --collect                  only takes over what a sweep has found
+    python benchmarks/measure_landing.py --sets SETS --out OUT --workers 2    make the sets, train what is missing
+    python benchmarks/measure_landing.py --out OUT --collect                  only collect the results of a sweep
 
 2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then each
 encoder of Table 4 and beyond, widths 64 and 128, one seed, sensors with and without tell-tale columns. Film is read
-once a second (every fifth row). It can be killed at any moment and goes on; rows that were shipped before stay, unless
-they were measured again. Networks over windows of film learn for five epochs of one window of a flight.
+once a second (every fifth row). A killed run resumes; shipped rows stay unless they are measured again. Networks over
+windows of film are trained for five epochs of one window per flight.
 On a GPU: --device cuda --size 256 --every 1 --widths 32 64 128 256 --seeds 0 1 2.
 """
 
@@ -35,7 +35,7 @@ MOST = 1_000_000  # bytes of an encoder that ships
 
 
 def sets(folder: Path, size: int, workers: int) -> dict[str, Path]:
-    "The two sets of flights, made if they are not there"
+    "The two sets of flights, generated if missing"
     places = dict(sensors=folder / 'sensors2000', film=folder / f'film600_{size}')
     generate_flights(places['sensors'], 2000, seed=17, camera=False, workers=workers)
     generate_flights(places['film'], 600, seed=18, camera=True, size=size, workers=workers)
@@ -43,7 +43,7 @@ def sets(folder: Path, size: int, workers: int) -> dict[str, Path]:
 
 
 def grids(places: dict[str, Path], a: argparse.Namespace) -> list[dict]:
-    "What is trained: the mean, then width by width, sensors before film, all columns before quiet ones"
+    "The grids of trials: the mean, then width by width, sensors before film, all columns before quiet ones"
     shared = dict(device=[a.device], windows=[WINDOWS])
     wanted = []
     for name, path in places.items():
@@ -65,7 +65,7 @@ def grids(places: dict[str, Path], a: argparse.Namespace) -> list[dict]:
 
 
 def small_encoders(flights: Path) -> None:
-    "Train the three that ship, where they are not there yet"
+    "Train the three shipped encoders if they are missing"
     shelf = sample_path('paper_scores.csv').parent / 'encoders'
     shelf.mkdir(exist_ok=True)
     for name, (kind, arguments) in SMALL.items():
@@ -76,7 +76,7 @@ def small_encoders(flights: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    "Take over the scores of a sweep"
+    "Collect the scores of a sweep"
     found = load_scores(folder / 'scores.csv')
     place = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
     parts = [load_scores(place)] * place.exists() + [found[found['source'] == 'srlviz']]

@@ -1,16 +1,16 @@
-"""Whether the failures of a landing can be seen by its sensors, and whether touchdowns tell how hard they were.
+"""Measure whether failures show in the sensors of a landing, and whether touchdown readings are consistent.
 
-    python benchmarks/measure_landing_truth.py        600 flights without camera: eight CPU-minutes, and the trees
+    python benchmarks/measure_landing_truth.py        600 flights without camera: eight CPU minutes, and the trees
 
-Each flight becomes numbers: mean, spread, least, largest and mean step of each column, without annunciators and
-warnings. Whether a failure happened is then told by 200 random trees, five folds, from the columns that the table of
-sensors does not call a tell-tale of it. That is done with five seeds of folds and trees; their mean AUROC is printed
-with a bootstrap interval over flights: .5 is invisible, 1 is given away, and an interval that straddles a bound leaves
-it undecided (exit status 0, as if met). A failure happened if its onset lies within the rows. The last line is the
+Each flight becomes a vector: mean, standard deviation, minimum, maximum and mean step of each column, without
+annunciators and warnings. Whether a failure happened is predicted by 200 random trees, five folds, from the columns
+that the table of sensors does not call a tell-tale of it, with five seeds of folds and trees. The mean AUROC is printed
+with a bootstrap interval over flights: .5 is invisible, 1 is obvious, and an interval that straddles a bound is
+undecided (exit status 0, as if met). A failure happened if its onset lies within the rows. The last line is the
 correlation of sink rate and normal acceleration over all touchdowns, crashed or not.
 
-Trees are the judge, not a line: either engine may have met the bird, so that what shows has no sign. A ridge over all
-columns sees the bird at an AUROC of .51, which is to say not at all.
+Trees are used instead of a linear model because either engine may have met the bird, so that its effect has no sign: a
+ridge over all columns has an AUROC of .51 for the bird.
 """
 
 import argparse, os
@@ -35,13 +35,13 @@ CROSS_VALIDATIONS = 5
 
 
 def told() -> pd.DataFrame:
-    "The columns that may be looked at"
+    "The columns that may be used"
     table = sensor_table()
     return table[~table['group'].isin(NAMED) & (table['role'] != 'time') & (table['kind'] != 'constant')]
 
 
 def look(seed: int) -> tuple[np.ndarray, dict]:
-    "One flight: (5 * columns,) numbers, and what happened"
+    "One flight: (5 * columns,) features, and what happened"
     f = fly_approach(draw_conditions(seed))
     x, touched = sensors(f)[:, told().index].astype(float), f.touchdown or {}
     numbers = np.concatenate([x.mean(0), x.std(0), x.min(0), x.max(0), np.abs(np.diff(x, axis=0)).mean(0)])
@@ -51,7 +51,7 @@ def look(seed: int) -> tuple[np.ndarray, dict]:
 
 
 def told_by_trees(X: np.ndarray, y: np.ndarray, jobs: int, seed: int) -> np.ndarray:
-    "How likely the failure is in each flight, by trees that have not seen it"
+    "Out-of-fold probability of the failure in each flight, by random trees"
     how = dict(max_features=0.1, min_samples_leaf=2, class_weight='balanced', random_state=seed, n_jobs=jobs)
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     return cross_val_predict(ExtraTreesClassifier(200, **how), X, y, cv=folds, method='predict_proba')[:, 1]
@@ -67,7 +67,7 @@ def auroc(X: np.ndarray, y: np.ndarray, jobs: int) -> tuple[float, float, float]
 
 
 def verdict_on(low: float, high: float) -> str:
-    "Whether an interval lies within the bounds, outside, or straddles one"
+    "Whether an interval is within the bounds, outside, or straddles one"
     if LOW <= low and high <= HIGH:
         return 'met'
     return 'MISSED' if high < LOW or low > HIGH else 'undecided'

@@ -1,12 +1,11 @@
-"""The returns that ship: data_samples/popgym_mmer.csv, and six small agents.
+"""Make the shipped returns data_samples/popgym_mmer.csv, and six small agents.
 
-    nice -n 19 python benchmarks/measure_mmer.py       trains what is missing, the most wanted first
-    python benchmarks/measure_mmer.py --collect        only takes over what a sweep has found so far
+    nice -n 19 python benchmarks/measure_mmer.py       train what is missing, by priority
+    python benchmarks/measure_mmer.py --collect        only collect the results of a sweep so far
 
-Preset `fast`, 1.5 million steps; about a minute of a core a trial, more for DNC, IndRNN and GTrXL. It can be killed at
-any moment and goes on. What the shipped table holds is not trained again, until `TRAINER_VERSION` of
-srlviz.agents.recurrent grows: data_samples/popgym_mmer.json says which one made the table, and rows of an older one
-are dropped.
+Preset `fast`, 1.5 million steps; about a minute of one core per trial, more for DNC, IndRNN and GTrXL. A killed run
+resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
+data_samples/popgym_mmer.json states the version of the table, and rows of an older one are dropped.
 """
 
 import argparse
@@ -40,13 +39,13 @@ KEY = ['task', 'method', 'inputs', 'seed']
 
 
 def shipped() -> pd.DataFrame:
-    "The table that ships; of returns of an older trainer only the lines, which learn nothing"
+    "The shipped table; of returns of an older trainer only the reference lines"
     table, made = load_scores(TABLE), read_json(MADE) if MADE.exists() else {}
     return table if made.get('trainer') == TRAINER_VERSION else table[table['method'].isin(LINES)]
 
 
 def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
-    "What is trained, in order, a memory at a time: (task, method, inputs, seed)"
+    "The trials in order of priority, one memory at a time: (task, method, inputs, seed)"
     easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
     rest = sorted((name for name in catalog('memories') if name not in FIVE), key=SLOWEST.count)
     yield [(task, line, '', 0) for task in paper_tasks() for line in LINES]
@@ -65,7 +64,7 @@ def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
 
 
 def missing(part: list[tuple]) -> list[dict]:
-    "The grids of those of a part that the table lacks"
+    "The grids of the trials that are missing from the table"
     table = shipped()
     returns = table[table['metric'].isin(['mmer', 'return'])]
     have = {(srlviz_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
@@ -77,7 +76,7 @@ def missing(part: list[tuple]) -> list[dict]:
 
 
 def collect(folder: Path):
-    "Take over the scores of a sweep, and the agents"
+    "Collect the scores of a sweep, and the agents"
     found = load_scores(folder / 'scores.csv')
     table = pd.concat([shipped(), found[found['source'] == 'srlviz']], ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')

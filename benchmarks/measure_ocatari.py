@@ -1,16 +1,16 @@
-"""Hold the marks of data_samples/atari_annotations.csv against the objects that OCAtari finds in random frames.
+"""Compare the positions of data_samples/atari_annotations.csv with the objects that OCAtari finds in random frames.
 
-Its extractors (by colour, and by what it knows of RAM) look at the same frames; of every variable that shows on the
-screen the nearest of their objects of the same sort is taken. Written to data_samples/atari_agreement.csv: the share of
-frames within 4 pixels and the median error, in pixels, among the frames in which we mark the object, OCAtari sees any
-of its sort, and the nearest is not cut by an edge of the screen. Where it sees none of a sort that it knows from other
-frames, a mark may point at nothing: `unseen` is the share of marks in such frames. It is empty for sorts that OCAtari
-never sees, and for games that were not measured again since the column was added.
+Both of its extractors (by colour, and from RAM) get the same frames; each visible variable is matched with the nearest
+object of the same category. Written to data_samples/atari_agreement.csv: the share of frames within 4 pixels and the
+median error, in pixels, over frames in which the object has a position, OCAtari finds any of its category, and the
+nearest is not cut by an edge of the screen. `unseen` is the share of positions in frames in which OCAtari finds none of
+a category that it finds in other frames, so the position may be wrong. It is empty for categories that OCAtari never
+finds, and for games that were not measured again since the column was added.
 
     python benchmarks/measure_ocatari.py [game ...] [--frames 500] [--write]      --write with games: only their rows
 
-OCAtari (pip install ocatari; MIT) asks for an older NumPy than we do: give it an environment of its own beside ours,
-without its requirements (--no-deps), and put termcolor, scikit-image and matplotlib there.
+OCAtari (pip install ocatari; MIT) needs an older NumPy: install it with --no-deps into a separate environment on top of
+ours, with termcolor, scikit-image and matplotlib.
 """
 
 import argparse, hashlib, importlib, re, warnings
@@ -55,7 +55,7 @@ ALL = {('spaceinvaders', 'enemies'): 36}  # the middle of so many together
 
 
 def fingerprint():
-    "A hash of all that decides where a mark is, in the table of today"
+    "A hash of everything that determines positions, in the current table"
     columns = ['game', 'variable', 'address', *PIXEL_COLUMNS[1:], 'when']
     table = annotations()[columns].to_csv(index=False, lineterminator='\n')
     return hashlib.sha256(table.encode()).hexdigest()[:16]
@@ -79,7 +79,7 @@ def play(game, n, seed=0, every=7):
 
 
 def boxes(game, frames, rams):
-    "What OCAtari sees, of both extractors: frame, category, left, top, width, height, and whether it is `cut`"
+    "The objects of both extractors: frame, category, left, top, width, height, and whether it is `cut`"
     from ocatari.ram.extract_ram_info import detect_objects_ram, init_objects
     from ocatari.vision.extract_vision_info import detect_objects_vision
 
@@ -105,7 +105,7 @@ def boxes(game, frames, rams):
 
 
 def is_cut(start, size):
-    "Boxes at the edge of where their sort is ever seen and smaller than others: part of it is off the screen"
+    "Boxes at the edge of the area of their category and smaller than others: partly off the screen"
     end, whole = start + size, size.max()
     far = np.ptp(start) > 2 * whole
     return far & (size < whole) & ((start <= start.min() + 1) | (end >= end.max() - 1))
@@ -119,7 +119,7 @@ def sorts_of(game, name):
 
 
 def agreement(game, n):
-    "One row a variable with a mapping: frames, share within 4 px, median error in px, share of marks on nothing"
+    "One row per variable with a mapping: frames, share within 4 px, median error in px, share of unseen"
     frames, rams = play(game, n)
     table, seen = annotations(game=game), boxes(game, frames, rams)
     marks = episode_marks(table.to_dict('records'), factors_of(game, rams), {'ram': rams})
@@ -154,7 +154,7 @@ def agreement(game, n):
 
 
 def store(found, games, frames):
-    "Write the table; of some games only, their rows in the table that is there, if that is of the marks of today"
+    "Write the table; for some games, only their rows in the existing table, if it is of the current positions"
     path = sample_path('atari_annotations.csv').with_name('atari_agreement.csv')
     about = f"# marks {fingerprint()}; OCAtari {version('ocatari')}; {frames} frames a game\n"
     if games:

@@ -2,8 +2,8 @@
 data_samples/atari_annotations.csv.
 
 From many states of a random rollout: write a few other values into the byte, run two emulator frames, and mark the
-pixels that differ from the untouched run under (almost) every other value. Those pixels are the sprite where the byte
-really is. Its centre is then regressed on the byte of the same instant. Accepted when the median residual is at most
+pixels that differ from the unchanged run for (almost) every other value. These pixels are the sprite at its true
+position. Its centre is then regressed on the byte of the same instant. Accepted if the median residual is at most
 1.5 px and 80% of states lie within 3 px (half of them, if the line is that of another sprite of the game).
 
     python benchmarks/measure_pixels.py [game ...] [--write] [--states 200]

@@ -1,11 +1,11 @@
-"""popgym's own tests, run against our tasks and wrappers: `python benchmarks/measure_popgym.py PATH/TO/popgym/tests`.
+"""Run popgym's own tests on our tasks and wrappers: `python benchmarks/measure_popgym.py PATH/TO/popgym/tests`.
 
-The tests are popgym's (MIT, <https://github.com/proroklab/popgym>; a checkout of theirs, nothing of it is here). Under
-the names that they import, `popgym.envs` and `popgym.wrappers`, they find classes of ours: with the arguments of
-popgym's constructors, and the attributes that the tests look into (a board, a deck, a maze), read from the record.
-popgym's deck and its names of observability stay popgym's own. Further arguments go to pytest.
+The tests are popgym's (MIT, <https://github.com/proroklab/popgym>; from a checkout, none of it is here). They import
+our classes as `popgym.envs` and `popgym.wrappers`, with the arguments of popgym's constructors, and with the attributes
+that the tests inspect (a board, a deck, a maze), read from the state. popgym's deck and its names of observability are
+its own. Further arguments go to pytest.
 
-What fails, and why, stands in `KNOWN`; anything else is a fault of ours, and the exit status says so.
+`KNOWN` lists expected failures and their reasons; any other failure is a fault of ours and sets the exit status.
 """
 
 import argparse, sys, types, warnings
@@ -40,7 +40,7 @@ def parameters(given: dict) -> dict:
 
 
 class Deck:
-    "A deck of popgym as the tests look at it."
+    "The interface of popgym's deck that the tests use"
 
     def __init__(self, env):
         self.env, kinds = env, env.record['deck'][0]
@@ -85,7 +85,7 @@ MAZE = dict(
 
 
 def facades(name: str, ours: type) -> list[type]:
-    "A class of ours under popgym's name, and its three difficulties."
+    "A class of ours under popgym's name, and its three difficulties"
     body = dict(difficulties={}, max_episode_length=length, **LOOKED_INTO.get(name, {}))  # {}: not registered again
     body |= MAZE if 'Labyrinth' in name else {}
 
@@ -104,14 +104,14 @@ def facades(name: str, ours: type) -> list[type]:
 
 
 def share_kernels():
-    "Compile for the class of ours, not again for each that stands in for it."
+    "Compile for our class, not again for each subclass"
     kernel = base._kernel
     of_ours = lambda owner: next(c for c in owner.__mro__ if c.__module__.startswith('srlviz.'))
     base._kernel = lambda template, owner, *rest: kernel(template, of_ours(owner), *rest)
 
 
 def stand_in():
-    "Put our classes where the tests import popgym's."
+    "Replace the classes that the tests import from popgym"
     share_kernels()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
@@ -135,7 +135,7 @@ def stand_in():
 
 
 class Verdict:
-    "What failed, and whether that is known."
+    "What failed, and whether it is expected"
 
     def __init__(self):
         self.failed = []

@@ -1,13 +1,13 @@
-"""QEDR that ships: of landing encoders (failures), of four games' encoders (labelled bytes) and of agents' memories.
+"""Make the shipped QEDR results: of landing encoders (failures), encoders of four games (bytes), memories of agents.
 
-    python benchmarks/measure_qedr.py --landing RUNS [RUNS ...]    encoders that sweeps of landing_benchmark left behind
-    python benchmarks/measure_qedr.py --games --out OUT            makes recordings and encoders; goes on when killed
-    python benchmarks/measure_qedr.py --memories                   six agents that ship, seconds
+    python benchmarks/measure_qedr.py --landing RUNS [RUNS ...]    encoders of sweeps of landing_benchmark
+    python benchmarks/measure_qedr.py --games --out OUT            make recordings and encoders; a killed run resumes
+    python benchmarks/measure_qedr.py --memories                   six shipped agents, seconds
 
-Writes matrices to data_samples/qedr/NAME.npz (lassos over alpha; a forest where there are few codes; of landings also
-what the released code computes), the columns of landings into data_samples/landing_benchmark.csv, all other scores into
-data_samples/qedr.csv. What was there of others stays; an encoder whose file is there is passed over: remove it to ask
-again. Minutes: landing about one an encoder, games about ten a game.
+Writes matrices to data_samples/qedr/NAME.npz (lassos over alpha; a forest for few codes; for landings also the
+computation of the released code), the columns of landings into data_samples/landing_benchmark.csv, all other scores
+into data_samples/qedr.csv. Other rows stay; an encoder whose file exists is skipped: delete the file to compute it
+again. About one minute per landing encoder, ten per game.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def is_there(name: str) -> bool:
 
 
 def keep(results, rows: list[dict], name: str, table: str) -> None:
-    "The matrices of one encoder, and its scores beside those of others"
+    "Save the matrices of one encoder, and add its scores to the table"
     save_answers(results, SAMPLES / 'qedr' / f'{name}.npz', items=False)
     place, new = SAMPLES / table, check_scores(pd.DataFrame(rows))
     new['value'] = new['value'].map(lambda v: float(f'{v:.5g}'))

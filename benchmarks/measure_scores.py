@@ -1,11 +1,11 @@
-"""Make data_samples/atari_scores.csv, the scores that come with the package, and atari_scores.json, how they were made.
+"""Make the shipped scores data_samples/atari_scores.csv, and their provenance atari_scores.json.
 
-All 22 games with seven methods, four games with the variants of ST-DIM (the paper's Figure 3,
-Tables 8 and 9), Freeway with the agent that comes with the package, and Pong with two more seeds; five epochs over
-8,000 frames for every encoder that learns. `PARTS` lists them, the most wanted first: about five CPU-minutes a game and
-part. Whatever was made is found again in --out, so that a killed run goes on; --parts names those to make, none of them
-only to write what --out holds. What comes with the package of other games, methods and seeds stays as it is.
-atari_scores.json lists the methods of each game, by seed, and how those were made that this script added.
+All 22 games with seven methods, four games with the variants of ST-DIM (the paper's Figure 3, Tables 8 and 9), Freeway
+with the shipped agent, and Pong with two more seeds; five epochs over 8,000 frames for every trained encoder. `PARTS`
+lists them by priority: about five CPU minutes per game and part. Results are cached in --out, so that a killed run
+resumes; --parts names those to make, none of them only writes the results in --out. Shipped rows of other games,
+methods and seeds stay. atari_scores.json lists the methods of each game, by seed, and how those that this script added
+were made.
 """
 
 import argparse, json
@@ -51,7 +51,7 @@ def main(out: Path, n_jobs: int, parts: list[str]):
 
 
 def collect(out: Path) -> tuple[pd.DataFrame, dict]:
-    "All scores in a folder, whatever code made them; and what is noted of them: seed -> game -> about"
+    "All scores in a folder, of any version of the code, and their metadata: seed -> game -> about"
     every = sorted({m for _, _, methods in PARTS.values() for m in methods})
     seeds = sorted({seed for seed, _, _ in PARTS.values() if (out / f'seed{seed}').exists()})
     found = {str(s): probe_games(GAMES, every, out=out / f'seed{s}', seed=s, compute=False) for s in seeds}
@@ -59,7 +59,7 @@ def collect(out: Path) -> tuple[pd.DataFrame, dict]:
 
 
 def write(scores: pd.DataFrame, notes: dict):
-    "Write both files: these scores and notes beside those of other games, methods and seeds that are there"
+    "Write both files: these scores and metadata, and the existing ones of other games, methods and seeds"
     before = load_scores(SAMPLES / 'atari_scores.csv')
     shipped = json.loads((SAMPLES / 'atari_scores.json').read_text(encoding='utf-8'))
     scores = scores.assign(value=scores['value'].round(4))
@@ -76,7 +76,7 @@ def write(scores: pd.DataFrame, notes: dict):
 
 
 def entry(about: dict, before: dict) -> dict:
-    "What is noted of a game and seed"
+    "The metadata of a game and seed"
     made = {m: {k: a[k] for k in ('encoder', 'probing', 'cpu_seconds')} for m, a in about['methods'].items()}
     return before | dict(
         methods=sorted({*before.get('methods', []), *made}),

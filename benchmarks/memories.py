@@ -1,11 +1,11 @@
-"""Memories: forward and backward of ours and of popgym's modules with the same weights, and the peak memory of the
-linear models against the length.
+"""Forward and backward of our memories and of popgym's modules with the same weights, and the peak memory of the linear
+models against the length.
 
-One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs are built by the
-comparisons of the tests (tests/popgym_memories_*.py; tests/plain_dnc.py, a plain form of our own).
+One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs come from the
+comparisons in the tests (tests/popgym_memories_*.py; tests/plain_dnc.py, our own plain form).
 
 `--starts`: the recurrent networks with episodes that start inside a rollout, against torch's kernel cut at every start
-(what ours did before) and on episodes padded to the longest; and how a GRU grows with the number of steps.
+and on episodes padded to the longest; and the growth of a GRU with the number of steps.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def apart(a, b):
 
 
 def race(make, batch, length, runs, budget):
-    "Times of both in ms, the median of their ratios, and how far outputs and gradients are apart."
+    "Times of both in ms, the median of their ratios, and the largest difference of outputs and gradients"
     with seeded(0):
         ours, mine, other, theirs, pairs = make()
     x = torch.randn(batch, length, 128, generator=torch.Generator().manual_seed(1))
@@ -91,7 +91,7 @@ def speed(names, runs, budget, sizes=SIZES):
 
 
 def memory(names, batch=8, lengths=LENGTHS):
-    "Peak of one forward and backward of the linear models: it grows as the length does."
+    "Peak memory of one forward and backward of the linear models, which grows with the length"
     print(
         '\n| model | ' + ' | '.join(f'T={T} MB' for T in lengths) + ' | growth |\n|---|' + '---|' * (len(lengths) + 1)
     )
@@ -132,7 +132,7 @@ def placed(B, T, when):
 
 
 def padded(layer, x, starts):
-    "Torch's kernel on the episodes, padded to the longest; no state comes in or goes out."
+    "Torch's kernel on the episodes, padded to the longest, without states"
     starts = starts.index_fill(1, torch.tensor([0]), True)
     first = starts.flatten().nonzero()[:, 0]
     lengths = torch.diff(first, append=torch.tensor([starts.numel()]))
@@ -143,7 +143,7 @@ def padded(layer, x, starts):
 
 
 def interleaved(jobs, model, runs):
-    "Median CPU ms of forward and backward of each job, in turns."
+    "Median CPU ms of forward and backward of each job, in turn"
     times = {k: [] for k in jobs}
     for i in range(runs + 1):
         for k, job in jobs.items():
@@ -196,7 +196,7 @@ if __name__ == '__main__':
     parser.add_argument('--runs', type=int, default=7)
     parser.add_argument('--budget', type=float, default=20, help='seconds for one model and size, after two runs')
     parser.add_argument('--starts', action='store_true', help='episodes that start inside a rollout, and growth')
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     with threads(1):
         if args.smoke:

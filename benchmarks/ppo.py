@@ -1,12 +1,12 @@
-"""PPO over a memory: how soon it learns, and how many steps a second, beside sb3-contrib and RLlib.
+"""PPO with a memory: time to learn, and steps per second, compared with sb3-contrib and RLlib.
 
     python benchmarks/ppo.py learn      CPU seconds until the last 100 episodes return more than .9, three seeds
-    python benchmarks/ppo.py speed      environment steps per CPU second of training, in turns; with sb3-contrib
-                                        where it is installed, and RLlib by --rllib PYTHON, which has it
-    python benchmarks/ppo.py peers      the same race to .9 on RepeatPrevious-easy for sb3-contrib and RLlib
+    python benchmarks/ppo.py speed      environment steps per CPU second of training, in turn; with sb3-contrib
+                                        if it is installed, and RLlib by --rllib PYTHON
+    python benchmarks/ppo.py peers      time to .9 on RepeatPrevious-easy for sb3-contrib and RLlib
 
-One thread, CPU seconds of the process, start-up and compilation left out. Peers get our environments, the same width,
-the same batches, passes and learning rate. Figures of a loaded machine: ratios count.
+One thread, CPU seconds of the process, without start-up and compilation. The others get our environments, the same
+width, batches, epochs and learning rate. On a loaded machine only ratios are meaningful.
 """
 
 import argparse, time, warnings
@@ -31,11 +31,11 @@ RACES = [  # task, memory, CPU seconds, whether more than the bar is wanted or l
 
 
 def race(task: str, memory: str, seconds: float, bar: float, seed: int) -> tuple[float, int, float]:
-    """Learn until the mean of the last 100 episodes is above the bar, or for so many seconds.
+    """Train until the mean of the last 100 episodes is above the target, or for so many seconds.
 
     Returns
     -------
-    CPU seconds, environment steps, and the largest mean on the way
+    CPU seconds, environment steps, and the largest mean so far
     """
     learner = recurrent_ppo(task, memory, total_steps=100_000_000, device='cpu', seed=seed)
     best, began = [-np.inf], time.process_time()
@@ -90,9 +90,9 @@ RETURN_VARIANCE = 0.016
 
 
 class Contrib:
-    """sb3-contrib's RecurrentPPO: one LSTM of the same width that actor and critic share, heads of one layer.
+    """sb3-contrib's RecurrentPPO: one LSTM of the same width, shared by actor and critic, heads of one layer.
 
-    With `few`, 16 environments and batches of 512 rows, in place of our 64 and 2,048.
+    With `few`, 16 environments and batches of 512 rows instead of our 64 and 2,048.
     """
 
     def __init__(self, task: str = 'RepeatPrevious-easy', seed: int = 0, few: bool = False):
@@ -168,7 +168,7 @@ if __name__ == '__main__':
     parser.add_argument('--updates', type=int, default=8, help='of ours in a round; a peer takes a quarter of them')
     parser.add_argument('--seconds', type=float, default=600, help='that a peer may take to .9')
     parser.add_argument('--rllib', help='a Python that has RLlib')
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     a = parser.parse_args()
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
-"""The linear probe: CPU time of an epoch against encoding again for every variable, as the authors' code does.
+"""The linear probe: CPU time of an epoch, compared with the authors' code, which encodes again for every variable.
 
-The reference runs the encoder on each batch once per variable, and one nn.Linear with one Adam per variable. Ours has
-encoded the frames once and steps all variables at once. One thread, CPU time, interleaved; medians of ratios.
+The reference runs the encoder on each batch once per variable, with one nn.Linear and one Adam per variable. Ours
+encodes the frames once and trains all variables together. One thread, CPU time, interleaved; medians of ratios.
 """
 
 import argparse
@@ -67,7 +67,7 @@ if __name__ == '__main__':
     parser.add_argument('--game', nargs='*', default=['pong', 'seaquest'])
     parser.add_argument('--batches', type=int, default=2)
     parser.add_argument('--rounds', type=int, default=5)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.game, args.batches, args.rounds = ['pong'], 1, 1

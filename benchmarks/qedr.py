@@ -1,9 +1,9 @@
-"""QEDR: seconds against scikit-learn's loop over factors (and depths), in the same run, alternating; medians.
+"""QEDR: seconds compared with scikit-learn's loop over factors (and depths), in the same run, alternating; medians.
 
-Codes are like those of recurrent encoders: tanh of factors and of things nobody asks for, correlated. The loop is what
-the papers' notebook does: scores in z, one Lasso a factor; one RandomForestRegressor a factor and depth, the depth with
-the least error on 'valid' kept. Our lassos must say the same. Our forests are scikit-learn's at a given depth, but the
-depth is read off cut trees, which now and then choose another one: how many are the same is printed.
+Codes resemble those of recurrent encoders: tanh of factors and of nuisance variables, correlated. The loop is that of
+the papers' notebook: z-scores, one Lasso per factor; one RandomForestRegressor per factor and depth, with the depth of
+the smallest error on 'valid'. Our lassos must agree. Our forests are scikit-learn's at a given depth, but the depth is
+selected on pruned trees, which sometimes selects another one: the number of equal depths is printed.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SHARES = dict(probe=0.7, valid=0.1, test=0.2)
 
 
 def world(n: int, n_codes: int, n_factors: int, seed: int = 0):
-    "Codes and factors by split: half of the factors are numbers, half are rare events; a code hangs on a few"
+    "Codes and factors by split: half of the factors are numbers, half are rare events; a code depends on a few"
     rng = np.random.default_rng(seed)
     events = (rng.random((n, n_factors // 2)) < 0.1) * rng.random((n, n_factors // 2))
     z = np.concatenate([events, rng.normal(size=(n, n_factors - n_factors // 2))], 1)
@@ -73,7 +73,7 @@ def ours(codes, factors, regressor):
 
 
 def against(name: str, loop, question, rounds: int, limit: float):
-    "Alternate, and compare seconds and scores"
+    "Run alternately, and compare seconds and scores"
     seconds, said = {'ours': [], 'loop': []}, {}
     for _ in range(rounds):
         for who, ask in ('ours', lambda: ours(*question, name)), ('loop', lambda: loop(*question)):
@@ -95,7 +95,7 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--only', choices=['lasso', 'forest', 'wide'], nargs='*', default=['lasso', 'forest', 'wide'])
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     flights, wide = (2000, 64, 12), (50_000, 256, 30)
     if args.smoke:

@@ -1,12 +1,12 @@
-"""How fast RLlib's PPO learns on top of our memories, on our environments: JSON, one line a run.
+"""Speed and learning of RLlib's PPO with our memories on our environments: JSON, one line per run.
 
 python benchmarks/rllib.py [--memory GRU LSTM] [--task RepeatPrevious-easy] [--seeds 0] [--steps N] [--until R]
                            [--num-envs 64] [--python PYTHON] [--smoke]
 
-PYTHON is an interpreter that can import ray (`make rllib` makes .venv-recipes); without one the benchmark says so and
-ends.
+PYTHON is an interpreter that can import ray (`make rllib` makes .venv-recipes); without one the benchmark prints a
+message and ends.
 One thread. CPU seconds are those of the process that samples and learns, without the start of Ray and its servers.
-`until`: stop when episodes that ended lately returned more on average (RLlib's mean over 100 episodes).
+`until`: stop when the mean return of recent episodes is higher (RLlib's mean over 100 episodes).
 """
 
 import argparse, json, logging, os, subprocess, sys, time
@@ -19,7 +19,7 @@ FAST = dict(num_epochs=4, lr=2e-3, gamma=0.99, lambda_=0.95, clip_param=0.2, gra
 
 
 def ppo_config(task: str, memory: str, width: int = 64, num_envs: int = 64, seed: int = 0, max_seq_len: int = 52):
-    "PPO of RLlib on a task of ours, which is batched as we batch it, with settings that make it learn in minutes"
+    "PPO of RLlib on a task of ours, with our batching, and settings with which it learns in minutes"
     import gymnasium as gym
     from ray.rllib.algorithms.ppo import PPOConfig
 
@@ -35,7 +35,7 @@ def ppo_config(task: str, memory: str, width: int = 64, num_envs: int = 64, seed
 
 
 def measure(config, steps: int, until: float | None = None) -> dict:
-    "Learn; the first iteration is not timed unless it is the only one"
+    "Train; the first iteration is not timed unless it is the only one"
     algo = config.build_algo()
     start = said = algo.train()['env_runners']
     t, cpu, begun = time.perf_counter(), time.process_time(), start['num_env_steps_sampled_lifetime']
@@ -58,7 +58,7 @@ def rllib_speed(
     """Run PPO of RLlib in an interpreter that has it.
 
     Returns a dict: memory, task, seed, steps, cpu_seconds, wall_seconds, steps_per_cpu_second, steps_per_second, curve
-    of (steps, mean return); None where the interpreter or RLlib is not there.
+    of (steps, mean return); None if the interpreter or RLlib is missing.
     """
     if not Path(python).exists():
         return None
@@ -82,7 +82,7 @@ def arguments():
     p.add_argument('--num-envs', type=int, default=64)
     p.add_argument('--python', default=sys.executable if find_spec('ray') else PLACE)
     p.add_argument('--here', action='store_true', help='in this interpreter')
-    p.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    p.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     a = p.parse_args()
     if a.smoke:
         a.memory, a.steps, a.num_envs = ['GRU'], 1, 2

@@ -1,4 +1,4 @@
-"""ST-DIM on CPU: images per second of ours against the plain float32 form, and their losses step by step.
+"""ST-DIM on CPU: images per second of ours and of the plain float32 form, and their losses step by step.
 
 The plain form is that of the authors' code: float32, two passes of the encoder, a loop over the 88 positions for each
 loss. Both start from the same weights and see the same batches. One thread, CPU time, interleaved; medians of ratios.
@@ -89,7 +89,7 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--steps', type=int, default=12, help='timed steps of all three forms')
     parser.add_argument('--compare', type=int, default=300, help='steps whose losses are compared')
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.steps, args.compare = 2, 11  # ten losses are averaged

@@ -1,12 +1,11 @@
-"""Sweeps: what a trial costs beyond its work, on loky and on Dask, and how four workers share two cores.
+"""Sweeps: the overhead of a trial on loky and on Dask, and four workers on two cores.
 
 python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic] [--smoke]; all but profile by
 default
 
 `overhead`: 200 tiny trials against a plain joblib loop over the same function, interleaved; medians.
-`arithmetic`: rates behind the numbers of nbs/09_studies/sweeps/03_cluster: a GRU trained by PPO at the sizes of the
-POPGym paper, and an LSTM autoencoder over 1,089 sensors at those of the landing paper; no trainer, only its
-inner loops.
+`arithmetic`: the rates in nbs/09_studies/sweeps/03_cluster: the inner loops of a GRU trained by PPO at the sizes of the
+POPGym paper, and of an LSTM autoencoder over 1,089 sensors at those of the landing paper.
 """
 
 import argparse
@@ -30,7 +29,7 @@ from srlviz.studies.sweep import sweep
 
 @dataclass
 class Sizes:
-    """How many tiny trials and rounds; arguments of `ppo_rate` and of `autoencoder_seconds`."""
+    "Numbers of tiny trials and rounds; arguments of `ppo_rate` and of `autoencoder_seconds`"
 
     trials: int = 200
     rounds: int = 3
@@ -116,7 +115,7 @@ def dask(sizes):
 
 
 def shares(sizes):
-    "Four workers on the cores against as many workers as cores"
+    "Four workers against as many workers as cores"
     cores, n = os.cpu_count(), sizes.busy
     for workers in cores, 2 * cores:
         swept(burns, 2 * workers, workers)
@@ -153,7 +152,7 @@ def thousand(sizes):
 
 
 def best(f, runs=5):
-    "CPU seconds of a call on one thread, the least of a few: others use this machine, too"
+    "CPU seconds of a call on one thread, the minimum of a few, since the machine is shared"
     f()
     took = []
     for _ in range(runs):
@@ -164,7 +163,7 @@ def best(f, runs=5):
 
 
 def ppo_rate(n_in=128, hidden=256, epochs=30, piece=1024, minibatch=8192, envs=64):
-    "CPU microseconds of PPO over a GRU for each step of an environment: rollout, and `epochs` of training"
+    "CPU microseconds of PPO with a GRU per environment step: rollout, and `epochs` of training"
     import torch
 
     from srlviz.memories.recurrent import GRU
@@ -188,7 +187,7 @@ def ppo_rate(n_in=128, hidden=256, epochs=30, piece=1024, minibatch=8192, envs=6
 
 
 def autoencoder_seconds(width, sensors=1089, window=75, batch=32, layers=1, both=False):
-    "CPU seconds of a batch of the LSTM autoencoder: (a step of training, encoding)"
+    "CPU seconds of a batch of the LSTM autoencoder: (a training step, encoding)"
     import torch
     from torch import nn
 
@@ -240,7 +239,7 @@ PARTS = dict(overhead=overhead, profile=profile, dask=dask, threads=shares, thou
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('parts', nargs='*', metavar='part', help=', '.join(PARTS))
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     for part in args.parts or [p for p in PARTS if p != 'profile' or args.smoke]:
         PARTS[part](SMALLEST if args.smoke else Sizes())

@@ -1,9 +1,8 @@
-"""A whole game, from the emulator to the table: CPU time, how it grows with the frames, and memory.
+"""A whole game, from the emulator to the table: CPU time, its growth with the number of frames, and memory.
 
-Random frames are recorded, encoded by RandomCNN, and all variables probed, raw and standardised, beside the majority.
-Every size runs in a process of its own, recording and all, and is measured with its children: CPU seconds, the largest
-memory that belongs to the process alone (frames mapped from disk are the system's to drop), and the largest resident
-set.
+Random frames are recorded, encoded by RandomCNN, and all variables probed, raw and standardised, and with the majority
+class. Each size runs in a separate process, recording included, and is measured with its children: CPU seconds, the
+largest private memory (frames mapped from disk can be dropped by the system), and the largest resident set.
 """
 
 import argparse
@@ -98,7 +97,7 @@ if __name__ == '__main__':
     parser.add_argument('--frames', type=int, nargs='*', default=[24_000])
     parser.add_argument('--epochs', type=int, default=100)
     parser.add_argument('--one', type=int, help=argparse.SUPPRESS)
-    parser.add_argument('--smoke', action='store_true', help='the smallest sizes, to see that it runs')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.game, args.frames, args.epochs = 'pong', [900], 1

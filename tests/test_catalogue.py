@@ -10,7 +10,7 @@ from srlviz.core.checks.encoder import SMALL as TINY
 from srlviz.core.names import ROOMS, catalog_names
 from srlviz.core.protocols import catalog, check_encoder, check_memory, tiny_recording
 from srlviz.memories.memory import leaves
-from srlviz.studies.methods import encoder_class, make_encoder, method_name
+from srlviz.studies.methods import find_method, make_encoder, method_name
 
 ROOT = Path(__file__).parents[1]
 SMALL = dict(
@@ -20,7 +20,7 @@ SMALL = dict(
 
 @pytest.mark.parametrize('method', sorted(map(method_name, catalog('encoders').values())))
 def test_encoder(method):
-    stretches = '.sequences.' in encoder_class(method).__module__  # a horizon of 30 rows and small pictures
+    stretches = '.sequences.' in find_method(method).cls.__module__  # a horizon of 30 rows and small pictures
     of_film = method in ('frame_autoencoder', 'frame_pca')  # small pictures
     small = dict(lengths=(60, 55, 52, 58), size=TINY) if stretches else dict(size=TINY) if of_film else {}
     check_encoder(make_encoder(method, quick=stretches or of_film, **SMALL), tiny_recording(**small))
@@ -29,7 +29,7 @@ def test_encoder(method):
 def test_methods_are_named_as_in_the_papers():
     assert {'majority', 'random_cnn', 'st_dim'} <= {method_name(c) for c in catalog('encoders').values()}
     for cls in catalog('encoders').values():
-        assert encoder_class(method_name(cls)) is encoder_class(cls.__name__) is cls
+        assert find_method(method_name(cls)).cls is find_method(cls.__name__).cls is cls
 
 
 MEMORIES = catalog('memories')

@@ -647,7 +647,7 @@ def test_all_faults_at_once(copy, capsys):
 def test_verify_a_sound_set(sound, capsys):
     assert verify_flights(sound).empty
     assert main(['landings', '--verify', '--out', str(sound)]) == 0
-    assert 'is sound: 12 flights' in capsys.readouterr().out
+    assert '12 flights, no faults' in capsys.readouterr().out
 
 
 def test_truncated_files(copy):

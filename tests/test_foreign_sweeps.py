@@ -113,7 +113,7 @@ def test_a_folder_gives_what_a_trial_takes(name, swept, monkeypatch):
     change(swept / 'sweep.json', lambda about: about.update(study='popgym_mmer'))
     change(grid_of(swept), lambda grid: [(t[1].clear(), t[1].update({name: '/etc/passwd'})) for t in grid['trials']])
     monkeypatch.setattr(report, 'run_study', lambda *given, **how: pytest.fail('it runs'))
-    with pytest.raises(ValueError, match=f"'{name}', which a trial of popgym_mmer does not take"):
+    with pytest.raises(ValueError, match=f"'{name}'.*popgym_mmer"):
         report.report(swept)
 
 

@@ -204,8 +204,8 @@ def tree(folder):
         ('absent', {'x': [1]}, None, [], "unknown name in srl_tiny 'absent'"),
         ('threads', {'x': [1]}, None, [], "holds trials of 'tiny', not of 'threads'; give another folder"),
         ('tiny', {'x': [1]}, 'sweep.json', [], "has the layout 0, and this version of srlviz reads 1"),
-        ('tiny', {'x': [1]}, 'scores.csv', [], 'a score table that no sweep has made; move it'),
-        ('tiny', {'x': [1]}, None, ['--shard', '4/3'], 'a shard is i/n'),
+        ('tiny', {'x': [1]}, 'scores.csv', [], 'a score table that was not made by a sweep; move it'),
+        ('tiny', {'x': [1]}, None, ['--shard', '4/3'], "shard must be 'i/n'"),
         ('tiny', {'x': [1]}, None, ['--workers', '0'], 'workers must be a whole number'),
     ],
 )
