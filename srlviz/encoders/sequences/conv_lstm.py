@@ -159,7 +159,7 @@ class ConvLSTMNet(SequenceNetwork):
         min_side = 2 ** (len(channels) - 1)
         if min(self.shape[:2]) < min_side:
             raise ValueError(
-                f"a ConvLSTM of {len(channels)} layers reads frames of at least {min_side}x{min_side} pixels; got "
+                f"{len(channels)} layers of a ConvLSTM need frames of at least {min_side}x{min_side} pixels; got "
                 f"{shape[0]}x{shape[1]}; record larger ones, or give fewer channels={tuple(channels)}"
             )
         n_in = self.shape[2], *self.channels

@@ -283,7 +283,7 @@ def check_sizes(encoder: SequenceEncoder, sizes: Sequence[str], weights: Sequenc
         if not 0 <= getattr(encoder, name) < math.inf:
             raise ValueError(f"{name} weighs a term of the loss, it must be at least 0; got {getattr(encoder, name)!r}")
     if not 0 <= encoder.dropout < 1:
-        raise ValueError(f"dropout is the share of numbers that are left out, 0 to below 1; got {encoder.dropout!r}")
+        raise ValueError(f"dropout is a probability, from 0 to below 1; got {encoder.dropout!r}")
     if encoder.film not in _FILM_NETWORKS:
         raise unknown('film', encoder.film, _FILM_NETWORKS)
 
