@@ -94,7 +94,7 @@ class MemoryEncoder(nn.Module):
 
     @torch.no_grad()
     def get_initial_state(self) -> dict:
-        "Return the initial state of one row, without a batch axis: {'state': (n_state,)}, {} for a memory without state"
+        "Return the initial state without a batch axis: {'state': (n_state,)}; {} for a memory without state"
         state = self.memory.initial_state(1)
         return dict(state=pack_state(state)[0]) if sum(t.numel() for t in leaves(state)) else {}
 
@@ -189,7 +189,7 @@ def _encoder(space, config: dict) -> MemoryEncoder:
     "Build the encoder from a model configuration of RLlib"
     if len(getattr(space, 'shape', None) or ()) != 1:
         raise ValueError(
-            f"a memory reads vectors; the observation space is {space}. Make our tasks with env_config=dict(flat=True), "
+            f"a memory reads vectors; the observation space is {space}. Make ours with env_config=dict(flat=True), "
             "others with RLlib's connector FlattenObservations"
         )
     return MemoryEncoder(space.shape[0], **{k: config[k] for k in ('memory', 'width', 'n_hidden', 'options')})
