@@ -76,7 +76,7 @@ class Ours:
     def run(self, updates: int) -> int:
         for _ in range(updates):
             before = self.history[-1] if self.history else None
-            self.now, row = self.learner._round(self.now, len(self.history), before)
+            self.now, row = self.learner._update(self.now, len(self.history), before)
             self.history.append(row)
         return updates * FAST.num_envs * FAST.num_steps
 

@@ -60,7 +60,7 @@ class _Gate(nn.Module):
 
 
 class _Layer(nn.Module):
-    "Attention and a feed-forward branch, each behind a LayerNorm and a gate."
+    "Attention and a feed-forward branch, each with a LayerNorm before it and a gate after it."
 
     def __init__(self, width: int, window: int, n_heads: int):
         super().__init__()

@@ -49,7 +49,7 @@ ELSEWHERE = {
     'envs.pomdp.base.memory_bytes': _NO_FILE,
     'studies.papers.atari._result': _FORGED,
     'studies.papers.landing.trial_files': _FORGED,
-    'agents.player._files_of': _FORGED,
+    'agents.player._sweep_files': _FORGED,
     'studies.sweeps.commands.read_grid': _BY_JSON,
     'studies.page.is_srlviz_page': _BY_JSON,
     'studies.run.is_result': _BY_JSON,
