@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from srlviz.agents.player import left_agents
+from srlviz.agents.player import load_agents
 from srlviz.agents.recurrent import TRAINER_VERSION
 from srlviz.core.files import read_json, sample_path, write_json
 from srlviz.core.names import catalog
@@ -82,7 +82,7 @@ def collect(folder: Path):
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
     save_scores(check_scores(table), TABLE)
     write_json(MADE, dict(trainer=TRAINER_VERSION, preset='fast'))
-    agents, shelf = left_agents(folder), SAMPLES / 'agents'
+    agents, shelf = load_agents(folder), SAMPLES / 'agents'
     shelf.mkdir(exist_ok=True)
     for task, memory in AGENTS:
         if agent := agents.get((task, memory)):

@@ -30,9 +30,9 @@ START = """
 browser.factor, browser.second, browser.against, browser.show_marks = 'player_y', '', -1, True
 browser.player.speed = 1.0
 browser.seek(0, 0)
-heatmap.metric, heatmap.against, heatmap.beside.answers.confused.value = 'f1', '', False
+heatmap.metric, heatmap.against, heatmap.side.predictions.confused.value = 'f1', '', False
 heatmap.choose('player_y', 'majority')
-heatmap.seek(*heatmap.beside.answers.shown.places()[0])"""
+heatmap.seek(*heatmap.side.predictions.shown.places()[0])"""
 
 
 @pytest.fixture(autouse=True)
@@ -206,7 +206,7 @@ def test_heat_map(page, lab):
         lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
         say='true against predicted is drawn',
     )
-    answers = 'heatmap.beside.answers.shown'
+    answers = 'heatmap.side.predictions.shown'
     wrong = lab.ask(f'int(({answers}.truth != {answers}.predicted).sum())')
     wait_for(
         lambda: f'{wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
@@ -227,7 +227,7 @@ def beside(left, thumbs):
 def test_worst_frames(page, lab):
     lab.do("heatmap.choose('ball_x', 'random_cnn · standardized')")
     in_step(page)
-    worst = lab.ask("heatmap.beside.answers.shown.worst[['episode', 't']].astype(int).values.tolist()")
+    worst = lab.ask("heatmap.side.predictions.shown.worst[['episode', 't']].astype(int).values.tolist()")
     thumbs = page.locator(f'{HEATMAP} .srlviz-picker button')
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()
@@ -244,7 +244,7 @@ def test_worst_frames(page, lab):
         (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter'))),
     ):  # once by pointer, once by keyboard
         press(thumbs.nth(k))
-        browser = 'heatmap.beside.browser'
+        browser = 'heatmap.side.browser'
         wait_for(
             lambda: lab.ask(f'[[heatmap.episode, heatmap.t], [{browser}.episode, {browser}.t]]') == [worst[k]] * 2,
             say='the kernel opens that frame',

@@ -118,7 +118,7 @@ def test_a_factor(page, lab):
         120,
         say='the frames are there',
     )
-    assert lab.ask('dashboard.detail.probe.beside.browser.factor') == 'ball_y'
+    assert lab.ask('dashboard.detail.probe.side.browser.factor') == 'ball_y'
     player = page.locator('.srlviz-dashboard .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first frame is drawn')
@@ -137,7 +137,7 @@ def test_menus_choose_the_same(page, lab):
     assert lab.ask('dashboard.frames.opened') == 'pong'
     menu(page, 'Factor').select_option('ball_x')
     wait_for(
-        lambda: lab.ask('[dashboard.factor, dashboard.detail.probe.beside.browser.factor]') == ['ball_x', 'ball_x'],
+        lambda: lab.ask('[dashboard.factor, dashboard.detail.probe.side.browser.factor]') == ['ball_x', 'ball_x'],
         say='the open frames follow',
     )
     menu(page, 'Probes on').select_option('standardized codes')

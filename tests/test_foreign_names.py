@@ -216,7 +216,7 @@ def agent(place):
 
 def read_agent(place):
     from srlviz.agents.player import MemoryAgent, load_policy
-    from srlviz.agents.player import left_agents
+    from srlviz.agents.player import load_agents
     from srlviz.widgets.agents.returns import Agents
 
     for path in place.glob('*.safetensors'):
@@ -224,7 +224,7 @@ def read_agent(place):
             with suppress(Exception):
                 read(path)
     with suppress(Exception):
-        left_agents(place)
+        load_agents(place)
     agents = Agents(place)  # as MMERDashboard asks them
     for task in 'RepeatFirst-easy', 'RepeatPrevious-easy':
         with suppress(Exception):
@@ -310,7 +310,7 @@ def read_swept(place):
     from srlviz.studies.papers.landing import trial_files
     from srlviz.studies.notebooks import studies_folder
     from srlviz.studies.papers.pomdps import POPGYM_TASKS
-    from srlviz.agents.player import left_agents
+    from srlviz.agents.player import load_agents
     from srlviz.studies.sweep import sweep
 
     def run(path, parameters, *_, **__):
@@ -326,7 +326,7 @@ def read_swept(place):
 
     grid = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
     looks = [folder, lambda: status_text(place), lambda: report.plan(POPGYM_TASKS, grid, place)]
-    looks += [lambda: trial_files(place), lambda: left_agents(place), lambda: report.report(place, progress=False)]
+    looks += [lambda: trial_files(place), lambda: load_agents(place), lambda: report.report(place, progress=False)]
     looks += [lambda: sweep(POPGYM_TASKS, grid, place, compute=again, progress=False) for again in (False, True)]
     for claim in place.glob('trials/*/claim.json'):
         os.utime(claim, (0, 0))  # nobody waits for it

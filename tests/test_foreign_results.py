@@ -13,7 +13,7 @@ from srlviz.core.scores import score_row
 from srlviz.core.questions import Answer
 from srlviz.evaluate.qedr import qedr
 from srlviz.studies.papers.landing import trial_files
-from srlviz.agents.player import left_agents
+from srlviz.agents.player import load_agents
 from srlviz.studies.sweeps.store import Tables, request_trials, open_store
 from srlviz.studies.trials import Study, parameters_hash
 
@@ -161,7 +161,7 @@ def test_what_a_sweep_left_names_a_damaged_result(content, tmp_path):
         trial_files(tmp_path)
     assert str(place / 'result.json') in str(told.value)
     with pytest.warns(UserWarning, match=str(place / 'result.json')):
-        assert left_agents(tmp_path, preset='paper') == {}
+        assert load_agents(tmp_path, preset='paper') == {}
 
 
 def test_agents_beside_a_damaged_one_are_loaded_and_no_link_is_followed(tmp_path):
@@ -174,9 +174,9 @@ def test_agents_beside_a_damaged_one_are_loaded_and_no_link_is_followed(tmp_path
     shutil.move(tmp_path / 'trials' / 'a' / 'agent.safetensors', tmp_path / 'elsewhere')
     (tmp_path / 'trials' / 'a' / 'agent.safetensors').symlink_to(tmp_path / 'elsewhere' / 'agent.safetensors')
     with pytest.warns(UserWarning) as told:
-        assert left_agents(tmp_path) == {}
+        assert load_agents(tmp_path) == {}
     assert len(told) == 2
     (tmp_path / 'trials' / 'a' / 'agent.safetensors').unlink()
     shutil.copy(shipped, tmp_path / 'trials' / 'a' / 'agent.safetensors')
     with pytest.warns(UserWarning):
-        assert len(left_agents(tmp_path)) == 1
+        assert len(load_agents(tmp_path)) == 1

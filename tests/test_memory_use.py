@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from srlviz.agents.player import left_agents
+from srlviz.agents.player import load_agents
 from srlviz.core.files import sample_path
 from srlviz.core.scores import load_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.memories.memory_use import credit_scores, gap_closed, memory_bias, recall_density
 
-AGENTS = left_agents('shipped')
+AGENTS = load_agents('shipped')
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_gaps_of_the_returns_that_ship():
     "A memory wins what sight is worth, or sight is worth nothing, or nobody used it: no row is without a reason"
     gaps = gap_closed(load_scores(sample_path('popgym_mmer.csv')))
     gru = gaps[gaps['method'] == 'GRU'].set_index('task')
-    assert (gru['twin'] == 'GRU').all() and (gru['closed'].isna() == (gru['said'] != '')).all()
+    assert (gru['twin'] == 'GRU').all() and (gru['closed'].isna() == (gru['reason'] != '')).all()
     assert gru.loc['RepeatPrevious-easy', 'closed'] > 0.9
-    assert 'sight not used' in gru.loc['Autoencode-easy', 'said'] and gru.loc[
+    assert 'sight not used' in gru.loc['Autoencode-easy', 'reason'] and gru.loc[
         'Autoencode-easy', 'oracle'
     ] == pytest.approx(1)
 

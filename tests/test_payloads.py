@@ -474,9 +474,9 @@ def follow(w: dict):
         w[k]
         for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
     )
-    heat.beside.answers.confused.value = True
-    heat.beside.film.picker.picked = 0
-    heat.beside.film.picker.picks += 1
+    heat.side.predictions.confused.value = True
+    heat.side.film.picker.picked = 0
+    heat.side.film.picker.picks += 1
     yield
     heat.heat.clicked = dict(n=1, data=[evil('group0'), FACTORS[0], 'paper', 'st_dim'])
     heat.choose(evil('target'), evil('method'))
@@ -490,7 +490,7 @@ def follow(w: dict):
     failing.frames.press.click()
     failing.view = 'ranks'
     ram.grid.find()
-    ram.region.ask()
+    ram.region.find_bytes()
     ram.view = 'region'
     ram.address = 49
     yield
@@ -894,7 +894,7 @@ def gaps() -> pd.DataFrame:
     "What `gap_closed` gives, of a task and a method of a stranger's"
     row = dict(task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, sighted=1.0, gap=1.0, closed=0.5, said='')
     row |= dict(twin=evil('twin'))
-    return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, said=evil('said'))])
+    return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, reason=evil('reason'))])
 
 
 EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('eventtext')]))

@@ -98,11 +98,11 @@ def test_the_shipped_returns_are_those_of_their_curves():
 
 def test_the_shipped_agents_play_as_their_scores_say():
     from srlviz.data.popgym import record_pomdp
-    from srlviz.agents.player import left_agents
+    from srlviz.agents.player import load_agents
 
     table = load_scores(sample_path('popgym_mmer.csv'))
     last = table[table['metric'].eq('final_return') & table['inputs'].eq('')].set_index(['task', 'method'])['value']
-    agents = left_agents('shipped')
+    agents = load_agents('shipped')
     assert len(agents) == 6 and all(f.stat().st_size < 200_000 for f in sample_path('agents').iterdir())
     for (task, memory), agent in agents.items():
         seen = record_pomdp(task, 10, agent, seed=5, progress=False)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['space_config', 'flat_row', 'Reader', 'MemoryAgent', 'AgentRows', 'plain_space', 'load_policy', 'Predictor',
-           'left_agents']
+           'load_agents']
 
 # %% ../../nbs/05_agents/07_player.ipynb #c78dbb1c
 import math, warnings
@@ -471,7 +471,7 @@ class Predictor:
         return rows(observation, deterministic), rows
 
 # %% ../../nbs/05_agents/07_player.ipynb #c0cea434
-def left_agents(folder: str | Path, preset: str = 'fast', ppo: Mapping | None = None) -> dict[tuple[str, str], object]:
+def load_agents(folder: str | Path, preset: str = 'fast', ppo: Mapping | None = None) -> dict[tuple[str, str], object]:
     """Load the agents of a folder, with the first seed of each task and memory.
 
     Parameters

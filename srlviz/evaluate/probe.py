@@ -378,7 +378,7 @@ def _confusion(name, true, predicted):
     from sklearn.metrics import confusion_matrix
 
     counts = confusion_matrix(true, predicted, labels=values) if len(values) else np.zeros((0, 0), int)
-    return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='said'))
+    return pd.DataFrame(counts, index=pd.Index(values, name='true'), columns=pd.Index(values, name='predicted'))
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #cbf585bb
 _MIN_R = 0.1

@@ -294,11 +294,11 @@ class _ProbeSide(W.VBox):
     ----------
     marks : as in `FrameBrowser`
 
-    Traits: episode, t. `answers` is the part with predictions or None, `frames` a FrameBrowser or None.
+    Traits: episode, t. `predictions` is the part with predictions or None, `frames` a FrameBrowser or None.
     """
 
     episode, t = traitlets.Int(0), traitlets.Int(0)
-    answers, frames, _links = None, None, ()
+    predictions, frames, _links = None, None, ()
 
     def __init__(self, marks='auto'):
         super().__init__()
@@ -309,21 +309,21 @@ class _ProbeSide(W.VBox):
         """Show results, or a recording to browse, or nothing."""
         for old in self._links:
             old.unlink()
-        self.answers = self.frames = None
+        self.predictions = self.frames = None
         if results:
-            self.answers = _ProbePredictions(results, recording, marks=self.marks)
+            self.predictions = _ProbePredictions(results, recording, marks=self.marks)
         elif recording is not None:
             filmed = len(recording) and 'frame' in recording[0].obs
             zoom = _whole_zoom(*recording[0].obs['frame'].shape[1:3]) if filmed else None
             self.frames = FrameBrowser(recording, marks=self.marks, zoom=zoom, interactive=True)
-        part = self.answers or self.frames
+        part = self.predictions or self.frames
         self._links = [traitlets.link((part, name), (self, name)) for name in ('episode', 't')] if part else ()
         self.children = [part] if part else []
 
     @property
     def film(self) -> _WorstFrames | None:
         """The frames of the largest errors."""
-        return self.answers and self.answers.frames
+        return self.predictions and self.predictions.frames
 
     @property
     def browser(self) -> FrameBrowser | None:
@@ -333,7 +333,7 @@ class _ProbeSide(W.VBox):
     @property
     def methods(self) -> list[str]:
         """The methods to compare with: '' for none, and those with results."""
-        return ['', *(self.answers.results if self.answers else ())]
+        return ['', *(self.predictions.results if self.predictions else ())]
 
     def seek(self, episode: int, t: int = 0):
         """Go to a step; past the end of its episode, to the last step."""
@@ -344,8 +344,8 @@ class _ProbeSide(W.VBox):
 
     def show(self, factor: str, method: str, against: str = '') -> str:
         """Show a factor and a method; return a sentence about what is shown."""
-        if self.answers:
-            return self.answers.show(factor, method, against)
+        if self.predictions:
+            return self.predictions.show(factor, method, against)
         if not self.frames:
             return ''
         factors = list(self.frames.factor_table['name'])
@@ -356,7 +356,7 @@ class _ProbeSide(W.VBox):
 
     def figures(self) -> list[go.Figure]:
         """Draw the static form."""
-        return self.answers.figures() if self.answers else [self.frames.figure()] if self.frames else []
+        return self.predictions.figures() if self.predictions else [self.frames.figure()] if self.frames else []
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #a2c942e0
 class ProbeScores:
@@ -422,7 +422,7 @@ class ProbeHeatmap(Board, Explorer):
 
     Traits: task, factor, method, metric; and of the predictions: against (a second method to compare, '' for none),
     episode and t (the current step; a new cell opens its worst one).
-    `beside` is the right side, with `answers` and `browser`.
+    `side` is the right side, with `predictions` and `browser`.
     """
 
     choices = (
@@ -431,7 +431,7 @@ class ProbeHeatmap(Board, Explorer):
             'factor', 'Factor', lambda b: b.scores.factors, lambda b, v: str(v), ('task',), min_options=1, of_map=False
         ),
         Choice('method', 'Method', lambda b: b.scores.methods, _method_words, ('task',), min_options=1, of_map=False),
-        Choice('against', 'Compare', lambda b: b.beside.methods, _method_words, min_options=3, of_map=False),
+        Choice('against', 'Compare', lambda b: b.side.methods, _method_words, min_options=3, of_map=False),
         Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
     )
     heat_label, frames_row = 'heat map of probe scores; the menus choose the same cells', False
@@ -454,12 +454,12 @@ class ProbeHeatmap(Board, Explorer):
         interactive=None,
     ):
         super().__init__(interactive)
-        results, self.half, self.beside = _check_results(results, recording), half, _ProbeSide(marks)
+        results, self.half, self.side = _check_results(results, recording), half, _ProbeSide(marks)
         self.scores = ProbeScores(scores, task, metric, paper)
         with_results = [m for m in self.scores.methods if m in results] or self.scores.methods
         self.make_parts(task=self.scores.task, factor=factor, method=method or with_results[-1], metric=metric)
         self.menu_box = self.menu_row()
-        self.bind(episode=(self.beside, 'episode'), t=(self.beside, 't'))
+        self.bind(episode=(self.side, 'episode'), t=(self.side, 't'))
         self.add_class('srlviz-probe-heatmap')
         self.start_reacting()
         self.set_results(results, recording if results else None)
@@ -476,7 +476,7 @@ class ProbeHeatmap(Board, Explorer):
     def set_results(self, results: Mapping | None, recording: Recording | None = None):
         """Show the predictions behind the scores, or a recording without predictions, or nothing."""
         with self.quietly():
-            self.beside.set_results(results, recording)
+            self.side.set_results(results, recording)
             self.offer(self.choice('against'))
         self._arrange()
         self.draw()
@@ -495,7 +495,7 @@ class ProbeHeatmap(Board, Explorer):
 
     def seek(self, episode: int, t: int = 0):
         """Go to a step of an episode; past its end, to the last step."""
-        self.beside.seek(episode, t)
+        self.side.seek(episode, t)
 
     def press(self, clicked: Mapping):
         """Choose the clicked cell, or show why it has no predictions."""
@@ -512,10 +512,10 @@ class ProbeHeatmap(Board, Explorer):
         return self.scores, self.metric
 
     def plot_map(self, half: bool = False) -> go.Figure:
-        return go.Figure(self.scores.figure(self.metric, half and (self.half or bool(self.beside.children))))
+        return go.Figure(self.scores.figure(self.metric, half and (self.half or bool(self.side.children))))
 
     def draw_detail(self):
-        self.status.say(self.beside.show(self.factor, self.method, self.against))
+        self.status.say(self.side.show(self.factor, self.method, self.against))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the heat map."""
@@ -523,12 +523,12 @@ class ProbeHeatmap(Board, Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes: heat map, true against predicted, and the worst frames."""
-        return [self.figure(), *self.beside.figures()]
+        return [self.figure(), *self.side.figures()]
 
     def _arrange(self):
         """Arrange menus and scores, with the right side if it has contents, or if `half`."""
-        side, parts, self._drawn = self.beside, [self.heat, self.status], None
-        confused = [side.answers.confused] if side.film else []
+        side, parts, self._drawn = self.side, [self.heat, self.status], None
+        confused = [side.predictions.confused] if side.film else []
         self.menu_box.children = [*self.menus.values(), *confused]
         if not (self.half or side.children):
             self.children = [self.menu_box, *parts]

@@ -88,7 +88,7 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', min_gap: float
             oracle = oracles.get(task, np.nan)
             gap = _gap(both.loc['state'], both.loc[''], min_gap, oracle)
             rows.append((task, method, both.loc['', 'mean'], both.loc['state', 'mean'], *gap, oracle))
-    return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'said', 'oracle'])
+    return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'reason', 'oracle'])
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #8fb41bb3
 def _upper(full: pd.DataFrame, sighted: str | Mapping, task: str, method: str) -> tuple[str, pd.Series] | None:
@@ -151,7 +151,7 @@ def gap_closed(
             gap, _, reason = _gap(top, low, min_gap, oracle)
             closed = np.nan if reason else (run['mean'] - low['mean']) / gap
             rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, closed, reason, twin, oracle))
-    columns = ['task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said', 'twin', 'oracle']
+    columns = ['task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'reason', 'twin', 'oracle']
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #99ea5545

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['check_detection', 'DetectionCurves', 'detection_curves', 'DetectionCounts', 'count_at', 'best_threshold',
-           'nearest_windows', 'wrong_side', 'calibration_table']
+           'nearest_windows', 'misclassified', 'calibration_table']
 
 # %% ../../../nbs/06_evaluate/prediction/04_detection.ipynb #de0bb736
 from collections.abc import Sequence
@@ -146,8 +146,8 @@ def nearest_windows(present: Sequence, predicted: Sequence, threshold: float) ->
     return table.sort_values('by', kind='stable', ignore_index=True)
 
 
-def wrong_side(present: Sequence, predicted: Sequence, threshold: float) -> pd.DataFrame:
-    """List the windows on the wrong side of a threshold, the most wrong first; columns as in `nearest_windows`."""
+def misclassified(present: Sequence, predicted: Sequence, threshold: float) -> pd.DataFrame:
+    """List the windows on the wrong side of a threshold, the largest error first; columns as in `nearest_windows`."""
     table = nearest_windows(present, predicted, threshold)
     wrong = table[table['kind'].isin(['miss', 'false alarm'])]
     return wrong.sort_values('by', ascending=False, ignore_index=True)

@@ -27,7 +27,7 @@ def _mark_name(method: str, twins: str) -> str:
 
 def _share_words(r, name: str) -> str:
     "The hover text of a memory on one task"
-    share = f'{r.closed:.0%} of the gap' if np.isfinite(r.closed) else r.said
+    share = f'{r.closed:.0%} of the gap' if np.isfinite(r.closed) else r.reason
     share += f', up to the sighted {r.twin}' if name != r.method else ''
     return f'<b>{r.method}</b>, {r.task}<br>{r.value:.2f}, {share}<br>blind {r.blind:.2f}, sighted {r.sighted:.2f}'
 
@@ -41,7 +41,7 @@ def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
     ----------
     closed : of `srlviz.evaluate.memories.memory_use.gap_closed`
     """
-    check_columns(closed, ('task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'said'), 'closed')
+    check_columns(closed, ('task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'reason'), 'closed')
     closed = closed if 'twin' in closed else closed.assign(twin='')
     tasks = closed.sort_values('sighted', ascending=False, kind='stable').drop_duplicates('task')
     tasks = tasks.sort_values('gap', ascending=False, kind='stable')
@@ -59,7 +59,7 @@ def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
         symbol = SYMBOLS[methods.index(r.method) % len(SYMBOLS)] + '-open' * (name != r.method)
         looks[name] = dict(symbol=symbol, size=11, color=method_color(r.method))
         rows.append(dict(label=r.task, series=name, value=r.value, hover=_share_words(r, name)))
-    gaps = tasks[tasks['said'] == '']
+    gaps = tasks[tasks['reason'] == '']
     return plot_intervals(
         pd.concat([*marks, pd.DataFrame(rows)]),
         order=list(tasks['task']),

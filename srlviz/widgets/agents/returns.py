@@ -19,7 +19,7 @@ import traitlets
 from gymnasium import spaces
 from markupsafe import Markup
 
-from ...agents.player import left_agents, load_policy
+from ...agents.player import load_agents, load_policy
 from ...agents.recurrent import task_env, task_name
 from ...core.files import sample_path
 from ...core.metrics import metric_label
@@ -158,7 +158,7 @@ class Agents:
 
     Parameters
     ----------
-    agents : (task, memory) -> a policy or the path of its file; or a folder for `left_agents`
+    agents : (task, memory) -> a policy or the path of its file; or a folder for `load_agents`
 
     Raises
     ------
@@ -167,7 +167,7 @@ class Agents:
 
     def __init__(self, agents: Mapping | str | Path | None):
         if isinstance(agents, (str, Path)):
-            folder, agents = agents, left_agents(agents)
+            folder, agents = agents, load_agents(agents)
             if not agents:
                 raise ValueError(f"agents: {str(folder)!r} has neither TASK_MEMORY.safetensors nor trials of a sweep")
         for key in agents or ():
@@ -615,7 +615,7 @@ class MMERDashboard(Board, Explorer):
         methods random and oracle; ours, the paper's (`paper_scores('popgym')`), or both. Of several studies popgym is
         shown. None for the shipped table and the paper's
     agents : (task, memory) -> a policy with `encode(recording)`, or its file; or a folder for
-        `srlviz.agents.player.left_agents`. None for the shipped agents, if `scores` is None, too
+        `srlviz.agents.player.load_agents`. None for the shipped agents, if `scores` is None, too
     probe : function (codes, factors), as for `linear_probe`, that returns an object with `predicted`; None for none
     view ... method : initial values of the traits;  methods : memories to show, all if None
     flat : observe as in the paper;  interactive : see `Explorer`

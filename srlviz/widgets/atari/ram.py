@@ -334,7 +334,7 @@ class _RegionSearch(Explorer):
             slider = W.IntRangeSlider(value=(0, n), min=0, max=n, description=name, continuous_update=False)
             self.on(slider, 'value', self._on_slider)
             self.sliders.append(slider)
-        self.button = button('which byte predicts it?', self.ask, 'search the recording')
+        self.button = button('which byte predicts it?', self.find_bytes, 'search the recording')
         self.bars = PlotView(label='bytes that predict the region best', config=dict(displayModeBar=False))
         self.on(self.bars, 'clicked', lambda press: self.set_trait('address', int(press['data'])))
         self.children = [Words(_REGION_HELP), row(*self.sliders, self.button), self.status, self.bars]
@@ -357,7 +357,7 @@ class _RegionSearch(Explorer):
         self.table, self.bars.layout.display = None, 'none'
         self.status.say(f'Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.')
 
-    def ask(self) -> pd.DataFrame:
+    def find_bytes(self) -> pd.DataFrame:
         """Find the bytes that predict the region, draw them, and return the table."""
         with busy(self.status, f'reading {self.recording.n_steps:,} frames', self.button):
             self.table = self.predict(self.recording, self.whole_box())
@@ -427,7 +427,7 @@ class RAMExplorer(Explorer):
     Traits: address, value (of the byte), frames, view ('values', 'effects', or 'region' with a recording), box
     ((x0, y0, x1, y1) in pixels, x1 and y1 exclusive; or None).
     Parts: `picture`, `grid` (`find()` computes the effects), `moment` (`step` and `restart` choose another), `region`
-    (`ask()` finds the bytes that predict it; None without a recording).
+    (`find_bytes()` finds the bytes that predict it; None without a recording).
     """
 
     address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)

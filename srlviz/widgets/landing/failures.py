@@ -22,7 +22,7 @@ from srlviz.evaluate.prediction.detection import (
     count_at,
     detection_curves,
     nearest_windows,
-    wrong_side,
+    misclassified,
 )
 from ...figures.landing.failures import plot_both_kinds, plot_calibration, plot_failure_curves
 from ...figures.scores.score_map import number
@@ -103,7 +103,7 @@ def _wrong_flights(windows: pd.DataFrame, present: Sequence, predicted: Sequence
 
     Parameters
     ----------
-    windows : flight, episode, start;  present, predicted : as in `wrong_side`
+    windows : flight, episode, start;  present, predicted : as in `misclassified`
     kind : 'all', 'false alarm' or 'miss'; 'near' includes correct ones; 'windows' lists each window, the highest
         prediction first
 
@@ -117,7 +117,7 @@ def _wrong_flights(windows: pd.DataFrame, present: Sequence, predicted: Sequence
         every = nearest_windows(present, predicted, threshold)
         every = every.sort_values('predicted', ascending=False, kind='stable', ignore_index=True)
         return every.join(windows[['flight', 'start']], on='window').assign(windows=1)[columns]
-    find = nearest_windows if kind == 'near' else wrong_side
+    find = nearest_windows if kind == 'near' else misclassified
     listed = find(present, predicted, threshold)
     if kind in ('false alarm', 'miss'):
         listed = listed[listed['kind'] == kind]

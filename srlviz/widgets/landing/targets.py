@@ -327,7 +327,6 @@ class TargetTable(Board, Explorer):
         (`paper_scores('landing')`), or both (`merge_scores`)
     results : (method, n_codes, inputs) -> result of `score_targets`
     flights : the recording that the windows were cut from; None if flights cannot be opened
-    compare : function (a, b, metric) of two results, such as `compare_targets` of srlviz.evaluate
     metric ... factor : initial values of the traits;  interactive : see `Explorer`
 
     Traits: metric, head (the protocol), inputs ('all' for all), width (0 for all), group ('targets', 'failures'), show
@@ -421,7 +420,6 @@ class TargetTable(Board, Explorer):
         results: Mapping | None = None,
         flights: Recording | Episode | None = None,
         *,
-        compare: Callable | None = None,
         metric: str = '',
         head: str = '',
         inputs: str = 'all',
@@ -436,7 +434,7 @@ class TargetTable(Board, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table, self.predictions, self.compare = _TargetScoresTable(scores), TargetPredictions(results), compare
+        self.table, self.predictions = _TargetScoresTable(scores), TargetPredictions(results)
         self.flights = None if flights is None else check_flights(flights)
         self.pressed, self._compared, self._bounds, self._r2 = 'ours', {}, {}, {}
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
@@ -640,14 +638,16 @@ class TargetTable(Board, Explorer):
     def _paired_words(self) -> str:
         """Format the interval of the difference from MEAN; '' if it cannot be computed."""
         constant = next((k for k in self.predictions if k.split(' · ')[0] == MEAN), None)
-        if self.compare is None or constant is None or self.method not in self.predictions or self.pressed == 'paper':
+        if constant is None or self.method not in self.predictions or self.pressed == 'paper':
+            return ''
+        result = self.predictions[self.method]
+        if not hasattr(result, 'compare'):
             return ''
         if self.metric not in ('mse', 'auroc') or not self._same_head():
             return ''
         key = (self.method, self.metric)
         if key not in self._compared:
-            intervals = self.compare(self.predictions[self.method], self.predictions[constant], self.metric)
-            self._compared[key] = intervals.set_index('target')
+            self._compared[key] = result.compare(self.predictions[constant], self.metric).set_index('target')
         if self.target not in self._compared[key].index:
             return ''
         low, high = self._compared[key].loc[self.target, ['low', 'high']]
