@@ -117,13 +117,6 @@ def table(method: str = evil('method'), tasks=('task0', 'task1'), protocol: str 
     return check_scores(pd.DataFrame(rows))
 
 
-def differences() -> pd.DataFrame:
-    "What `compare` gives, of methods and a category of a stranger's"
-    row = dict(a=evil('a'), b=evil('b'), norm='none', metric='f1', group='all', difference=0.1, low=0.0, high=0.2)
-    row |= dict(ahead=3, n=4, over='task', value_a=0.5, value_b=0.4)
-    return pd.DataFrame([row, row | dict(group=evil('group'))])
-
-
 def answers(recording: Recording):
     "What a probe said of the last episode, wrong twice"
     steps = recording.steps()
@@ -753,9 +746,7 @@ FIGURES = dict(
         ),
         title=evil('t'),
     ),
-    plot_difference=lambda f: f(
-        np.zeros((8, 8), np.uint8), np.ones((8, 8), np.uint8), captions=[evil('a'), evil('b')], title=evil('t')
-    ),
+    plot_difference=lambda f: f(np.zeros((8, 8), np.uint8), np.ones((8, 8), np.uint8), captions=[evil('a'), evil('b')]),
     plot_predictors=lambda f: f(pd.DataFrame(dict(address=[3], variable=[evil('v')], r2=[0.5])), title=evil('t')),
     plot_frame=lambda f: f(
         np.zeros((8, 8), np.uint8), pd.DataFrame(dict(name=[evil('n')], x=[1.0], y=[2.0])), title=evil('t')
@@ -781,13 +772,10 @@ FIGURES = dict(
     plot_games_heatmap=lambda f: f(table(), selected=(evil('task0'), evil('method')), paper=[]),
     plot_categories=lambda f: f(table()),
     plot_conditioning=lambda f: f(table('vae')),
-    plot_rank_change=lambda f: f(table(protocol=evil('variant')), title=evil('t')),
+    plot_rank_change=lambda f: f(table(protocol=evil('variant'))),
     plot_ablations=lambda f: f(table('global_t_dim'), by='game'),
-    plot_differences=lambda f: f(differences(), title=evil('t')),
     plot_learning_curve=lambda f: f(
         pd.DataFrame([dict(label=evil('m'), n_frames=n, value=0.5, low=0.4, high=0.6, n_seeds=3) for n in (10, 20)]),
-        metric=evil('metric'),
-        title=evil('t'),
     ),
     plot_scores=lambda f: f(table(), 'task', 'label', metric='f1', title=evil('t')),
     plot_intervals=lambda f: f(pd.DataFrame(dict(label=[evil('m')], value=0.5, series=evil('s'))), axis=evil('axis')),
@@ -796,8 +784,8 @@ FIGURES = dict(
     ),
     plot_confusion=lambda f: f(confusion([0, 1], [1, 1]), factor=evil('v'), method=evil('m')),
     plot_traces=lambda f: f(np.ones((9, 2)), [evil('n'), 'b'], [evil('u'), ''], events=EVENT, title=evil('t')),
-    plot_descent=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
-    plot_map=lambda f: f(flights()[0], events=EVENT, title=evil('t')),
+    plot_descent=lambda f: f(flights()[0], events=EVENT),
+    plot_map=lambda f: f(flights()[0], events=EVENT),
     plot_film=lambda f: f(flights()[0], title=evil('t')),
     plot_flight=lambda f: f(flights()[0], [0, 1], SENSORS, events=EVENT),
     plot_fleet=lambda f: f(fleet(flights())),
@@ -815,24 +803,20 @@ FIGURES = dict(
     plot_returns_heatmap=lambda f: f(returns(), selected=(evil('task'), evil('memory'))),
     plot_return_bars=lambda f: f(returns(), evil('task'), highlight=evil('memory')),
     plot_return_curves=lambda f: f(returns()),
-    plot_return_boxes=lambda f: f(returns(), title=evil('t')),
+    plot_return_boxes=lambda f: f(returns()),
     plot_return_ranking=lambda f: f(returns(), highlight=evil('memory')),
-    plot_memory_returns=lambda f: f(returns(), evil('memory'), selected=evil('task')),
+    plot_memory_returns=lambda f: f(returns(), evil('memory')),
     plot_paper_agreement=lambda f: f(returns(), selected=(evil('task'), evil('memory'))),
     plot_return_profiles=lambda f: f(
-        pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0], low=0, high=1)),
-        axis=evil('axis'),
-        title=evil('t'),
+        pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0], low=0, high=1))
     ),
     plot_target_table=lambda f: f(target_scores(), selected=(evil('inputs'), evil('method'), 64, 'ours', 'wind')),
     plot_target_ranking=lambda f: f(target_scores(), 'wind', selected=(evil('inputs'), evil('method'), 64)),
     plot_predicted=lambda f: f(
         np.ones(2), np.zeros(2), pd.DataFrame(dict(flight=evil('flight'), start=[0, 5])), name=evil('n'), unit=evil('u')
     ),
-    plot_sensor_predictions=lambda f: f(
-        np.ones((9, 2)), np.zeros((9, 2)), [evil('n'), 'b'], [evil('u'), ''], title=evil('t')
-    ),
-    plot_errors=lambda f: f({evil('what'): {evil('m'): np.ones(9), 'b': np.ones(9)}}, title=evil('t')),
+    plot_sensor_predictions=lambda f: f(np.ones((9, 2)), np.zeros((9, 2)), [evil('n'), 'b'], [evil('u'), '']),
+    plot_errors=lambda f: f({evil('what'): {evil('m'): np.ones(9), 'b': np.ones(9)}}),
     plot_reconstruction=lambda f: f(*[np.zeros((4, 8, 8), np.uint8)] * 2, title=evil('t')),
     plot_failure_curves=lambda f: f(
         {evil('m'): detection_curves([True, False], [1.0, 0.0])}, threshold=0.5, title=evil('t')
@@ -842,9 +826,7 @@ FIGURES = dict(
         {evil('m'): calibration_table([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')
     ),
     plot_qedr_matrix=lambda f: f(asked().importance, constant=[evil('constant')], **overall(), title=evil('t')),
-    plot_alpha_curve=lambda f: f(
-        pd.DataFrame(dict(alpha=[0.01, 0.1], n_used=[2, 1]) | dict.fromkeys(QEDR_PARTS, 0.5)), title=evil('t')
-    ),
+    plot_alpha_curve=lambda f: f(pd.DataFrame(dict(alpha=[0.01, 0.1], n_used=[2, 1]) | dict.fromkeys(QEDR_PARTS, 0.5))),
     plot_code_factor=lambda f: f(
         [1.0, 2.0],
         [0, 1],
@@ -856,12 +838,12 @@ FIGURES = dict(
     plot_recall=lambda f: f(recalls(), title=evil('t')),
     plot_recall_map=lambda f: f(recalls(), title=evil('t')),
     plot_cost=lambda f: f(costs(), title=evil('t')),
-    plot_state=lambda f: f(np.eye(4), title=evil('t')),
+    plot_state=lambda f: f(np.eye(4)),
     plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
-    plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o')), title=evil('t')),
-    plot_observability_gap=lambda f: f(gaps(), title=evil('t')),
+    plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o'))),
+    plot_observability_gap=lambda f: f(gaps()),
     plot_gap_closed=lambda f: f(
-        pd.DataFrame(dict(method=[evil('m')], closed=0.5, low=0.1, high=0.9, pooled=0.5, tasks=2)), title=evil('t')
+        pd.DataFrame(dict(method=[evil('m')], closed=0.5, low=0.1, high=0.9, pooled=0.5, tasks=2))
     ),
     plot_contamination=lambda f: f(
         pd.DataFrame(dict(method=[evil('m')] * 2, quantity='policy', t=[0, 1], median=0.5, low=0.0, high=1.0)),
@@ -869,7 +851,7 @@ FIGURES = dict(
     ),
     plot_credit=lambda f: f(np.eye(3), np.eye(3, dtype=bool), title=evil('t')),
     plot_credit_shares=lambda f: f(
-        pd.DataFrame(dict(method=[evil('m')], of='policy', share=0.5, chance=0.1, task=evil('task0'))), title=evil('t')
+        pd.DataFrame(dict(method=[evil('m')], of='policy', share=0.5, chance=0.1, task=evil('task0')))
     ),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
     plot_probe_trace=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
@@ -906,6 +888,17 @@ def plots() -> dict:
     return {name: getattr(m, name) for m in found for name in m.__all__ if name.startswith('plot_')}
 
 
+# figures that show no name of the caller's
+NAMELESS = {
+    'plot_ablations',
+    'plot_alpha_curve',
+    'plot_conditioning',
+    'plot_progress',
+    'plot_rank_change',
+    'plot_state',
+}
+
+
 def test_every_figure_is_asked():
     assert set(FIGURES) == set(plots())
 
@@ -914,7 +907,7 @@ def test_every_figure_is_asked():
 def test_figure(name):
     "Displayed by itself, as plotly displays it"
     fig = FIGURES[name](plots()[name])
-    assert 'evil' in fig.to_json() or name in ('plot_ablations', 'plot_conditioning', 'plot_progress')
+    assert 'evil' in fig.to_json() or name in NAMELESS
     assert wrong_figure(fig.to_dict()) == []
 
 
