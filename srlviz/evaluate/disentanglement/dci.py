@@ -48,7 +48,7 @@ def dislib_disentanglement(importance) -> _DislibScore:
     Returns
     -------
     overall : float, the mean of the codes weighted by their importance;  each : (n_codes,); 0 for a dead code.
-    NaN for a single factor, of which nothing can be told apart
+    NaN for a single factor
 
     Raises
     ------

@@ -124,7 +124,7 @@ def xeval_scores(weights: np.ndarray) -> XevalScores:
     -------
     called_disentanglement : the completeness of factors, weighted by their importance
     called_completeness : the plain mean of the disentanglement of codes
-    per_factor : (n_factors,) behind the first;  per_code : (n_codes,) behind the second
+    per_factor : (n_factors,) of the first;  per_code : (n_codes,) of the second
 
     Raises
     ------
