@@ -7,7 +7,6 @@ __all__ = ['RepeatFirst', 'RepeatPrevious', 'Autoencode', 'CountRecall', 'Higher
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #952d0473
 import abc
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from .base import POMDP, FactorNote
 _SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
 _SIGNS = '♠♦♣♥'
 _BLACK_RED = ('black', 'red')
-_SIDES = dict(colors=_BLACK_RED, suits=_SUITS, ranks=RANKS)  # what may count of a card
+_SIDES = dict(colors=_BLACK_RED, suits=_SUITS, ranks=RANKS)  # property of a card -> names of its values
 
 
 def _deal(e, deck, kinds):
@@ -38,35 +37,35 @@ def _deal(e, deck, kinds):
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #8f1447a6
 def _number_of(task: str, kind: str, known) -> int:
-    "How many colours, suits or ranks there are; a ValueError lists what a task knows."
+    "Number of colours, suits or ranks; a ValueError lists the kinds that the task supports."
     if kind not in tuple(known):
         raise unknown(f'kind of {task}', kind, known)
     return len(_SIDES[kind])
 
 
 def _sorted_deck(decks: int, kinds: int) -> np.ndarray:
-    "The cards of `decks` decks of 52, before they are shuffled."
+    "Cards of `decks` decks of 52, in order."
     return np.repeat(np.arange(kinds, dtype=np.int8), 52 * check_whole(decks, 'decks', 1, 1000) // kinds)
 
 
 def _remaining(R: np.ndarray, kinds: int) -> np.ndarray:
-    "How many cards of each kind are not dealt yet in records (N,): (N, kinds)."
+    "Count the cards of each kind still in the deck, for records (N,): (N, kinds)."
     hidden = np.arange(R['deck'].shape[1]) > R['t'][:, None]
     return np.stack([((R['deck'] == kind) & hidden).sum(1) for kind in range(kinds)], 1)
 
 
 def _share(counts: np.ndarray, of: float) -> np.ndarray:
-    "Cards still in the deck as a share, to the last bit as popgym has it."
+    "Share of the cards still in the deck, equal to popgym's to the last bit."
     return (1.0 - (of - counts) / of).astype(np.float32)
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #9bb7666d
 def _side(kind: str, value: int) -> dict:
-    "The side of a card that counts, as `Panel.card` takes it."
+    "Keyword argument of `Panel.card` for a card of this kind and value."
     return dict(color=_BLACK_RED[value]) if kind == 'colors' else {kind[:-1]: int(value)}
 
 
 def _fit(n: int, width: int, height: int) -> tuple[int, int]:
-    "Columns, and the width of a card, with which n cards fill a box."
+    "Number of columns and card width (pixels) with which n cards fit a box."
     for w in range(44, 4, -1):
         columns = min(n, width // (w + 3))
         if -(-n // columns) * (card_height(w) + 3) <= height:
@@ -75,9 +74,9 @@ def _fit(n: int, width: int, height: int) -> tuple[int, int]:
 
 
 def _lay(p, cards, top: int, height: int, plain=(), chosen=None, kind: str = 'suits'):
-    """Lay cards out in rows on a panel, pale but for the places `plain`.
+    """Draw cards in rows on a panel, pale except at the indices `plain`.
 
-    Place `chosen` is ringed; -1 leaves a place empty.
+    Index `chosen` is ringed; a card of -1 is an empty slot.
     """
     columns, w = _fit(len(cards), p.width - 20, height)
     left = (p.width - columns * (w + 3) + 3) // 2
@@ -91,7 +90,7 @@ def _lay(p, cards, top: int, height: int, plain=(), chosen=None, kind: str = 'su
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #f6a57697
 def _bars(p, top: int, names, counts, of: int, chosen=None):
-    "Counts as bars, one below the other; number `chosen` in another colour."
+    "Draw counts as horizontal bars; bar `chosen` has another colour."
     for i, (name, count) in enumerate(zip(names, counts)):
         y = top + 17 * i
         p.bar((80, y, 268, y + 10), count / of, 'chosen' if i == chosen else 'seen', name)
@@ -99,7 +98,7 @@ def _bars(p, top: int, names, counts, of: int, chosen=None):
 
 
 def _buttons(p, e, top: int, labels, height: int = 40, columns: int = 0, icons=None, counted: bool = True):
-    """The answers as buttons, the last one given in another colour, if it `counted`.
+    """Draw the answers as buttons; the last answer has another colour if it `counted`.
 
     `icons` are pairs (icon, colour).
     """
@@ -113,41 +112,43 @@ def _buttons(p, e, top: int, labels, height: int = 40, columns: int = 0, icons=N
 
 
 def _counted(names, counts) -> str:
-    "`♠ 3  ♦ 0  ♣ 9  ♥ 11`"
+    "Names with their counts: `♠ 3  ♦ 0  ♣ 9  ♥ 11`."
     return '  '.join(f'{n} {c}' for n, c in zip(names, counts))
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e3f81de6
 def _verdict(task: POMDP, e) -> str:
-    "How the last answer was taken; nothing if it was of no account."
+    "Last answer and whether it was right; empty if it earned no reward."
     if not e['reward']:
         return ''
     return f"last answer: {task.action_names[e['action'][0]]}, {'right' if e['reward'] > 0 else 'wrong'}"
 
 
-def _foot(p, task: POMDP, e):
-    "Write the verdict at the foot of a panel."
+def _draw_verdict(p, task: POMDP, e):
+    "Draw the verdict as the caption of a panel."
     p.caption(_verdict(task, e), color='right' if e['reward'] > 0 else 'wrong')
 
 
-def _below(*texts: str) -> str:
-    "Texts one below the other, without those that are empty."
+def _join_lines(*texts: str) -> str:
+    "Join the texts that are not empty, one a line."
     return '\n'.join(filter(None, texts))
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #0d89b054
 _SUIT_BUTTONS = (('spade', 'black'), ('diamond', 'red'), ('club', 'black'), ('heart', 'red'))  # icon, colour
 
 
-def _head(p, suit: int):
-    "Write the suit to be said at the head of a panel; -1 if none is asked for."
+def _draw_answer(p, suit: int):
+    "Draw the correct suit at the top of a panel; -1 if no answer is due."
     p.text(16, 22, 'the answer now:' if suit >= 0 else 'no answer is asked for yet', anchor='lm')
     if suit >= 0:
         p.icon(140, 22, _SUITS[suit][:-1], 22, _BLACK_RED[suit % 2])
 
 
 class _Suits(POMDP):
-    "A task whose answer is a suit."
+    "Base class of the tasks whose answer is a suit."
 
-    action_names, keys, tags = _SUITS, dict(s=0, d=1, c=2, h=3), ('diagnostic',)
+    action_names = _SUITS
+    keys = dict(s=0, d=1, c=2, h=3)
+    tags = ('diagnostic',)
     factor_notes = dict(
         asked=FactorNote('suit to say now', names=_SUITS),
         remaining=FactorNote('still in the deck', 'cards', columns=_SUITS),
@@ -155,7 +156,7 @@ class _Suits(POMDP):
 
     @abc.abstractmethod
     def _instruction(self, e) -> str:
-        "What the agent is asked to say."
+        "Instruction for a human player."
 
     def draw_seen(self, p, e):
         p.text(p.width / 2, 14, self._instruction(e), anchor='mt', width=p.width - 32)
@@ -166,11 +167,14 @@ class _Suits(POMDP):
         return _SIGNS[e['obs'][-1]]
 
     def text_truth(self, e):
-        hidden = self.factors_of(np.asarray(e)[None])
-        suit, counts = hidden['asked'][0], hidden['on_pile' if 'on_pile' in hidden else 'remaining'][0]
-        where = 'on the pile' if 'on_pile' in hidden else 'in the deck'
+        factors = self.factors_of(np.asarray(e)[None])
+        if 'on_pile' in factors:
+            where, counts = 'on the pile', factors['on_pile'][0]
+        else:
+            where, counts = 'in the deck', factors['remaining'][0]
+        suit = factors['asked'][0]
         answer = _SIGNS[suit] if suit >= 0 else 'none yet'
-        return _below(f'answer: {answer}', f'{where}: {_counted(_SIGNS, counts)}', _verdict(self, e))
+        return _join_lines(f'answer: {answer}', f'{where}: {_counted(_SIGNS, counts)}', _verdict(self, e))
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #1e323012
 def _suits_reset(e):
@@ -186,22 +190,22 @@ def _repeat_first_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e0cb3b9d
 class RepeatFirst(_Suits):
-    """Say at every step the suit of the first card of the episode.
+    """At every step, name the suit of the first card of the episode.
 
-    Cards are dealt one by one, and the agent sees the suit of the newest. It must keep the first in mind for as long as
-    the deck lasts.
+    Cards are dealt one by one, and the agent sees the suit of the newest. It must remember the first until the deck is
+    dealt.
 
-    - Action space: `Discrete(4)`, the suit said: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
+    - Action space: `Discrete(4)`, the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
     - Observation: `Discrete(4)`, the suit of the newest card.
     - Hidden state: `asked`, the suit of the first card; `remaining` (4,), the cards of each suit still in the deck.
     - Reward: 1/(n - 1) for the right suit, -1/(n - 1) for another, n = 52 decks. A perfect episode sums to 1.
     - Start: the deck is shuffled and the first card dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
     - Parameters: `decks`, 1 (easy), 8 (medium), 16 (hard).
-    - Differs: in the paper an indicator marks the first card, and later values are drawn anew; the code has no
-      indicator (`flat=True` has: its last column), and deals from a deck. Nothing is mended: `legacy` changes nothing.
-    - With `flat=True` no memory is needed: the row holds the previous action, and who says the first card, and then
-      again what was said before, is always right. The paper's MLP earns .49. `previous_action=False` leaves it out.
+    - Differs: in the paper an indicator marks the first card, and later values are sampled independently; the code has
+      no indicator (but `flat=True` has one, its last column) and deals from a deck. `legacy` changes nothing.
+    - With `flat=True` no memory is needed: a policy that names the first card and then repeats its previous action,
+      which is part of the observation, is always right. The paper's MLP earns .49. `previous_action=False` removes it.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
@@ -209,7 +213,8 @@ class RepeatFirst(_Suits):
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
-        self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(4)
+        self.observation_space = spaces.Discrete(4)
+        self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.Discrete(4), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
         return dict(deck=deck)
@@ -224,15 +229,16 @@ class RepeatFirst(_Suits):
         return R['deck'][:, 0].astype(np.int64), _share(_remaining(R, 4), R['deck'].shape[1] / 4)
 
     def draw_truth(self, p, e):
-        deck, t, left = e['deck'], int(e['t']), _remaining(np.asarray(e)[None], 4)[0]
-        past = [0, *range(max(1, t - 50), t + 1)]  # there is no room for all
-        _head(p, deck[0])
+        deck = e['deck']
+        t = int(e['t'])
+        past = [0, *range(max(1, t - 50), t + 1)]  # the panel has no room for more
+        _draw_answer(p, deck[0])
         if t > 51:
             p.text(304, 22, f'{t - 51} cards not shown', size=11, color='muted', anchor='rm')
         _lay(p, deck[past], 46, 140, plain=(len(past) - 1,), chosen=0)
         p.text(16, 198, 'still in the deck', size=11, color='muted')
-        _bars(p, 214, _SUITS, left, len(deck) // 4)
-        _foot(p, self, e)
+        _bars(p, 214, _SUITS, _remaining(np.asarray(e)[None], 4)[0], len(deck) // 4)
+        _draw_verdict(p, self, e)
 
     def script(self):
         "Remember the first observation: return 1."
@@ -242,46 +248,50 @@ class RepeatFirst(_Suits):
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #43f6b647
 def _repeat_previous_step(e, a):
-    n, seen = e.deck.size, e.t  # cards on the table before this step
-    if seen >= e.k:
-        e.reward = 1 / (n - e.k) if a == e.deck[seen - e.k] else -1 / (n - e.k)
-    e.obs[0] = e.deck[seen]
-    e.terminated = seen == n - 1
+    n = e.deck.size
+    if e.t >= e.k:  # before this step, e.t cards were dealt
+        e.reward = 1 / (n - e.k) if a == e.deck[e.t - e.k] else -1 / (n - e.k)
+    e.obs[0] = e.deck[e.t]
+    e.terminated = e.t == n - 1
 
 
 def _recent(R: np.ndarray, k: int) -> np.ndarray:
-    "The last k cards dealt, the newest first, -1 where there was none: (N, k)."
-    at = R['t'][:, None] - np.arange(k)
-    return np.where(at >= 0, np.take_along_axis(R['deck'], np.maximum(at, 0), 1), -1).astype(np.int64)
+    "The last k cards dealt, the newest first, -1 before the first card: (N, k)."
+    index = R['t'][:, None] - np.arange(k)
+    cards = np.take_along_axis(R['deck'], np.maximum(index, 0), 1)
+    return np.where(index >= 0, cards, -1).astype(np.int64)
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #bbf42ede
 class RepeatPrevious(_Suits):
-    """Say at every step the suit of the card k - 1 steps ago.
+    """At every step, name the suit of the card k - 1 steps ago.
 
-    Cards are dealt one by one, and the agent sees the suit of the newest. It must keep the last k in order in mind.
+    Cards are dealt one by one, and the agent sees the suit of the newest. It must remember the last k in order.
 
-    - Action space: `Discrete(4)`, the suit said: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
+    - Action space: `Discrete(4)`, the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
     - Observation: `Discrete(4)`, the suit of the newest card.
-    - Hidden state: `asked`, the suit to say now, -1 while there is none; `ago` (k,), the suits of the last k cards, the
-      newest first, -1 where there was none; `remaining` (4,), the cards of each suit still in the deck.
+    - Hidden state: `asked`, the correct suit, -1 until there is one; `ago` (k,), the suits of the last k cards, the
+      newest first, -1 before the first card; `remaining` (4,), the cards of each suit still in the deck.
     - Reward: 0 while fewer than k cards are dealt, then 1/(n - k) for the right suit, -1/(n - k) for another, n = 52
       decks. A perfect episode sums to 1.
     - Start: the deck is shuffled and the first card dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
     - Parameters: `decks` and `k`: 1 and 4 (easy), 2 and 32 (medium), 3 and 64 (hard).
-    - Differs: the paper asks for the observation k steps ago, the code counts the newest card as the first of the k, so
-      the lag is k - 1: 3, 31, 63. Nothing is mended: `legacy` changes nothing.
+    - Differs: in the paper the lag is k; the code counts the newest card as the first of the k, so the lag is k - 1: 3,
+      31, 63. `legacy` changes nothing.
     """
 
     difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
     reset1, step1 = staticmethod(_suits_reset), staticmethod(_repeat_previous_step)
-    _ago = FactorNote('suits of the last cards, the newest first', names=_SUITS)
-    factor_notes = _Suits.factor_notes | dict(ago=_ago)
+    factor_notes = dict(
+        **_Suits.factor_notes,
+        ago=FactorNote('suits of the last cards, the newest first', names=_SUITS),
+    )
 
     def build(self, decks, k):
         deck = _sorted_deck(decks, 4)
         self.k = check_whole(k, 'k', 1, deck.size - 1)
-        self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(4)
+        self.observation_space = spaces.Discrete(4)
+        self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([4] * self.k), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
         return dict(deck=deck, k=self.k)
@@ -301,12 +311,12 @@ class RepeatPrevious(_Suits):
     def draw_truth(self, p, e):
         R = np.asarray(e)[None]
         ago = _recent(R, self.k)[0]
-        _head(p, ago[-1])
-        shown = ago[:65][::-1]  # there is no room for more
+        _draw_answer(p, ago[-1])
+        shown = ago[:65][::-1]  # the panel has no room for more
         _lay(p, shown, 46, 140, plain=(len(shown) - 1,), chosen=0 if ago[-1] >= 0 and self.k <= 65 else None)
         p.text(16, 198, 'still in the deck', size=11, color='muted')
         _bars(p, 214, _SUITS, _remaining(R, 4)[0], len(e['deck']) // 4)
-        _foot(p, self, e)
+        _draw_verdict(p, self, e)
 
     def script(self):
         "Remember the last k observations: return 1."
@@ -332,29 +342,28 @@ def _autoencode_step(e, a):
 
 
 def _pile(R: np.ndarray) -> np.ndarray:
-    "How many cards lie on the pile: (N,)."
+    "Number of cards on the pile: (N,)."
     n = R['deck'].shape[1]
     return np.minimum(R['t'] + 1, 2 * n - 1 - R['t'])
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #853a329e
 class Autoencode(_Suits):
-    """Watch a deck being dealt, then say its suits backwards.
+    """Watch a deck being dealt, then name its suits in reverse order.
 
-    While the agent watches, each card is laid on a pile. With the last card the watching ends, and the agent says the
-    suits from the top of the pile down to the first card.
+    While the agent watches, each card is added to a pile. After the last card, the agent names the suits from the top
+    of the pile down to the first card.
 
-    - Action space: `Discrete(4)`, the suit said: 0 spades, 1 diamonds, 2 clubs, 3 hearts; of no account while watching.
-    - Observation: `Tuple(Discrete(2), Discrete(4))`: 1 while watching and 0 from the last card on; the suit of the
-      newest card, 0 once the playing has begun.
+    - Action space: `Discrete(4)`, the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts; ignored while watching.
+    - Observation: `Tuple(Discrete(2), Discrete(4))`: 1 while watching, 0 from the last card on; the suit of the newest
+      card, 0 while playing.
     - Hidden state: `asked`, the suit on top of the pile, -1 while watching; `watching`; `pile`, the cards on it;
       `on_pile` (4,), the cards of each suit on it.
     - Reward: 0 while watching, then 1/n for the right suit, -1/n for another, n = 52 decks. A perfect episode sums to
       1.
     - Start: the deck is shuffled and the first card dealt.
-    - End: terminated when the pile is gone, after n - 1 steps of watching and n of playing.
+    - End: terminated when the pile is empty, after n - 1 steps of watching and n of playing.
     - Parameters: `decks`, 1 (easy), 2 (medium), 3 (hard).
-    - Differs: the paper has the cards said in the order seen, the code in the reverse order. Nothing is mended:
-      `legacy` changes nothing.
+    - Differs: in the paper the cards are named in the order seen, in the code in reverse. `legacy` changes nothing.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
@@ -369,17 +378,20 @@ class Autoencode(_Suits):
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
         self.observation_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(4)))
-        self.action_space, suits = spaces.Discrete(4), spaces.MultiDiscrete([4] * deck.size)
+        self.action_space = spaces.Discrete(4)
+        suits = spaces.MultiDiscrete([4] * deck.size)
         self.state_space = spaces.Tuple((suits, spaces.Discrete(2), spaces.Box(0, 1, (1,))))
         self.max_steps, self.return_range = 2 * deck.size - 1, (-1.0, 1.0)
         return dict(deck=deck)
 
     def factors_of(self, R):
-        deck, pile, watching = R['deck'], _pile(R), R['obs'][:, 0]
-        lies = np.arange(deck.shape[1]) < pile[:, None]
+        deck = R['deck']
+        pile = _pile(R)
+        watching = R['obs'][:, 0]
+        in_pile = np.arange(deck.shape[1]) < pile[:, None]
         top = np.take_along_axis(deck, np.maximum(pile - 1, 0)[:, None], 1)[:, 0]
         suit = np.where((watching == 0) & (pile > 0), top, -1).astype(np.int64)
-        on_pile = np.stack([((deck == s) & lies).sum(1) for s in range(4)], 1)
+        on_pile = np.stack([((deck == s) & in_pile).sum(1) for s in range(4)], 1)
         return dict(asked=suit, watching=watching.astype(np.int64), pile=pile, on_pile=on_pile)
 
     def states_of(self, R):
@@ -392,25 +404,29 @@ class Autoencode(_Suits):
     def draw_seen(self, p, e):
         super().draw_seen(p, e)
         if e['t'] >= e['deck'].size:
-            p.slot(110, 66, 100)  # the observation says 0 then, and there is no card
+            p.slot(110, 66, 100)  # the observation is 0 then, but there is no card
 
     def draw_truth(self, p, e):
-        deck, R = e['deck'], np.asarray(e)[None]
-        pile, suit = _pile(R)[0], self.factors_of(R)['asked'][0]
-        _head(p, suit)
+        deck = e['deck']
+        R = np.asarray(e)[None]
+        pile = _pile(R)[0]
+        suit = self.factors_of(R)['asked'][0]
+        _draw_answer(p, suit)
         p.text(304, 22, f'pile: {pile} of {deck.size}', size=12, color='muted', anchor='rm')
         cards = np.where(np.arange(deck.size) < pile, deck, -1)
         _lay(p, cards, 46, 228, plain=(pile - 1,), chosen=pile - 1 if suit >= 0 else None)
-        _foot(p, self, e)
+        _draw_verdict(p, self, e)
 
     def script(self):
-        "Keep a pile of one's own: return 1."
-        pile, watching, answer = [], 1, 0
+        "Remember the pile: return 1."
+        pile = []
+        watching = 1
+        answer = 0
         while True:
-            mode, suit = yield answer
+            still_watching, suit = yield answer
             if watching:
                 pile.append(suit)
-            watching = mode
+            watching = still_watching
             answer = pile.pop() if pile and not watching else 0
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #8dd61f23
@@ -433,52 +449,28 @@ def _count_recall_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #7d9295cc
 def _query_counts(R) -> np.ndarray:
-    "How often each kind was asked for in records (N,), the question of now included: (N, kinds)."
+    "How often each kind was queried in records (N,), the current query included: (N, kinds)."
     past = np.arange(R['queries'].shape[1]) <= R['t'][:, None]
     return np.stack([((R['queries'] == kind) & past).sum(1) for kind in range(R['counts'].shape[1])], 1)
 
-
-def _count_notes(kinds: Sequence[str]) -> dict[str, FactorNote]:
-    return dict(
-        answer=FactorNote('count to say now', 'cards'),
-        counts=FactorNote('dealt so far', 'cards', columns=kinds),
-        asked_before=FactorNote('asked for so far', 'times', columns=kinds),
-    )
-
-
-def _draw_query(p, kind: str, card: int, query: int):
-    "Lay the card dealt beside the card asked for."
-    for x, title, value in (56, 'dealt now', card), (192, 'how many so far?', query):
-        p.text(x + 36, 16, title, anchor='mt')
-        p.card(x, 42, **_side(kind, value), width=72, mark='chosen' if x > 100 else None)
-
-
-def _draw_counts(p, e, kind: str, max_count: int):
-    "The counts as bars and, where there is room, all the cards dealt, those asked for not pale."
-    query = e['obs'][1]
-    _bars(p, 46, _SIDES[kind], e['counts'], max_count, query)
-    top, dealt = 58 + 17 * len(e['counts']), np.where(np.arange(e['deck'].size) <= e['t'], e['deck'], -1)
-    if top < 150:
-        _lay(p, dealt, top, 274 - top, plain=set(np.flatnonzero(dealt == query).tolist()), kind=kind)
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #3478e695
 class CountRecall(POMDP):
-    """Say how many cards of the kind asked for were dealt so far.
+    """Count how many cards of the queried kind have been dealt.
 
-    At each step the agent sees a card and a question, both by colour, suit or rank. The answer counts all cards dealt
-    in the episode, the newest included.
+    At each step the agent sees a card and a query, both by colour, suit or rank. The answer counts all cards dealt in
+    the episode, the newest included.
 
-    - Action space: `Discrete(m + 1)`, the count, m the cards of a kind in the deck.
-    - Observation: `MultiDiscrete([kinds, kinds])`: the kind of the newest card, the kind asked for.
-    - Hidden state: `answer`, the count to say now; `counts` (kinds,), the cards dealt of each kind; `asked_before`
-      (kinds,), how often each was asked for, the question of now included.
+    - Action space: `Discrete(m + 1)`, the count, where m is the number of cards of a kind in the deck.
+    - Observation: `MultiDiscrete([kinds, kinds])`: the kind of the newest card, the queried kind.
+    - Hidden state: `answer`, the correct count; `counts` (kinds,), the cards dealt of each kind; `asked_before`
+      (kinds,), how often each was queried, the current query included.
     - Reward: 1/(n - 1) for the right count, -1/(n - 1) for another, n = 52 decks. A perfect episode sums to 1.
-    - Start: cards and questions are shuffled, each its own deck, and one of each is dealt.
+    - Start: the decks of cards and of queries are shuffled, and one card of each is dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
     - Parameters: `decks` and `kind`, which is 'colors' (0 black, 1 red), 'suits' (0 spades, 1 diamonds, 2 clubs, 3
       hearts) or 'ranks' (0 ace to 12 king): 1 and colors (easy), 2 and suits (medium), 4 and ranks (hard).
-    - Differs: the paper's runs had no action for the count m (popgym mended that in 1.0.7). popgym also tells the
-      counts in `info`; here `info` is empty, with `legacy` too.
+    - Differs: the paper's runs had no action for the count m (popgym fixed that in 1.0.7). popgym also returns the
+      counts in `info`; here `info` is empty, also with `legacy`.
     """
 
     difficulties = dict(
@@ -494,13 +486,18 @@ class CountRecall(POMDP):
         kinds = _number_of('CountRecall', kind, _SIDES)
         deck = _sorted_deck(decks, kinds)
         self.max_count = deck.size // kinds
-        both, shares = spaces.MultiDiscrete([kinds] * 2), spaces.Box(0, 1, (kinds,))
-        self.observation_space, self.action_space = both, spaces.Discrete(self.max_count + 1)
-        self.state_space = spaces.Tuple((shares, shares, both))
+        self.observation_space = spaces.MultiDiscrete([kinds] * 2)
+        self.action_space = spaces.Discrete(self.max_count + 1)
+        shares = spaces.Box(0, 1, (kinds,))
+        self.state_space = spaces.Tuple((shares, shares, self.observation_space))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
         self.action_names = tuple(map(str, range(self.max_count + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.max_count}
-        self.factor_notes = _count_notes(_SIDES[kind])
+        self.factor_notes = dict(
+            answer=FactorNote('count to say now', 'cards'),
+            counts=FactorNote('dealt so far', 'cards', columns=_SIDES[kind]),
+            asked_before=FactorNote('asked for so far', 'times', columns=_SIDES[kind]),
+        )
         return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
 
     def factors_of(self, R):
@@ -512,14 +509,25 @@ class CountRecall(POMDP):
         return counts.astype(np.float32), queries.astype(np.float32), R['obs'].astype(np.int64)
 
     def draw_seen(self, p, e):
-        _draw_query(p, self.parameters['kind'], *e['obs'])
-        if (n := len(self.action_names)) <= 40:
+        card, query = (_side(self.parameters['kind'], value) for value in e['obs'])
+        p.text(92, 16, 'dealt now', anchor='mt')
+        p.card(56, 42, **card, width=72)
+        p.text(228, 16, 'how many so far?', anchor='mt')
+        p.card(192, 42, **query, width=72, mark='chosen')
+        n = len(self.action_names)
+        if n <= 40:
             _buttons(p, e, 166, self.action_names, 28, 10 if n > 18 else 9)
 
     def draw_truth(self, p, e):
-        p.text(16, 22, f"the answer now: {e['counts'][e['obs'][1]]}", anchor='lm')
-        _draw_counts(p, e, self.parameters['kind'], self.max_count)
-        _foot(p, self, e)
+        kind = self.parameters['kind']
+        query = e['obs'][1]
+        p.text(16, 22, f"the answer now: {e['counts'][query]}", anchor='lm')
+        _bars(p, 46, _SIDES[kind], e['counts'], self.max_count, query)
+        top = 58 + 17 * len(e['counts'])
+        if top < 150:  # there is room for the cards
+            cards = np.where(np.arange(e['deck'].size) <= e['t'], e['deck'], -1)
+            _lay(p, cards, top, 274 - top, plain=set(np.flatnonzero(cards == query).tolist()), kind=kind)
+        _draw_verdict(p, self, e)
 
     def text_seen(self, e):
         card, query = (_SIDES[self.parameters['kind']][i] for i in e['obs'])
@@ -527,11 +535,12 @@ class CountRecall(POMDP):
 
     def text_truth(self, e):
         counts = f"dealt so far: {_counted(_SIDES[self.parameters['kind']], e['counts'])}"
-        return _below(f"answer: {e['counts'][e['obs'][1]]}", counts, _verdict(self, e))
+        return _join_lines(f"answer: {e['counts'][e['obs'][1]]}", counts, _verdict(self, e))
 
     def script(self):
         "Count: return 1."
-        counts, answer = [0] * len(_SIDES[self.parameters['kind']]), 0
+        counts = [0] * len(_SIDES[self.parameters['kind']])
+        answer = 0
         while True:
             dealt, query = yield answer
             counts[dealt] += 1
@@ -544,7 +553,8 @@ def _higher_lower_reset(e):
 
 
 def _higher_lower_step(e, a):
-    n, old, new = e.deck.size, e.deck[e.t - 1], e.deck[e.t]
+    n = e.deck.size
+    old, new = e.deck[e.t - 1], e.deck[e.t]
     if new != old:
         e.reward = 1 / n if (new > old) == (a == 0) else -1 / n
     e.obs[0] = new
@@ -552,26 +562,27 @@ def _higher_lower_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #b41a2869
 class HigherLower(POMDP):
-    """Say whether the next card is higher or lower than the open one.
+    """Guess whether the next card is higher or lower than the open one.
 
-    The next card is then turned and becomes the open one. The deck is not shuffled in between, so what was dealt
-    changes the odds.
+    The next card is then turned and becomes the open one. The deck is not reshuffled, so past cards change the odds.
 
     - Action space: `Discrete(2)`: 0 higher, 1 lower.
     - Observation: `Discrete(13)`, the rank of the open card: 0 ace, the lowest, to 12 king.
-    - Hidden state: `remaining` (13,), the cards of each rank still in the deck; `higher`, `lower`, how many of these
-      are above and below the open card.
+    - Hidden state: `remaining` (13,), the cards of each rank still in the deck; `higher`, `lower`, how many of them are
+      above and below the open card.
     - Reward: 1/n if right, -1/n if wrong, 0 for two cards of the same rank, n = 52 decks.
     - Start: the deck is shuffled and the first card opened.
     - End: terminated when the last card is open, after n - 1 steps.
     - Parameters: `decks`, 1 (easy), 2 (medium), 3 (hard).
-    - Differs: the state of popgym is the share of each rank dealt, without the open card, from which the next reward
-      cannot be told. Here the state is the open card and these shares; `legacy=True` leaves the card out.
+    - Differs: popgym's state is the share of each rank dealt, which does not determine the next reward without the open
+      card. Here the state is the open card and these shares; `legacy=True` removes the card.
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
     reset1, step1 = staticmethod(_higher_lower_reset), staticmethod(_higher_lower_step)
-    action_names, keys, tags = ('higher', 'lower'), dict(ArrowUp=0, ArrowDown=1), ('game',)
+    action_names = ('higher', 'lower')
+    keys = dict(ArrowUp=0, ArrowDown=1)
+    tags = ('game',)
     factor_notes = dict(
         remaining=FactorNote('still in the deck', 'cards', columns=RANKS),
         higher=FactorNote('left above the open card', 'cards'),
@@ -581,15 +592,19 @@ class HigherLower(POMDP):
     def build(self, decks):
         deck = _sorted_deck(decks, 13)
         n = deck.size
-        self.observation_space, self.action_space = spaces.Discrete(13), spaces.Discrete(2)
+        self.observation_space = spaces.Discrete(13)
+        self.action_space = spaces.Discrete(2)
         shares = spaces.Box(0, 1, (13,))
         self.state_space = shares if self.legacy else spaces.Tuple((spaces.Discrete(13), shares))
         self.max_steps, self.return_range = n - 1, ((1 - n) / n, (n - 1) / n)
         return dict(deck=deck)
 
     def factors_of(self, R):
-        left, above, below = _remaining(R, 13), np.arange(13) > R['obs'], np.arange(13) < R['obs']
-        return dict(remaining=left, higher=(left * above).sum(1), lower=(left * below).sum(1))
+        remaining = _remaining(R, 13)
+        ranks = np.arange(13)
+        higher = (remaining * (ranks > R['obs'])).sum(1)
+        lower = (remaining * (ranks < R['obs'])).sum(1)
+        return dict(remaining=remaining, higher=higher, lower=lower)
 
     def states_of(self, R):
         decks = R['deck'].shape[1] // 52
@@ -597,9 +612,10 @@ class HigherLower(POMDP):
         return shares if self.legacy else (R['obs'][:, 0].astype(np.int64), shares)
 
     def _odds(self, e) -> tuple[int, int, int]:
-        "How many cards left are higher, the same, lower."
-        left, open_ = _remaining(np.asarray(e)[None], 13)[0], e['obs'][0]
-        return left[open_ + 1 :].sum(), left[open_], left[:open_].sum()
+        "Count the cards left that are higher, the same and lower."
+        remaining = _remaining(np.asarray(e)[None], 13)[0]
+        rank = e['obs'][0]
+        return remaining[rank + 1 :].sum(), remaining[rank], remaining[:rank].sum()
 
     def draw_seen(self, p, e):
         p.text(p.width / 2, 14, 'Is the next card higher or lower?', anchor='mt')
@@ -610,25 +626,28 @@ class HigherLower(POMDP):
         higher, same, lower = self._odds(e)
         p.text(16, 22, f'still in the deck: {higher} higher, {same} the same, {lower} lower', anchor='lm', size=13)
         _bars(p, 44, RANKS, _remaining(np.asarray(e)[None], 13)[0], len(e['deck']) // 13, e['obs'][0])
-        _foot(p, self, e)
+        _draw_verdict(p, self, e)
 
     def text_seen(self, e):
         return RANKS[e['obs'][0]]
 
     def text_truth(self, e):
-        left, odds = _counted(RANKS, _remaining(np.asarray(e)[None], 13)[0]), self._odds(e)
-        return _below(f'in the deck: {left}', '{} higher, {} the same, {} lower'.format(*odds), _verdict(self, e))
+        counts = _counted(RANKS, _remaining(np.asarray(e)[None], 13)[0])
+        higher, same, lower = self._odds(e)
+        odds = f'{higher} higher, {same} the same, {lower} lower'
+        return _join_lines(f'in the deck: {counts}', odds, _verdict(self, e))
 
     def script(self):
         """Count the cards and take the better odds: mean return .527, .516, .511.
 
-        Whoever does not count gets 84/169 = .497 at best.
+        Without counting, the best is 84/169 = .497.
         """
-        left, answer = np.full(13, 4 * self.parameters['decks']), 0
+        remaining = np.full(13, 4 * self.parameters['decks'])
+        answer = 0
         while True:
             rank = yield answer
-            left[rank] -= 1
-            answer = int(left[rank + 1 :].sum() < left[:rank].sum())
+            remaining[rank] -= 1
+            answer = int(remaining[rank + 1 :].sum() < remaining[:rank].sum())
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #506ba5e9
 def _concentration_reset(e):
@@ -640,7 +659,7 @@ def _concentration_reset(e):
 
 def _concentration_step(e, a):
     n = e.deck.size
-    if not e.waiting:  # the two of before are turned back, unless they were a pair
+    if not e.waiting:  # turn the previous two cards back, unless they were a pair
         for j in range(e.turned):
             if not e.up[e.cards[j]]:
                 e.obs[e.cards[j]] = e.down
@@ -651,7 +670,7 @@ def _concentration_step(e, a):
     e.waiting = False
     first = e.cards[0]
     if e.up[a]:
-        e.reward = -1 / (2 * n) * e.turned  # a first card that was turned before it is lost too
+        e.reward = -1 / (2 * n) * e.turned  # a waiting first card is turned back too
     elif e.turned == 1:
         e.waiting = True
     elif a != first and e.deck[a] == e.deck[first]:
@@ -664,11 +683,12 @@ def _concentration_step(e, a):
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #01124d45
 def _find_pairs(n: int):
-    """A policy as a generator, with perfect memory of n places, from observations: (n,) what lies open at each.
+    """Play Concentration with perfect memory of n places, as a generator: receives observations (n,), yields places.
 
-    Turn a pair that is known, else a new card and its twin, or another new card.
+    Turn a known pair if there is one; otherwise turn a new card, then its twin if known, else another new card.
     """
-    known, new = {}, list(range(n))  # kind -> places seen; places never seen
+    known = {}  # kind -> places seen
+    new = list(range(n))  # places not seen yet
     obs = yield
     while True:
         pair = next((places for places in known.values() if len(places) > 1), None)
@@ -676,22 +696,22 @@ def _find_pairs(n: int):
             yield pair.pop()
             yield pair.pop()
             continue
-        one = new.pop() if new else 0
-        obs = yield one
-        kind = int(obs[one])
+        first = new.pop() if new else 0
+        obs = yield first
+        kind = int(obs[first])
         if known.get(kind):
             yield known[kind].pop()
             continue
-        two = new.pop() if new else 0
-        obs = yield two
-        if obs[two] == kind:
+        second = new.pop() if new else 0
+        obs = yield second
+        if obs[second] == kind:
             continue
-        for place in one, two:
+        for place in first, second:
             known.setdefault(int(obs[place]), []).append(place)
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #b280cc69
 class _Grid(NamedTuple):
-    "How cards are laid out: `columns`, and how `wide` a card is in pixels."
+    "Layout of the table: number of `columns`, and how `wide` a card is in pixels."
 
     columns: int
     wide: int
@@ -701,69 +721,72 @@ class _Grid(NamedTuple):
         return i // self.columns + 1, i % self.columns + 1
 
 
-def _pair_notes(kinds: Sequence[str]) -> dict[str, FactorNote]:
-    return dict(
-        card=FactorNote('card at each place', names=kinds),
-        found=FactorNote('pair found', names=('face down', 'open')),
-        first=FactorNote('card that waits for its second', names=kinds),
-        pairs=FactorNote('found', 'pairs'),
-    )
-
-
 def _draw_pairs(p, e, kind: str, grid: _Grid, reveal: bool):
-    """Lay the cards out, to be clicked; or, to `reveal`, all of them face up, pale if they are not.
+    """Draw the cards as clickable, the last one turned ringed.
 
-    Ringed is the last one turned; in truth, both.
+    With `reveal`, draw all of them face up, those face down pale, those turned ringed.
     """
     across, down = grid.wide + 3, card_height(grid.wide) + 3
-    left, turned = (p.width - grid.columns * across + 3) // 2, e['cards'][: e['turned']]
-    for i, (value, shown) in enumerate(zip(e['deck'], e['obs'] != e['down'])):
-        x, y = left + i % grid.columns * across, 10 + i // grid.columns * down
-        mark = 'chosen' if i in (turned if reveal else turned[-1:]) else None
-        look = dict(face_up=bool(reveal or shown), dim=bool(reveal and not shown), action=None if reveal else i)
-        p.card(x, y, **_side(kind, value), width=grid.wide, mark=mark, **look)
+    left = (p.width - grid.columns * across + 3) // 2
+    turned = e['cards'][: e['turned']]
+    ringed = turned if reveal else turned[-1:]
+    for i, (value, seen) in enumerate(zip(e['deck'], e['obs'] != e['down'])):
+        p.card(
+            left + i % grid.columns * across,
+            10 + i // grid.columns * down,
+            **_side(kind, value),
+            width=grid.wide,
+            mark='chosen' if i in ringed else None,
+            face_up=bool(reveal or seen),
+            dim=bool(reveal and not seen),
+            action=None if reveal else i,
+        )
 
 
 def _pairs_text(values, kind: str, columns: int) -> str:
-    "Cards as characters in rows; the number after the last kind is a card that is face down."
-    names = (*(n[0] for n in _BLACK_RED), '.') if kind == 'colors' else (*RANKS, '.')
-    signs = [names[v].rjust(2 if len(names) > 3 else 1) for v in values]
-    return '\n'.join(' '.join(signs[i : i + columns]) for i in range(0, len(signs), columns))
+    "Cards as rows of text; the number after the last kind is a card that lies face down."
+    names = ('b', 'r', '.') if kind == 'colors' else (*RANKS, '.')
+    width = max(map(len, names))
+    rows = []
+    for i in range(0, len(values), columns):
+        rows.append(' '.join(names[v].rjust(width) for v in values[i : i + columns]))
+    return '\n'.join(rows)
 
 
 def _pairs_verdict(e) -> str:
-    "What the last action came to, and how many pairs there are."
-    happened = 'turn two cards that match'
+    "Result of the last action, and the number of pairs found."
     if e['reward'] > 0:
-        happened = 'a pair'
+        result = 'a pair'
     elif e['waiting']:
-        happened = 'a card waits for its second'
+        result = 'a card waits for its second'
     elif e['t']:
-        happened = 'no pair'
-    return f"{happened}; {e['found'] // 2} of {e['deck'].size // 2} pairs found"
+        result = 'no pair'
+    else:
+        result = 'turn two cards that match'
+    return f"{result}; {e['found'] // 2} of {e['deck'].size // 2} pairs found"
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e69b247b
 class Concentration(POMDP):
-    """Find the pairs among cards that lie face down, two cards at a time.
+    """Find pairs among cards that lie face down, turning two at a time.
 
-    Each action turns one card over. After the second, a pair stays open; other cards are still seen in this observation
-    and lie face down again in the next.
+    Each action turns one card over. After the second, a pair stays open; other cards are visible in this observation
+    and face down again in the next.
 
     - Action space: `Discrete(n)`, the place of the card to turn.
-    - Observation: `MultiDiscrete`, for each place what lies open there, or `kinds` for a card that is face down.
-    - Hidden state: `card` (n,), what lies at each place; `found` (n,), 1 where a pair is open; `first`, the kind of the
-      card that waits for its second, -1 if none does; `pairs`, how many are found.
+    - Observation: `MultiDiscrete`, the kind of the open card at each place, or `kinds` for a card that is face down.
+    - Hidden state: `card` (n,), the kind of the card at each place; `found` (n,), 1 where a pair is open; `first`, the
+      kind of the card that waits for its second, -1 if none does; `pairs`, the number found.
     - Reward: 2/n for a pair; 0 for a first card; -2/(2n) for two that do not match, or for the same card twice; a card
-      that is open already costs 1/(2n), and as much again for a first card that it takes with it. n = 52 decks; returns
-      are from -1 to 1.
-    - Start: the deck is shuffled and laid out, all face down.
+      that is already open costs 1/(2n), and as much again if a first card was waiting. n = 52 decks; returns are from
+      -1 to 1.
+    - Start: the deck is shuffled, all cards face down.
     - End: terminated when all pairs are found, truncated after 2n steps.
     - Parameters: `decks` and `kind`, what must match, 'colors' (0 black, 1 red) or 'ranks' (0 ace to 12 king): 1 and
       colors (easy), 2 and colors (medium), 1 and ranks (hard).
-    - Differs: the paper names a reward for pairs only; the code also takes some for every miss. The observation tells
-      nothing of which card was turned: it needs the previous action beside it (`flat=True`).
-      In popgym's state, the cards turned last are places, and "none" is the number of kinds, 2 or 13, which is a place
-      too. Here "none" is n; `legacy=True` gives popgym's.
+    - Differs: the paper has a reward for pairs only; the code also punishes every miss. The observation does not show
+      which card was turned: that needs the previous action (`flat=True`).
+      In popgym's state the cards turned last are places, and "none" is the number of kinds, 2 or 13, which is also a
+      place. Here "none" is n; `legacy=True` gives popgym's.
     """
 
     difficulties = dict(
@@ -778,15 +801,28 @@ class Concentration(POMDP):
         kinds = _number_of('Concentration', kind, ('colors', 'ranks'))
         deck = _sorted_deck(decks, kinds)
         n = deck.size
-        self.observation_space, self.action_space = spaces.MultiDiscrete([kinds + 1] * n), spaces.Discrete(n)
+        self.observation_space = spaces.MultiDiscrete([kinds + 1] * n)
+        self.action_space = spaces.Discrete(n)
         place = spaces.Discrete(n if self.legacy else n + 1)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([kinds] * n), spaces.MultiBinary(n), place, place))
         self.max_steps, self.return_range = 2 * n, (-1.0, 1.0)
         self.grid = _Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
-        self.factor_notes = _pair_notes(_SIDES[kind])
-        fields = dict(deck=deck, up=np.zeros(n, np.int8), down=kinds, cards=np.zeros(2, np.int32))
-        return fields | dict(turned=0, waiting=False, found=0)
+        self.factor_notes = dict(
+            card=FactorNote('card at each place', names=_SIDES[kind]),
+            found=FactorNote('pair found', names=('face down', 'open')),
+            first=FactorNote('card that waits for its second', names=_SIDES[kind]),
+            pairs=FactorNote('found', 'pairs'),
+        )
+        return dict(
+            deck=deck,
+            up=np.zeros(n, np.int8),
+            down=kinds,
+            cards=np.zeros(2, np.int32),
+            turned=0,
+            waiting=False,
+            found=0,
+        )
 
     def factors_of(self, R):
         first = np.take_along_axis(R['deck'], R['cards'][:, :1].astype(np.int64), 1)[:, 0]
@@ -795,7 +831,8 @@ class Concentration(POMDP):
 
     def states_of(self, R):
         none = R['down'] if self.legacy else R['deck'].shape[1]
-        first, second = (np.where(R['turned'] > j, R['cards'][:, j], none).astype(np.int64) for j in (0, 1))
+        first = np.where(R['turned'] > 0, R['cards'][:, 0], none).astype(np.int64)
+        second = np.where(R['turned'] > 1, R['cards'][:, 1], none).astype(np.int64)
         return R['deck'].astype(np.int64), R['up'].copy(), first, second
 
     def draw_seen(self, p, e):
