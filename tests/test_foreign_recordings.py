@@ -684,7 +684,10 @@ INFO = {
     'film of text': (lambda i: set_feature(i, 'obs.frame', film='yes'), 'should be film'),
     'a single of rows': (lambda i: set_feature(i, 'factor.x', single=True), "the column 'factor.x'"),
     'rows of a single': (lambda i: i['features']['factor.wind'].pop('single'), "the column 'factor.wind'"),
-    'a single observation': (lambda i: set_feature(i, 'action', single=True), 'should be one value of an episode'),
+    'a single observation': (
+        lambda i: set_feature(i, 'action', single=True),
+        'should be a factor with one value per episode',
+    ),
     'a column more': (
         lambda i: i['features'].update({'factor.y': dict(dtype='int8', shape=[])}),
         "the column 'factor.y' is missing",
@@ -740,7 +743,7 @@ EPISODES = {
     'lengths that changed': (lambda t: lengths(t, 70, 8, 3), 81, 'has 3 rows for the episode'),
     'lengths that overflow': (lambda t: lengths(t, 2**62, 2**62, 2**62), 81, 'its episodes have'),
     'lengths of floats': (lambda t: lengths(t, 70.0, 3.0, 8.0), 81, "the column 'length' holds double"),
-    'one key twice': (lambda t: t.assign(key=['000000', '000000', '000002']), 81, "'000000' stands there twice"),
+    'one key twice': (lambda t: t.assign(key=['000000', '000000', '000002']), 81, "'000000' is listed twice"),
     'another end': (lambda t: t.assign(ended=['truncated', 'whatever', 'truncated']), 81, "'ended' 'whatever'"),
     'no end': (lambda t: t.assign(ended=['truncated', None, 'truncated']), 81, "the column 'ended' are missing"),
     'no name': (lambda t: t.assign(name=['', None, '']), 81, "the column 'name' are missing"),
@@ -792,7 +795,7 @@ def worded(column, cell):
 
 
 CSV = {
-    'one factor twice': (FACTORS + 'x,,categorical,\n', "the factor 'x' stands there twice"),
+    'one factor twice': (FACTORS + 'x,,categorical,\n', "the factor 'x' is listed twice"),
     'an unknown kind': (
         FACTORS.replace('wind,,categorical', 'wind,,number'),
         "the kind of the factor 'wind' is 'number'",
@@ -808,11 +811,11 @@ CSV = {
     'an endless label': (worded('label', 'a' * 201), 'expected a text of one line, at most 200 characters'),
     'a label that writes backwards': (worded('label', '\u202eevil'), "the label of the factor 'room' is"),
     'a name that is nothing': (worded('names', 'hall||yard'), "the names of the factor 'room' hold ''"),
-    'two names alike': (worded('names', 'hall|hall'), "two names of the factor 'room' are alike"),
+    'two names alike': (worded('names', 'hall|hall'), "two names of the factor 'room' are equal"),
     'too many names': (worded('names', '|'.join(map(str, range(1001)))), 'a list of at most 1000 texts'),
     'names of a number': (
         worded('names', 'low|high').replace('room,,categorical', 'room,,continuous'),
-        "the names of the factor 'room' are those of a category",
+        "the names of the factor 'room' are for categories",
     ),
     'nothing': ('', 'factors.csv is damaged'),
 }
@@ -829,10 +832,10 @@ def test_the_table_of_factors_is_compared(folder, attack):
 
 SPLITS = {
     'an unknown split': (dict(train=['000000']), "unknown split 'train'"),
-    'an unknown episode': (dict(fit=['000007']), "'000007', which is not there"),
+    'an unknown episode': (dict(fit=['000007']), "unknown episode '000007'"),
     'an episode in two': (dict(fit=['000000'], test=['000000']), "is in the splits 'fit' and 'test'"),
     'an episode twice in one': (dict(fit=['000000', '000000']), "is in the splits 'fit' and 'fit'"),
-    'an episode of a number': (dict(fit=[0]), '0, which is not there'),
+    'an episode of a number': (dict(fit=[0]), 'unknown episode 0'),
     'keys in a text': (dict(fit='000000'), 'expected a list of episode keys'),
     'a list': (['fit'], 'expected split -> episode keys'),
 }
@@ -999,7 +1002,7 @@ NPZ = {
     'hz below 0': (lambda h, a: h.update(hz=-3), "the field 'hz' is -3"),
     'hz of infinity': (lambda h, a: h.update(hz=float('inf')), "the field 'hz' is inf"),
     'a version of 1.0': (lambda h, a: h.update(version=1.0), "the field 'version' is 1.0"),
-    'one factor twice': (lambda h, a: h['factors'].append(h['factors'][0]), "the factor 'x' stands there twice"),
+    'one factor twice': (lambda h, a: h['factors'].append(h['factors'][0]), "the factor 'x' is listed twice"),
     'an unknown kind': (lambda h, a: h['factors'][0].update(kind='number'), "the kind of the factor 'x' is 'number'"),
     'a factor that is not': (lambda h, a: h['factors'][0].update(name='y'), "no episode has the factor 'y'"),
     'a factor of more': (lambda h, a: h['factors'][0].update(extra=1), "got 'extra'"),

@@ -32,7 +32,7 @@ class Answer:
     question : the question
     truth : (n_items, n_targets) true values, indexed by (episode, t)
     predicted : predicted values, as `truth`
-    parts : name -> DataFrame or array, what only this question has
+    parts : name -> DataFrame or array: further results of this question
     about : name -> plain value: the seed, the number of codes, rows that were left out
     """
 
@@ -82,7 +82,7 @@ class Answer:
 
     def values(self, metric: str) -> pd.Series:
         """Compute a metric for each target and, last, for all together ('mean')."""
-        return self._drawn(metric, self._whole()).iloc[0]
+        return self._per_resample(metric, self._sample()).iloc[0]
 
     def value(self, metric: str) -> float:
         """Compute a metric over all targets."""
@@ -145,7 +145,7 @@ class Answer:
         DataFrame, one row per target and 'mean': target, value, low, high (NaN for a single unit), n (number of units)
         """
         draws = self._draws(metric, over, confidence_level, n_resamples, seed)
-        low, high = bounds(self._drawn(metric, draws).to_numpy(), confidence_level, len(draws.units) > 1)
+        low, high = bounds(self._per_resample(metric, draws).to_numpy(), confidence_level, len(draws.units) > 1)
         values = self.values(metric)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=len(draws.units)))
 
@@ -171,7 +171,7 @@ class Answer:
         """
         self._check_same(other)
         draws = self._draws(metric, over, confidence_level, n_resamples, seed)
-        differences = self._drawn(metric, draws) - other._drawn(metric, draws)
+        differences = self._per_resample(metric, draws) - other._per_resample(metric, draws)
         low, high = bounds(differences.to_numpy(), confidence_level, len(draws.units) > 1)
         table = pd.DataFrame(dict(a=self.values(metric), b=other.values(metric))).rename_axis('target').reset_index()
         return table.assign(difference=table['a'] - table['b'], low=low, high=high, n=len(draws.units))
@@ -184,25 +184,26 @@ class Answer:
             )
         return self.truth.index.get_level_values(over).to_numpy()
 
-    def _whole(self) -> Draws:
-        "All items once, as one unit: for the value itself"
+    def _sample(self) -> Draws:
+        "Draw every item once, to compute a metric of the sample itself"
         return Draws.whole(np.zeros(len(self.truth), int))
 
     def _draws(self, metric, over, confidence_level, n_resamples, seed) -> Draws:
+        "Check the arguments of a bootstrap, and draw its resamples"
         check_resampling(confidence_level, n_resamples)
         if not self.metric(metric).resampled:
-            raise ValueError(f"metric {metric!r} describes the fit and is not resampled: it has no interval")
+            raise ValueError(f"metric {metric!r} is not computed from items, so it has no interval")
         return Draws.of(self._units(over), n_resamples, seed)
 
-    def _drawn(self, metric: str, draws: Draws) -> pd.DataFrame:
+    def _per_resample(self, metric: str, draws: Draws) -> pd.DataFrame:
         "Compute the metric of each target and 'mean', one row per resample"
         compute = self.metric(metric).compute
         table = compute(self, draws)
         if 'mean' in table:
             return table
         # the mean is over targets that have a value in the sample; a resample that lacks one of them has no mean
-        whole = compute(self, self._whole())
-        known = [k for k in table if not whole[k].isna().any()]
+        sample = compute(self, self._sample())
+        known = [k for k in table if not sample[k].isna().any()]
         return table.assign(mean=table[known].mean(axis=1, skipna=False))
 
     def _check_same(self, other: 'Answer') -> None:
@@ -239,7 +240,7 @@ class Answer:
         """
         answer = load_answers(path, question)[0]
         if not isinstance(answer, cls):
-            raise ValueError(f"{path} holds an answer to {answer.question.name!r}, which is no {cls.__name__}")
+            raise ValueError(f"{path} holds an answer to {answer.question.name!r}, not a {cls.__name__}")
         return answer
 
     def add_permuted(self, chance: 'Answer') -> None:
@@ -267,6 +268,8 @@ _ITEM_COLUMNS = ['episode', 't', 'factor', 'truth', 'predicted']
 class Question:
     """Base class of evaluations; a subclass is a frozen dataclass of its arguments.
 
+    Attributes
+    ----------
     name : in files, tables and menus
     needs : its subject: 'codes', 'agent' (a policy on a task) or 'memory' (a module)
     metrics : name -> Metric
@@ -285,7 +288,8 @@ class Question:
 
         Parameters
         ----------
-        subject : codes, one array per episode, as `encoder.encode(recording)` returns; or what else `needs` names
+        subject : codes, one array per episode, as `encoder.encode(recording)` returns; or an agent or
+            a memory, as `needs` names it
         recording : with factors and the splits 'probe', 'valid' and 'test'
         seed : of all random numbers
         progress : show a progress bar
@@ -343,7 +347,7 @@ def complete_rows(codes: Mapping, factors: Mapping) -> tuple[dict, dict, dict[st
 
     Parameters
     ----------
-    codes, factors : split -> array, split -> table; anything else is returned unchanged, for `fit` to refuse
+    codes, factors : split -> array, split -> table; anything else is returned unchanged, and `fit` raises the error
 
     Returns
     -------
@@ -358,7 +362,8 @@ def complete_rows(codes: Mapping, factors: Mapping) -> tuple[dict, dict, dict[st
         return codes, factors, {}
     tables = {split: table for split, table in factors.items() if isinstance(table, pd.DataFrame) and split in codes}
     empty = _empty_factors(tables.values())
-    codes, factors, left_out = dict(codes), dict(factors), {}
+    codes, factors = dict(codes), dict(factors)  # the caller's stay as they are
+    left_out = {}
     for name in empty:
         left_out[f'factor {name}'] = sum(len(table) for table in tables.values() if name in table)
     for split, table in tables.items():
@@ -395,8 +400,7 @@ def _empty_factors(tables: Iterable[pd.DataFrame]) -> list[str]:
 def permute_episodes(codes: Mapping, factors: Mapping, seed: int = 0) -> dict[str, np.ndarray]:
     """Give each episode the codes of another episode of its split.
 
-    Rows of tables without an index level 'episode' are shuffled one by one; a single episode is shifted by half of its
-    length.
+    Tables without an index level 'episode' are shuffled row by row; a single episode is rolled by half of its length.
     """
     rng = np.random.default_rng(seed)
     permuted = dict(codes)
@@ -413,7 +417,7 @@ def permute_episodes(codes: Mapping, factors: Mapping, seed: int = 0) -> dict[st
 
 
 def _rows_of_others(episode: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    "For each row the number of a row of another episode"
+    "Return, for each row, the index of a row of another episode"
     starts = np.flatnonzero(episode[1:] != episode[:-1]) + 1
     episodes = np.split(np.arange(len(episode)), starts)  # the rows of each episode
     if len(episodes) == 1:
@@ -493,7 +497,11 @@ def save_answers(answers: Sequence[Answer], path: str | Path, items: bool = True
 
 
 def _to_arrays(answer: Answer, items: bool) -> dict[str, np.ndarray]:
-    "Convert an answer to arrays, with its header as JSON"
+    """Convert an answer to arrays, with its header as JSON.
+
+    A table `t` whose columns have one type is the array `t/`, otherwise its columns are `t/0`, `t/1`, ...; the levels
+    of its index are `t@episode` and so on.
+    """
     parts = dict(truth=answer.truth, predicted=answer.predicted) if items else {}
     parts |= {k: v for k, v in answer.parts.items() if v is not None}
     tables, arrays = {}, {}
@@ -537,9 +545,10 @@ def _without_objects(values: np.ndarray, exact: bool) -> np.ndarray:
 
 
 def _as_json(value):
+    "Convert a NumPy scalar to a Python number"
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{value!r:.60} is no plain value")
+    raise TypeError(f"{value!r:.60} is not a plain value")
 
 
 _MAX_ANSWERS = 10_000
@@ -574,6 +583,7 @@ def load_answers(path: str | Path, question: Question | None = None) -> list[Ans
 
 
 def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) -> Answer:
+    "Check the arrays of `_to_arrays`, and build the answer"
     text = str(arrays['header'])
     if len(text) > _MAX_HEADER:
         raise ValueError(f"its header has {len(text):,} characters, more than {_MAX_HEADER:,}")
@@ -594,7 +604,8 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) ->
         parts[name] = arrays[name]
     for name, table in header['tables'].items():
         parts[name] = _read_table(name, check_fields(table, _TABLE, name), arrays)
-    truth, predicted = (parts.pop(k, pd.DataFrame()) for k in ('truth', 'predicted'))
+    truth = parts.pop('truth', pd.DataFrame())
+    predicted = parts.pop('predicted', pd.DataFrame())
     if list(truth) != list(predicted) or not truth.index.equals(predicted.index):
         raise ValueError("truth and predicted are not of the same items and targets")
     answer = question.answer_class()(question, truth, predicted, parts, header['about'])
@@ -607,6 +618,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) ->
 
 
 def _check_permuted(table: pd.DataFrame | None) -> None:
+    "Check the columns and values of the table of chance levels"
     if table is None:
         return
     if not isinstance(table, pd.DataFrame) or list(table) != ['metric', 'target', 'value']:

@@ -35,8 +35,13 @@ from srlviz.core.files import (
     is_whole,
     lock_file,
     make_folder,
+    only_writer,
+    open_lock,
+    read_json,
+    reading,
+    runtime_folder,
+    write_json,
 )
-from ..core.files import only_writer, open_lock, read_json, reading, runtime_folder, write_json
 from ..core.jobs.workers import exit_if_orphan, pool
 from ..core.storage.claims import REQUEST, check_claim, check_same_request, write_request
 from ..core.storage import finish_recording, is_finished, partial_episodes, write_episode
@@ -55,13 +60,16 @@ from srlviz.envs.atari import (
 )
 
 # %% ../../nbs/02_data/00_atari.ipynb #c97d3e48
-_PROTOCOLS, _DEFECTS = ('fixed', 'paper'), ('noop', 'start', 'short', 'order')
+_PROTOCOLS = ('fixed', 'paper')
+_DEFECTS = ('noop', 'start', 'short', 'order')  # of the paper's code, see the table above
 
 
 def _check_protocol(protocol: str | Mapping[str, str]) -> str | dict[str, str]:
     """Check a protocol and return its shortest form: 'fixed', 'paper', or a dict of the defects as in the paper."""
     if not isinstance(protocol, (str, Mapping)):
-        raise ValueError(f"protocol must be one of {', '.join(_PROTOCOLS)}, or defect -> one; got {protocol!r:.80}")
+        raise ValueError(
+            f"protocol must be one of {', '.join(_PROTOCOLS)}, or defect -> one of them; got {protocol!r:.80}"
+        )
     by_defect = dict.fromkeys(_DEFECTS, protocol) if isinstance(protocol, str) else protocol
     for defect, value in by_defect.items():
         if defect not in _DEFECTS:
@@ -74,8 +82,11 @@ def _check_protocol(protocol: str | Mapping[str, str]) -> str | dict[str, str]:
     return 'paper' if len(paper) == len(_DEFECTS) else dict.fromkeys(paper, 'paper')
 
 
-def _is_paper(protocol, defect: str) -> bool:
-    return protocol == 'paper' or defect in protocol and protocol != 'fixed'
+def _is_paper(protocol: str | dict[str, str], defect: str) -> bool:
+    "Whether a checked protocol reproduces a defect of the paper's code"
+    if isinstance(protocol, str):
+        return protocol == 'paper'
+    return defect in protocol
 
 # %% ../../nbs/02_data/00_atari.ipynb #263544cd
 def _stream_steps(steps: int, n_streams: int) -> list[int]:
@@ -121,7 +132,10 @@ def _play_stream(
     tick : called every 64 steps, with the number of steps so far
     store : called with the row and its frame (210, 160); then frames are not written to `rows`
     """
-    start, n_played, game, last_ram = 0, 0, first_game, None
+    start = 0  # of the next episode, in `rows`
+    n_played = 0
+    game = first_game
+    last_ram = None
     while n_played < steps:
         rng = np.random.default_rng([seed, stream, game])
         raw.reset(int(rng.integers(2, 31)))
@@ -135,10 +149,12 @@ def _play_stream(
                 raw.step(raw.actions.index('FIRE'))
             if policy is not None:
                 policy.reset(episode_seed(seed, stream, game, life))
-            part = {k: v[start:] for k, v in rows.items()}
+            free_rows = {k: v[start:] for k, v in rows.items()}
             store_row = None if store is None else lambda t, frame, start=start: store(start + t, frame)
             choose = policy or choose_randomly
-            n, ended = _play_life(raw, choose, part, steps - n_played, lambda n: tick(n_played + n), store_row, held)
+            n, ended = _play_life(
+                raw, choose, free_rows, steps - n_played, lambda n: tick(n_played + n), store_row, held
+            )
             if stale and n and last_ram is not None:
                 rows['ram'][start] = last_ram
             if stale:
@@ -175,6 +191,7 @@ def _play_life(raw, choose, rows, limit, tick, store=None, held=()):
 
 
 def _action_of(choice, raw) -> int:
+    "Check the choice of a policy, and return it as an int"
     try:
         if 0 <= choice < len(raw.actions) and choice == int(choice):
             return int(choice)
@@ -226,13 +243,13 @@ def _frame_writer(folder: Path, first: int) -> Iterator[Callable | None]:
         yield write
 
 # %% ../../nbs/02_data/00_atari.ipynb #de40dfd3
-_WORKPLACE = re.compile('srlviz-record-[0-9a-f]{12}')
+_WORK_FOLDER = re.compile('srlviz-record-[0-9a-f]{12}')
 
 
 @contextmanager
-def _workplace() -> Iterator[Path]:
+def _work_folder() -> Iterator[Path]:
     "A temporary folder for one recording; without a runtime folder for locks, a killed process leaves it behind"
-    _remove_stale_workplaces()
+    _remove_stale_work_folders()
     folder = Path(tempfile.gettempdir()).absolute() / f'srlviz-record-{uuid.uuid4().hex[:12]}'
     with ExitStack() as stack:
         with suppress(OSError):
@@ -263,7 +280,7 @@ def _locked(folder: Path) -> Iterator[None]:
         new.unlink(missing_ok=True)
 
 
-def _remove_stale_workplaces() -> None:
+def _remove_stale_work_folders() -> None:
     "Remove the work folders of this user's killed processes, whose locks nobody holds"
     with suppress(OSError):
         for lock in runtime_folder().glob('srlviz-record-*.lock'):
@@ -271,15 +288,15 @@ def _remove_stale_workplaces() -> None:
                 if not lock_file(f):
                     continue
                 folder = Path(os.fsdecode(f.read(4096)))
-                if _is_workplace(folder):
+                if _is_work_folder(folder):
                     shutil.rmtree(folder, ignore_errors=True)
-                if not _is_workplace(folder):
+                if not _is_work_folder(folder):
                     lock.unlink()
 
 
-def _is_workplace(folder: Path) -> bool:
-    "True for a folder that `_workplace` made for this user"
-    if not folder.is_absolute() or not _WORKPLACE.fullmatch(folder.name):
+def _is_work_folder(folder: Path) -> bool:
+    "True for a folder that `_work_folder` made for this user"
+    if not folder.is_absolute() or not _WORK_FOLDER.fullmatch(folder.name):
         return False
     try:
         status = os.lstat(folder)
@@ -321,7 +338,7 @@ def _record_stream(
         # rows of the longest possible episode; memory is allocated when they are written
         rows = _empty_rows(min(remaining, MAX_FRAMES // request['frame_skip'] + 1))
         writer = nullcontext()
-    if sum(done.values()) >= steps[stream]:
+    if sum(done.values()) >= steps[stream]:  # all steps are recorded
         remaining = 0
     addresses = _addresses(request)
     played = []
@@ -362,7 +379,7 @@ def _empty_rows(n: int) -> _Buffers:
     return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ARRAYS.items()}
 
 
-def _task(request, policy, stream, done, folder, out):
+def _record_in_worker(request, policy, stream, done, folder, out):
     "Play a stream in a worker process, which shares the lock on `out` with its parent"
     with open_lock(out / '.lock') if out else nullcontext() as f:
         if out:
@@ -409,7 +426,7 @@ def _run(request, policy, done, folder, out, n_jobs, bar):
             return [_record_stream(raw, request, policy, s, done[s], folder, out, tick=tick) for s in range(n)]
     progress = np.memmap(folder / 'progress', np.int64, 'w+', shape=(n,))
     with pool(n_jobs, threads=None) as processes:
-        tasks = [processes.submit(_task, request, policy, s, done[s], folder, out) for s in range(n)]
+        tasks = [processes.submit(_record_in_worker, request, policy, s, done[s], folder, out) for s in range(n)]
         pending = set(tasks)
         while pending:
             finished, pending = wait(pending, timeout=0.1)
@@ -496,7 +513,7 @@ def _play(request, policy, n_jobs, progress, out=None):
         if stream < len(done):
             done[stream][key] = n
     bar = Bar(total=request['steps'], unit='step', desc=request['game'], disable=not progress)
-    with _workplace() as folder, bar:
+    with _work_folder() as folder, bar:
         rows = None if out else _map_rows(folder, request['steps'], create=True)
         return rows, _run(request, policy, done, folder, out, n_jobs, bar)
 
@@ -513,6 +530,7 @@ def _finished_episodes(out) -> dict[str, int]:
 
 
 def _to_memory(request, policy, n_jobs, progress):
+    "Record to memory-mapped arrays"
     rows, played = _play(request, policy, n_jobs, progress)
     addresses = _addresses(request)
     episodes = []
@@ -523,6 +541,7 @@ def _to_memory(request, policy, n_jobs, progress):
 
 
 def _to_folder(out, request, policy, n_jobs, progress):
+    "Record to a folder, and finish it"
     _check_folder(out, request)  # again, after waiting for the lock
     write_request(out, request)
     _play(request, policy, n_jobs, progress, out)
@@ -583,7 +602,8 @@ def _check_policy(policy, game: str):
         return None
     names = action_names(game)
     policy = as_policy(policy, spaces.Discrete(len(names)))
-    n_actions, shape, trained_on = facts_of(policy).values()
+    facts = facts_of(policy)
+    n_actions, shape, trained_on = facts['n_actions'], facts['obs_shape'], facts['game']
     suffix = f' on {trained_on}' if trained_on else ''
     if n_actions is not None and n_actions != len(names):
         raise ValueError(
@@ -599,6 +619,7 @@ def _check_policy(policy, game: str):
 
 # %% ../../nbs/02_data/00_atari.ipynb #ca31fa89
 def _count_jobs(n_jobs, n_streams, steps):
+    "Check `n_jobs`, and return the number of processes"
     from joblib import cpu_count
 
     if n_jobs is None:
@@ -609,6 +630,7 @@ def _count_jobs(n_jobs, n_streams, steps):
 
 
 def _meta(request):
+    "The metadata of a recording: the request, packages, and where variables are on the screen"
     labels = annotations(request['version'], request['game'])
     located = labels[labels['axis'] != '']
     columns = [*PIXEL_COLUMNS]
@@ -623,6 +645,7 @@ def _meta(request):
 
 
 def _factors(request):
+    "One factor per labelled variable, grouped by category"
     labels = annotations(request['version'], request['game'])
     return [Factor(v, group=c) for v, c in zip(labels['variable'], labels['category'])]
 
@@ -647,6 +670,7 @@ _REQUEST_FIELDS = {'game': TEXT, 'policy': TEXT, 'version': TEXT, 'steps': COUNT
 
 
 def _check_same_recording(recording, request, out):
+    "Return a stored recording if it has the requested arguments and labels"
     _check_same(
         recording.meta, request, out, ('game', 'steps', 'policy', 'seed', 'n_streams', 'version', 'protocol', 'ram')
     )
@@ -665,9 +689,11 @@ def _check_same_recording(recording, request, out):
 
 
 def _check_same(stored, request, out, keys):
+    "Raise a ValueError if the stored arguments differ from the requested ones"
     defaults = {'protocol': 'fixed', 'ram': {}}  # a stored request omits these
     stored, request = defaults | stored, defaults | request
-    pairs = {k: (stored.get(k), request[k]) for k in request if k in {*keys, 'protocol', 'ram'}}
+    compared = {*keys, *defaults}
+    pairs = {k: (stored.get(k), request[k]) for k in request if k in compared}
     check_same_request(out, 'recording', pairs, 'give another folder, or the same arguments')
 
 # %% ../../nbs/02_data/00_atari.ipynb #11ff16ed
@@ -695,7 +721,7 @@ def epsilon_greedy(policy, epsilon: float = 0.2, n_actions: int | None = None) -
 
 # %% ../../nbs/02_data/00_atari.ipynb #4bde37c3
 class FrameStackPolicy:
-    """A policy of full frames from one that acts on a stack of small frames.
+    """Adapt a policy of stacked small frames to full frames: shrink each frame and stack the last few.
 
     Parameters
     ----------
@@ -772,8 +798,9 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
         for key, a, b, _ in _play_stream(raw, policy, seed, 0, games * MAX_FRAMES, rows, rewind=True):
             current = _stream_and_game(key)[1]
             totals[current] += b - a, rows['reward'][a:b].sum()
-            finished = current == games - 1 and raw.over or current == games
-            bar.update((games if finished else current) - bar.n)
+            finished = current == games or (current == games - 1 and raw.over)
+            n_finished = games if finished else current
+            bar.update(n_finished - bar.n)
             if finished:
                 break
     return pd.DataFrame(dict(game=range(games), steps=totals[:games, 0].astype(int), reward=totals[:games, 1]))
@@ -888,9 +915,10 @@ def _read_kept_factors(recording, threshold, file):
 
 # %% ../../nbs/02_data/00_atari.ipynb #77598f98
 def _frame_hashes(frames):
-    "A hash of each frame"
-    for a in range(0, len(frames), 256):
-        yield from (hashlib.blake2b(f.tobytes(), digest_size=16).digest() for f in np.asarray(frames[a : a + 256]))
+    "Yield a hash of each frame; frames are read in batches"
+    for start in range(0, len(frames), 256):
+        for frame in np.asarray(frames[start : start + 256]):
+            yield hashlib.blake2b(frame.tobytes(), digest_size=16).digest()
 
 
 def drop_duplicates(recording: Recording) -> Recording:

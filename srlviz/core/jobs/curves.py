@@ -21,16 +21,18 @@ from ..files import check_whole, file_size, open_file
 # %% ../../../nbs/00_core/jobs/02_curves.ipynb #7c08c377
 _PAUSE = 0.25  # seconds between writes
 _HEADER = b'step,total,name,value,time\n'
-_MAX_WAITING = 100_000  # lines, while the file cannot be written to
+_MAX_WAITING = 100_000  # lines kept while the file cannot be written to
 
 
 def _append(path: Path, lines: bytes) -> None:
-    "Append complete lines to the file of a curve, or create it; a ValueError if it is another file"
+    "Append complete lines to a curve file, or create it; raises a ValueError for any other file"
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    fd = os.open(path, flags | sum(getattr(os, o, 0) for o in ('O_NOFOLLOW', 'O_NONBLOCK', 'O_BINARY')), 0o666)
+    for name in ('O_NOFOLLOW', 'O_NONBLOCK', 'O_BINARY'):  # not every system has all of them
+        flags |= getattr(os, name, 0)
+    fd = os.open(path, flags, 0o666)
     with os.fdopen(fd, 'r+b', buffering=0) as f:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError(f"{path} should be a curve and is no regular file; remove it")
+            raise ValueError(f"{path} should be a curve, but is not a regular file; remove it")
         header = f.read(len(_HEADER))
         if not _HEADER.startswith(header):
             raise ValueError(f"{path} is not a curve: its header differs; remove it, or write to another file")
@@ -39,28 +41,33 @@ def _append(path: Path, lines: bytes) -> None:
             lines = _HEADER + lines
         else:
             f.seek(-1, os.SEEK_END)
-            lines = lines if f.read(1) == b'\n' else b'\n' + lines
+            if f.read(1) != b'\n':  # after an incomplete line
+                lines = b'\n' + lines
         while lines:
-            lines = lines[f.write(lines) :]
+            n_written = f.write(lines)  # an unbuffered write may be partial
+            lines = lines[n_written:]
 
 
 class _Appender:
-    "Lines of one run's curve that its thread has yet to write"
+    "Collect the lines of one run's curve, and append them to its file from a thread"
 
     def __init__(self, path: Path):
-        self.path, self.pid = path, os.getpid()
-        self.lines, self.failed = [], False
-        self.lock, self.stopped = threading.Lock(), threading.Event()
+        self.path = path
+        self.pid = os.getpid()
+        self.lines = []  # not yet written
+        self.failed = False
+        self.lock = threading.Lock()
+        self.stopped = threading.Event()
         self.thread = None
 
     def add(self, lines: list[str]) -> None:
         with self.lock:
             self.lines += lines
             if self.thread is None:
-                self.thread = threading.Thread(target=self._watch, name='srlviz: curve', daemon=True)
+                self.thread = threading.Thread(target=self._write_until_stopped, name='srlviz: curve', daemon=True)
                 self.thread.start()
 
-    def _watch(self):
+    def _write_until_stopped(self):
         while not self.stopped.wait(_PAUSE):
             self.write()
 
@@ -95,7 +102,7 @@ def curve_to(path: str | Path) -> Iterator[None]:
 
     Parameters
     ----------
-    path : of a curve; the first value creates it, in an existing folder
+    path : of the curve file; the first value creates it, in an existing folder
 
     Raises
     ------
@@ -103,7 +110,7 @@ def curve_to(path: str | Path) -> Iterator[None]:
     """
     path = Path(path)
     if file_size(path) is not None or path.is_symlink() or path.exists():
-        _append(path, b'')
+        _append(path, b'')  # raises if it is not a curve
     appender = _Appender(path)
     _open.append(appender)
     token = _current.set(appender)
@@ -115,8 +122,8 @@ def curve_to(path: str | Path) -> Iterator[None]:
         appender.close()
 
 
-def _appender() -> _Appender | None:
-    "The curve that values of this thread go to"
+def _current_appender() -> _Appender | None:
+    "The curve to which this thread logs, if any"
     current = _current.get()
     if current is None and threading.current_thread() is not threading.main_thread():
         opened = _open[:]  # another thread may close it meanwhile
@@ -164,11 +171,11 @@ def log_curve(step: int, total: int | None = None, /, **values: float) -> None:
             raise ValueError(f"the name of a curve has letters, digits, _, -, . and spaces; got {name!r:.80}")
         if len(_known) < 1000:
             _known.add(name)
-    appender = _appender()
+    appender = _current_appender()
     if appender is not None:
-        total = '' if total is None else total
+        last = '' if total is None else total
         now = f'{time.time():.3f}'
-        appender.add([f'{step},{total},{name},{x!r},{now}\n' for name, x in numbers.items()])
+        appender.add([f'{step},{last},{name},{x!r},{now}\n' for name, x in numbers.items()])
 
 # %% ../../../nbs/00_core/jobs/02_curves.ipynb #4e9d9a90
 _COLUMNS = {'step': np.int64, 'total': np.float64, 'name': str, 'value': np.float64, 'time': np.float64}
@@ -187,9 +194,11 @@ def _parse(text: bytes, finite: bool) -> pd.DataFrame:
         rows = _parse_lines(text)
     rows['total'] = rows['total'].fillna(0)
     good = rows['time'].between(_MIN_TIME, 1e11) & (rows['step'] >= 0)
-    good &= np.isfinite(rows['value']) if finite else True
     good &= rows['total'].between(0, 2**53)
-    if wrong := [n for n in rows['name'].unique() if not _NAME.fullmatch(n)]:
+    if finite:
+        good &= np.isfinite(rows['value'])
+    wrong = [n for n in rows['name'].unique() if not _NAME.fullmatch(n)]
+    if wrong:
         good &= ~rows['name'].isin(wrong)
     return rows[good].astype({'total': np.int64, 'name': str}).reset_index(drop=True)
 
@@ -235,16 +244,18 @@ def curve_rows(path: str | Path, start: int = 0, finite: bool = True) -> tuple[p
 
     Returns
     -------
-    rows : step, total (0 if unknown), name, value, time (seconds since 1970), with repeated steps
+    rows : step, total (0 if unknown), name, value, time (seconds since 1970); repeated steps are included
     end : offset for the next call; `start` if there is nothing new, less than it if the file was replaced
 
     Raises
     ------
-    ValueError : if it is not a curve;  OSError : if it cannot be opened
+    ValueError : if it is not a curve
+    OSError : if it cannot be opened
     """
     with open_file(path) as f:
         size = os.fstat(f.fileno()).st_size
-        start = start if 0 < start <= size else 0
+        if not 0 < start <= size:  # from the beginning; a shorter file was replaced
+            start = 0
         if start == 0:
             header = f.read(len(_HEADER))
             if not _HEADER.startswith(header):
@@ -254,7 +265,7 @@ def curve_rows(path: str | Path, start: int = 0, finite: bool = True) -> tuple[p
             return _parse(b'', finite), 0
         f.seek(start)
         text = f.read(min(_MAX_READ, size - start))
-    end = text.rfind(b'\n') + 1
+    end = text.rfind(b'\n') + 1  # of the last complete line
     if not end and len(text) == _MAX_READ:
         end = len(text)  # no line is that long
     return _parse(text[:end], finite), start + end
@@ -278,7 +289,7 @@ def read_curve(path: str | Path) -> pd.DataFrame:
 
     Parameters
     ----------
-    path : of a file of `curve_to`; it may still grow
+    path : of a file that `curve_to` wrote; it may still grow
 
     Returns
     -------
@@ -287,7 +298,8 @@ def read_curve(path: str | Path) -> pd.DataFrame:
 
     Raises
     ------
-    ValueError : if it is not a curve;  OSError : if it cannot be opened
+    ValueError : if it is not a curve
+    OSError : if it cannot be opened
     """
     parts, start, end = [], -1, 0
     while end > start:
@@ -324,7 +336,7 @@ def decimate(values, n: int = 2000) -> np.ndarray:
     size = -(-len(values) // (n // 2 - 1))  # of an interval, rounded up
     padding = (0, -len(values) % size)
     low = np.pad(np.where(np.isnan(values), np.inf, values), padding, constant_values=np.inf).reshape(-1, size)
-    high = np.where(np.isinf(low), -np.inf, low)
+    high = np.where(np.isinf(low), -np.inf, low)  # NaN and padding are never the highest
     starts = np.arange(len(low)) * size
     last = len(values) - 1
     return np.unique(np.r_[0, last, starts + low.argmin(1), starts + high.argmax(1)].clip(max=last))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from ..files import check_whole
 
 # %% ../../../nbs/00_core/jobs/01_workers.ipynb #57d49917
-_WATCH = 'srlviz: does the process live that this one works for?'
+_WATCH = 'srlviz: watch the parent process'  # name of the thread
 
 
 def _parent() -> int | None:
@@ -30,14 +30,16 @@ def in_worker() -> bool:
 def exit_if_orphan() -> None:
     """End this process if it is a worker whose parent has ended; otherwise do nothing.
 
-    A worker looks by itself a few times a second. Ask where that is too late: after taking a lock, before writing.
+    A worker checks this a few times per second by itself. Call it where that is too late: after taking a lock, before
+    writing.
     """
-    if (parent := _parent()) is not None and os.getppid() != parent:
+    parent = _parent()
+    if parent is not None and os.getppid() != parent:
         os._exit(1)
 
 
 def _start_watching(parent: int) -> None:
-    "Initialise a worker"
+    "Start the thread of a worker that watches its parent"
 
     def watch():
         while True:
@@ -73,9 +75,12 @@ class _ProcessPool:
     """A pool of `n` processes of `threads` threads each (None: as many as they would take); see `pool`."""
 
     def __init__(self, n: int, threads: int | None = 1):
-        self.n, self._executor, self._futures, self._stopped = n, None, set(), False
+        self.n = n
+        self._executor = None
+        self._futures = set()
+        self._stopped = False
         self._env = {} if threads is None else dict.fromkeys(_THREADS, str(threads)) | {'OMP_WAIT_POLICY': 'passive'}
-        self._env['PYTHONSAFEPATH'] = '1'  # loky starts them by -m, where the folder we are in hides Python's modules
+        self._env['PYTHONSAFEPATH'] = '1'  # files in the working folder must not hide Python's modules
 
     def _start(self):
         from joblib.executor import get_memmapping_executor
@@ -90,7 +95,7 @@ class _ProcessPool:
             self._start()
         try:
             future = self._executor.submit(f, *args)
-        except RuntimeError:  # a worker was killed, or somebody else's joblib has made another pool
+        except RuntimeError:  # a worker was killed, or other code made a new joblib pool
             self._start()
             future = self._executor.submit(f, *args)
         self._futures.add(future)
@@ -106,7 +111,7 @@ class _ProcessPool:
         wait(list(self._futures))
 
     def stop(self) -> None:
-        "End all workers now, also while they work"
+        "Kill all workers, including those that are running work"
         self._stopped = True
         if self._executor is not None:
             self._executor.shutdown(kill_workers=True)
@@ -118,21 +123,21 @@ def pool(workers: int = 1, *, threads: int | None = 1):
 
     Parameters
     ----------
-    workers : processes; with 0 or 1 the work is done in this one, when it is submitted
-    threads : of each process, for NumPy, torch and numba; None leaves that to them
+    workers : number of processes; with 0 or 1 the work is done in this process, when it is submitted
+    threads : per process, for NumPy, torch and numba; None keeps their defaults
 
     Returns
     -------
     A context whose value has `submit(f, *args)`, a `concurrent.futures.Future`, and `map(f, items)`, results in order.
-    Functions and arguments travel as joblib sends them, those of a notebook too. At the end of the block everything
-    that was submitted is done, and processes are kept for the next pool (five minutes); if the block ends with an error
-    or is interrupted, they are killed.
+    Functions and arguments are pickled by joblib, including functions defined in a notebook. The block ends when all
+    submitted work is done, and the processes are kept for the next pool (five minutes); if it ends with an error or is
+    interrupted, they are killed.
 
     Raises
     ------
-    ValueError : if `workers` or `threads` is not such a number
-    BrokenExecutor (from a result) : if a worker was killed, perhaps for want of memory; what is submitted afterwards
-        goes to new workers
+    ValueError : if `workers` is not a whole number >= 0, or `threads` not one >= 1
+    BrokenExecutor (from a result) : if a worker was killed, perhaps because memory ran out; later work goes to new
+        workers
     """
     workers = check_whole(workers, 'workers')
     if threads is not None:

@@ -18,13 +18,15 @@ from ..files import MAX_BYTES, Field, check_fields, is_whole
 from .film import check_film_name
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #fbea3843
-KINDS, ENDINGS, SPLITS = ('categorical', 'continuous'), ('terminated', 'truncated'), ('fit', 'valid', 'probe', 'test')
-_NUMBERS = r'bool|u?int(8|16|32|64)|float(16|32|64)|[<>][iuf][248]'
-_TIMES = r'(datetime|timedelta)64\[\d{0,9}[a-zA-Zμ]{1,2}\]'
-_TYPE = re.compile(rf'str|\|S\d{{1,9}}|{_NUMBERS}|{_TIMES}')
+KINDS = ('categorical', 'continuous')  # of a factor
+ENDINGS = ('terminated', 'truncated')  # of an episode
+SPLITS = ('fit', 'valid', 'probe', 'test')
+_NUMBER_DTYPES = r'bool|u?int(8|16|32|64)|float(16|32|64)|[<>][iuf][248]'
+_TIME_DTYPES = r'(datetime|timedelta)64\[\d{0,9}[a-zA-Zμ]{1,2}\]'
+_DTYPE = re.compile(rf'str|\|S\d{{1,9}}|{_NUMBER_DTYPES}|{_TIME_DTYPES}')
 _FEATURE: dict[str, Field] = dict(
     dtype=(
-        lambda x: isinstance(x, str) and bool(_TYPE.fullmatch(x)),
+        lambda x: isinstance(x, str) and bool(_DTYPE.fullmatch(x)),
         "'str', 'bool', or a type of numbers such as 'float32'",
     ),
     shape=(
@@ -35,8 +37,9 @@ _FEATURE: dict[str, Field] = dict(
 
 
 def row_bytes(feature: dict) -> int:
-    """Size of a row of a feature in bytes; a text counts as one."""
-    return math.prod(feature['shape']) * (1 if feature['dtype'] == 'str' else np.dtype(feature['dtype']).itemsize)
+    """Return the size of one row of a feature in bytes; a text counts as one byte."""
+    itemsize = 1 if feature['dtype'] == 'str' else np.dtype(feature['dtype']).itemsize
+    return math.prod(feature['shape']) * itemsize
 
 
 def check_features(features: Mapping[str, dict], where: str | Path) -> None:
@@ -44,11 +47,12 @@ def check_features(features: Mapping[str, dict], where: str | Path) -> None:
 
     Raises
     ------
-    ValueError : naming `where` and the feature: another name than action, reward, obs.<modality> or factor.<name>,
-        a type that is no plain one, an impossible shape, a film that is none
+    ValueError : naming `where` and the feature, if its name is not action, reward, obs.<modality> or factor.<name>,
+        its dtype is neither text, a number nor a time, its shape is invalid or too large, or a film is not uint8
     """
     for name, f in features.items():
-        at, group = f"{where}: the feature {name!r:.80}", name.partition('.')[0]
+        at = f"{where}: the feature {name!r:.80}"
+        group = name.partition('.')[0]
         if name not in ('action', 'reward') and ('.' not in name or group not in ('obs', 'factor')):
             raise ValueError(f"{at} should be action, reward, obs.<modality> or factor.<name>")
         check_fields(f, _FEATURE, at)
@@ -57,7 +61,7 @@ def check_features(features: Mapping[str, dict], where: str | Path) -> None:
         if 'film' in f:
             _check_film(name, f, at)
         if 'single' in f and (f['single'] is not True or f['shape'] or group != 'factor'):
-            raise ValueError(f"{at} should be one value of an episode; got {f}")
+            raise ValueError(f"{at} should be a factor with one value per episode; got {f}")
 
 
 def _check_film(name, f, at):
@@ -87,15 +91,16 @@ def step_features(features: Mapping[str, dict]) -> dict[str, dict]:
 def check_rate(hz) -> None:
     """Check that a rate is None or a finite number above 0."""
     if hz is not None and (isinstance(hz, bool) or not isinstance(hz, Real) or not 0 < hz < math.inf):
-        raise ValueError(f"hz, the rows a second, is None or a finite number above 0; got {hz!r:.80}")
+        raise ValueError(f"hz must be None or a finite number of rows per second above 0; got {hz!r:.80}")
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #8bf0ea6a
 FACTOR_FIELDS = ('name', 'group', 'kind', 'unit', 'label', 'names')
-_MAX_WORD, _MAX_NAMES = 200, 1_000  # characters of a label or a name; names of one factor
+_MAX_LINE = 200  # characters of a label or a name
+_MAX_NAMES = 1_000  # of one factor
 
 
 def factor_label(name: str) -> str:
-    """Default label of a factor: `agent_x` becomes `agent x`."""
+    """Return the default label of a factor: `agent_x` becomes `agent x`."""
     return name.replace('_', ' ').strip() or name
 
 
@@ -106,44 +111,56 @@ def check_words(name: str, kind: str, label, names) -> None:
     ----------
     name, kind : of the factor
     label : text of one line, or ''
-    names : of the values 0, 1, ..., each a text of one line without '|', no two alike; a continuous factor has none
+    names : of the values 0, 1, ...: distinct texts of one line without '|'; empty for a continuous factor
     """
-    of = f"of the factor {name!r:.80}"
+    of_factor = f"of the factor {name!r:.80}"
     if not _is_line(label, 0):
-        expected = f"a text of one line, at most {_MAX_WORD} characters"
-        raise ValueError(f"the label {of} is {label!r:.80}; expected {expected}")
+        expected = f"a text of one line, at most {_MAX_LINE} characters"
+        raise ValueError(f"the label {of_factor} is {label!r:.80}; expected {expected}")
     if not isinstance(names, (list, tuple)) or len(names) > _MAX_NAMES:
-        raise ValueError(f"the names {of} are {names!r:.80}; expected a list of at most {_MAX_NAMES} texts")
+        raise ValueError(f"the names {of_factor} are {names!r:.80}; expected a list of at most {_MAX_NAMES} texts")
     if names and kind != KINDS[0]:
-        raise ValueError(f"the names {of} are those of a category, but its kind is {kind!r:.80}")
-    if wrong := [n for n in names if not _is_line(n, 1) or '|' in n]:
-        raise ValueError(f"the names {of} hold {wrong[0]!r:.80}; expected texts of one line without '|'")
+        raise ValueError(f"the names {of_factor} are for categories, but its kind is {kind!r:.80}")
+    wrong = [n for n in names if not _is_line(n, 1) or '|' in n]
+    if wrong:
+        raise ValueError(f"the names {of_factor} hold {wrong[0]!r:.80}; expected texts of one line without '|'")
     if len(set(names)) < len(names):
-        raise ValueError(f"two names {of} are alike; each value has its own")
+        raise ValueError(f"two names {of_factor} are equal; give each value its own name")
 
 
 def _is_line(x, min_length: int) -> bool:
-    return isinstance(x, str) and min_length <= len(x) <= _MAX_WORD and (not x or x.isprintable())
+    return isinstance(x, str) and min_length <= len(x) <= _MAX_LINE and (not x or x.isprintable())
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #e0559818
 def check_factors(factors: list[dict], known) -> None:
-    """Check factors (of `FACTOR_FIELDS`; names are a list).
+    """Check the factors of a recording.
 
-    Unknown columns, kinds or names, a value that is no text, and a name that stands there twice are named.
+    Parameters
+    ----------
+    factors : dicts of `FACTOR_FIELDS`; `names` is a list, the others are texts
+    known : the columns of the recording, `factor.<name>`
+
+    Raises
+    ------
+    ValueError : naming the factor or field, if a field or kind is unknown, a value is not a text, or a factor has no
+        name, is listed twice or has no column
     """
     seen = set()
     for f in factors:
-        plain = {k: v for k, v in f.items() if k != 'names'}
-        if wrong := [k for k, v in plain.items() if k not in FACTOR_FIELDS or not isinstance(v, str)]:
+        texts = {k: v for k, v in f.items() if k != 'names'}
+        wrong = [k for k, v in texts.items() if k not in FACTOR_FIELDS or not isinstance(v, str)]
+        if wrong:
             raise ValueError(
                 "a factor has name, group, kind, unit and label, all text, and names; "
                 f"got {wrong[0]!r:.80}: {f[wrong[0]]!r:.80}"
             )
-        if (name := f.get('name')) is None:
+        name = f.get('name')
+        if name is None:
             raise ValueError(f"a factor has no name: {f!r:.80}")
         if name in seen:
-            raise ValueError(f"the factor {name!r:.80} stands there twice")
-        if (kind := f.get('kind', KINDS[0])) not in KINDS:
+            raise ValueError(f"the factor {name!r:.80} is listed twice")
+        kind = f.get('kind', KINDS[0])
+        if kind not in KINDS:
             raise ValueError(f"the kind of the factor {name!r:.80} is {kind!r:.80}; expected {' or '.join(KINDS)}")
         if f'factor.{name}' not in known:
             raise ValueError(f"no episode has the factor {name!r:.80}")
@@ -152,14 +169,18 @@ def check_factors(factors: list[dict], known) -> None:
 
 
 def stored_factor(factor: dict) -> dict:
-    """Return the stored fields of a factor: without a default label, and without empty names.
+    """Return the stored fields of a factor, without a default label and without empty names.
 
-    So factors that bring no words are stored as they were before there were labels, and older readers take them.
+    Older versions know neither field; they can still read a recording that uses only the defaults.
     """
-    kept = {k: v for k, v in factor.items() if k not in ('label', 'names')}
-    if (label := factor.get('label', '')) and label != factor_label(factor['name']):
-        kept['label'] = label
-    return kept | ({'names': list(names)} if (names := factor.get('names', ())) else {})
+    stored = {k: v for k, v in factor.items() if k not in ('label', 'names')}
+    label = factor.get('label', '')
+    if label and label != factor_label(factor['name']):
+        stored['label'] = label
+    names = factor.get('names', ())
+    if names:
+        stored['names'] = list(names)
+    return stored
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #e2ef96d8
 def check_split(split: Mapping, keys: list[str]) -> dict[str, str]:
@@ -167,9 +188,10 @@ def check_split(split: Mapping, keys: list[str]) -> dict[str, str]:
 
     Raises
     ------
-    ValueError : for an unknown split or key, and a key that stands there twice
+    ValueError : for an unknown split or key, and a key in two splits
     """
-    of, known = {}, set(keys)
+    split_of = {}
+    known = set(keys)
     for name, members in split.items():
         if name not in (*SPLITS, ''):
             raise ValueError(f"unknown split {name!r:.80}; splits are {', '.join(SPLITS)}")
@@ -177,8 +199,8 @@ def check_split(split: Mapping, keys: list[str]) -> dict[str, str]:
             raise ValueError(f"the split {name!r} is {members!r:.80}; expected a list of episode keys")
         for key in members:
             if not isinstance(key, str) or key not in known:
-                raise ValueError(f"the split {name!r} has the episode {key!r:.80}, which is not there")
-            if key in of:
-                raise ValueError(f"the episode {key!r} is in the splits {of[key]!r} and {name!r}")
-            of[key] = name
-    return of
+                raise ValueError(f"the split {name!r} has an unknown episode {key!r:.80}")
+            if key in split_of:
+                raise ValueError(f"the episode {key!r} is in the splits {split_of[key]!r} and {name!r}")
+            split_of[key] = name
+    return split_of

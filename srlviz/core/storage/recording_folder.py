@@ -289,7 +289,7 @@ def _check_rows(table: pd.DataFrame, info: dict) -> None:
         check_key(key)
     repeated = table['key'].duplicated()
     if repeated.any():
-        raise ValueError(f"the episode {keys[int(np.argmax(repeated))]!r:.80} stands there twice")
+        raise ValueError(f"the episode {keys[int(np.argmax(repeated))]!r:.80} is listed twice")
     for key, length in zip(keys, lengths):
         if length < 1:
             raise ValueError(f"the length of the episode {key!r:.80} is {length}; expected a whole number above 0")

@@ -361,7 +361,7 @@ class TargetScores(Answer):
         any_of = self.present.any(axis=1)
         means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
         table.loc[len(table)] = means
-        drawn = self._drawn('auroc', Draws.of(self._units('episode'), n_resamples, seed))
+        drawn = self._per_resample('auroc', Draws.of(self._units('episode'), n_resamples, seed))
         low, high = bounds(drawn.to_numpy(), confidence_level)
         table.insert(2, 'low', low)
         table.insert(3, 'high', high)
