@@ -233,7 +233,7 @@ def check_outputs(network: MemoryActorCritic):
 
 
 def _check_state(state, name: str):
-    "Raise a ValueError if a state of two rows is not made of tensors with the batch on axis 0"
+    "Raise a ValueError if a state of two rows does not consist of tensors with the batch on axis 0"
     for x in leaves(state):
         if not isinstance(x, Tensor) or x.ndim < 1 or len(x) != 2:
             found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__

@@ -309,7 +309,7 @@ class RecurrentPPO:
     network : see `memory_network`; trained in place
     config : `PPOConfig`; num_minibatches must divide num_envs
     device : 'auto', 'cpu' or 'cuda'
-    checkpoint : file written every ten seconds; if it exists, training resumes from it: to the same bits on a CPU, but
+    checkpoint : file written every ten seconds; if it exists, training resumes from it: bit for bit on a CPU, but
         environments that cannot save their state are reset
     about : JSON-able metadata of the checkpoint, which must match when it is loaded, such as
         dict(task='RepeatFirst-easy')

@@ -58,8 +58,8 @@ def unpack_state(packed: Tensor, like):
     return map_state(unpack, like)
 
 # %% ../../nbs/05_agents/08_rllib.ipynb #9dc0600e
-def _built(memory, width: int, n_hidden: int, options: dict) -> nn.Module:
-    "Build a memory from a name, `module:Class` or a class, or copy an instance"
+def _build_memory(memory, width: int, n_hidden: int, options: dict) -> nn.Module:
+    "Build a memory from a name, 'module:Class' or a class, or copy an instance"
     if isinstance(memory, str):
         memory = memory_class(memory)
     memory = memory(width, n_hidden, **options) if isinstance(memory, type) else deepcopy(memory)
@@ -89,7 +89,7 @@ class MemoryEncoder(nn.Module):
         super().__init__()
         norm = nn.LayerNorm(width, elementwise_affine=False)
         self.front = nn.Sequential(nn.Linear(n_in, width), norm, nn.Linear(width, width), nn.LeakyReLU())
-        self.memory = _built(memory, width, n_hidden, options or {})
+        self.memory = _build_memory(memory, width, n_hidden, options or {})
         self.n_out = self.memory.n_out
 
     @torch.no_grad()
@@ -117,13 +117,15 @@ class MemoryEncoder(nn.Module):
         if 'state_in' not in batch:
             if self.get_initial_state():
                 raise ValueError("this memory has a state: pass it as state_in, initially rows of get_initial_state()")
-            y, _ = self.memory(x[:, None], self.memory.initial_state(len(x)), self._no_starts(x[:, None]))
+            x = x[:, None]  # (B, 1, width)
+            y, _ = self.memory(x, self.memory.initial_state(len(x)), self._no_starts(x))
             return dict(encoder_out=y[:, 0])
         state = unpack_state(batch['state_in']['state'], self.memory.initial_state(len(x)))
         y, state = self.memory(x, state, self._no_starts(x))
         return dict(encoder_out=y, state_out=dict(state=pack_state(state)))
 
     def _no_starts(self, x: Tensor) -> Tensor:
+        "Return flags (B, T) by which no step of x starts an episode"
         return torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
 
 # %% ../../nbs/05_agents/08_rllib.ipynb #373a9170
@@ -237,8 +239,8 @@ def memory_module(
         copied; third-party modules need initial_state, forward(x, state, starts) and n_out
     width : of the layers around the memory, and of its input
     n_hidden : of the memory
-    max_seq_len : steps of a row for truncated backpropagation; RLlib adds a step, so one more than an episode's length
-        makes it a single row
+    max_seq_len : steps of a row for truncated backpropagation; RLlib adds a step to each episode, so an episode of n
+        steps is a single row from max_seq_len = n + 1 on
     algorithm : 'PPO', 'IMPALA' or 'DQN'
     options : further arguments of the memory's class
 
@@ -257,14 +259,17 @@ def memory_module(
     if min(sizes) < 1:
         raise ValueError(f"width, n_hidden and max_seq_len are at least 1, got {sizes}")
     config = dict(memory=memory, width=width, n_hidden=n_hidden, options=options or {})
-    MemoryEncoder(1, **config)  # raises errors here rather than in an actor
+    MemoryEncoder(1, **config)  # to raise its errors here rather than in an actor
     if algorithm != 'DQN':
         classes = dict(module_class=_on_demand('MemoryRLModule'))
     else:
-        classes = dict(catalog_class=_on_demand('MemoryCatalog'))  # first, for its error without RLlib
+        classes = dict(
+            catalog_class=_on_demand('MemoryCatalog')
+        )  # before the import below, as its ImportError has advice
         from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 
-        classes['module_class'], config['head_fcnet_hiddens'] = DefaultDQNTorchRLModule, [width]
+        classes['module_class'] = DefaultDQNTorchRLModule
+        config['head_fcnet_hiddens'] = [width]
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
     spec = RLModuleSpec(**classes, model_config=dict(config, max_seq_len=max_seq_len))
@@ -272,7 +277,7 @@ def memory_module(
 
 # %% ../../nbs/05_agents/08_rllib.ipynb #6acf290b
 def start_ray(tries: int = 3, **options):
-    """Start Ray on this machine, with retries: on a busy one its servers may exceed Ray's limit of 30 s.
+    """Start Ray on this machine, with retries: on a busy machine its servers may exceed Ray's limit of 30 s.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def delta_attention(
     log : (B, T, H), logarithms of the decays, <= 0
     sums : (B, H, D, E), before the first step
     starts : (B, T) bool
-    chunk : steps that are computed at once; changes the speed, not the result
+    chunk : steps that are computed at once; affects the speed, not the result
 
     Returns
     -------
@@ -48,8 +48,10 @@ def delta_attention(
     lower = (beta * between * (k @ k.mT)).tril(-1)
     right = torch.cat([beta * v, beta * since * k], -1)
     U, X = torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True).split([E, k.shape[-1]], -1)
-    last, kept = (between[..., -1, :, None] * k).mT, since[..., -1:, :]  # (B, n, H, D, C), (B, n, H, 1, 1)
-    previous, written = [], []
+    last = (between[..., -1, :, None] * k).mT  # (B, n, H, D, C)
+    kept = since[..., -1:, :]  # (B, n, H, 1, 1)
+    previous = []  # the sums before each chunk
+    written = []
     for U_c, X_c, last_c, kept_c in zip(U.unbind(1), X.unbind(1), last.unbind(1), kept.unbind(1)):
         W_c = U_c - X_c @ sums
         previous.append(sums)
@@ -65,8 +67,8 @@ def _delta_step(
     """Write and read at one step, T = 1; arguments as of `delta_attention`."""
     q, k, v, beta = q[:, 0, ..., None], k[:, 0, ..., None], v[:, 0], beta[:, 0, :, None]
     sums = torch.where(starts[..., None, None], 0, sums) * log[:, 0, :, None, None].exp()  # (B, H, D, E)
-    found = (k * sums).sum(-2)  # (B, H, E)
-    sums = sums + k * (beta * (v - found))[..., None, :]
+    stored = (k * sums).sum(-2)  # (B, H, E)
+    sums = sums + k * (beta * (v - stored))[..., None, :]
     return (q * sums).sum(-2)[:, None], sums
 
 # %% ../../nbs/04_memories/11_delta_net.ipynb #da608f28
@@ -76,7 +78,7 @@ class DeltaNet(Memory):
     Parameters
     ----------
     n_in, n_hidden : widths of the input and the output
-    n_heads : number of memories side by side
+    n_heads : number of independent memories
     n_key : width of key, query and value of a head; None takes sqrt(n_hidden / n_heads), at least 2, so that there are
         about n_hidden numbers of state
     gated : Gated DeltaNet, whose memory decays by a factor that depends on the input

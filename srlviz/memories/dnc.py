@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from .memory import Memory, unit
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #be7fc9c5
-# cells whose use differs by less are taken in their order: or rounding would decide, and a step differ from a sequence
+# cells whose usage differs by less count as equal: otherwise rounding would decide, and a step differ from a sequence
 ALIKE = 1e-5
 
 
 def allocation(usage: Tensor) -> Tensor:
-    """Find where there is room.
+    """Compute the allocation weights: how much to write to each cell by its free space.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def allocation(usage: Tensor) -> Tensor:
 
     Returns
     -------
-    weights (B, N) with a sum of at most 1, most to the least used cell
+    weights (B, N) with a sum of at most 1; the least used cell has the largest
 
     Source: Graves et al. (2016), methods, equation for the allocation weighting.
     """
@@ -38,9 +38,9 @@ def allocation(usage: Tensor) -> Tensor:
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #dae23dd0
 class _Late(torch.autograd.Function):
-    """`added` (T, B, n) as it is, with a gradient for `weight` (n, m) too.
+    """Return `added` (T, B, n) unchanged, and compute the gradient of `weight` (n, m) in the backward pass.
 
-    That is made of the gradient of `added` and of what is gathered in `seen`, T times (B, m).
+    It is a product of the gradient of `added` and of the inputs collected in `seen`, T tensors (B, m).
     """
 
     @staticmethod
@@ -57,13 +57,14 @@ class _Late(torch.autograd.Function):
 def _write(
     memory: Tensor, link: Tensor, last: Tensor, written: Tensor, erase: Tensor, v: Tensor, off: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Write to the cells, and remember what was written after what.
+    """Write to the cells, and record the order of writing.
 
     Parameters
     ----------
     memory : (B, N, W), the cells
     link : (B, N, N), how far cell i was written right after cell j;  last : (B, N), how far each was written last
-    written : (B, N), how much is written to each cell;  erase, v : (B, W) and (B, 1, W), what goes and what comes
+    written : (B, N), how much is written to each cell
+    erase, v : (B, W) and (B, 1, W), what is erased and what is added
     off : (N, N), 1 off the diagonal
 
     Returns
@@ -86,9 +87,9 @@ def _lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #1d4f4ab8
 def _memorise(interface, state, off, sizes):
-    """Free, write, link and read: the new (memory, link, last, read, written, usage).
+    """Free, write, link and read, and return the new (memory, link, last, read, written, usage).
 
-    `interface` (B, sum of sizes): what tanh, logistic, softplus and softmax are taken of.
+    `interface` (B, sum of sizes) holds the arguments of tanh, logistic, softplus and softmax.
     """
     memory, link, last, read, written, usage = state
     W, R = memory.shape[2], read.shape[1]
@@ -110,7 +111,7 @@ def _memorise(interface, state, off, sizes):
 
 
 def _cleared(state: tuple, start: Tensor) -> tuple:
-    "A state with zeros in the rows where an episode starts (B,)."
+    "Return the state with zeros in the rows where an episode starts, (B,)."
     return tuple(torch.where(start.view(-1, *[1] * (s.ndim - 1)), 0, s) for s in state)
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #daa96ab3
@@ -120,7 +121,7 @@ class DNC(Memory):
     Parameters
     ----------
     n_in, n_hidden : widths of the input, and of the controller and the output
-    n_cells, cell_size, n_heads : how many cells, how wide, and how many of them are read at a time
+    n_cells, cell_size, n_heads : number of cells, their width, and number of read heads
 
     The state is (h, c, memory, link, last, read, written, usage).
 
@@ -139,7 +140,7 @@ class DNC(Memory):
         N, W, R = n_cells, cell_size, n_heads
         self.state_shapes = (n_hidden,), (n_hidden,), (N, W), (N, N), (N,), (R, N), (N,), (N,)
         self.controller = nn.LSTMCell(n_in + R * W, n_hidden)
-        # of the interface that take tanh, logistic, softplus, softmax
+        # numbers of the interface that pass through tanh, logistic, softplus, softmax
         self.sizes = R * W + 2 * W, W + R + 2, R + 1, 3 * R
         self.interface = nn.Linear(n_hidden, sum(self.sizes))
         self.output = nn.Linear(n_hidden + R * W, n_hidden)
@@ -153,12 +154,12 @@ class DNC(Memory):
         return self._sequence(x, state, starts)
 
     def _step(self, x, state):
-        "One step, x (B, n_in), in torch's own modules."
+        "Compute one step, x (B, n_in), by torch's own modules."
         h, c = self.controller(torch.cat([x, (state[5] @ state[2]).flatten(1)], 1), state[:2])
         rest = _memorise(self.interface(h), state[2:], 1 - torch.eye(self.n_cells).to(x), self.sizes)
         return self.output(torch.cat([h, (rest[3] @ rest[0]).flatten(1)], 1)), (h, c, *rest)
 
-    @torch.compiler.disable(reason="a sequence runs as it is: its loop gathers gradients by hand")
+    @torch.compiler.disable(reason="a sequence runs uncompiled: its loop has a custom gradient")
     def _sequence(self, x, state, starts):
         cell, face, seen = self.controller, self.interface, ([], [])
         weight = torch.cat([cell.weight_hh, cell.weight_ih[:, self.n_in :]], 1)

@@ -38,7 +38,7 @@ class Position(nn.Module):
         self.n_in, self.strength = n_in, nn.Parameter(torch.tensor(0.5))
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
-        "x (B, T, n_in), t (B, T) -> (1 - a)*x + a*PE(t), shaped like x."
+        "Mix the time into the input: x (B, T, n_in), t (B, T) -> (1 - a)*x + a*PE(t), shaped like x."
         if t.shape[1] == 1 or torch.compiler.is_compiling():
             pe = _sines(t, self.n_in).to(x.dtype)
         else:  # the rows of a batch share most of their times

@@ -16,15 +16,15 @@ from .memory import Memory, chunked, complex_exp, complex_product, precise
 
 # %% ../../nbs/04_memories/07_ffm.ipynb #da29a413
 def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: int = 32) -> Tensor:
-    """Sum what came in an episode, each part faded and turned since.
+    """Sum the inputs of an episode, each decayed and rotated since its step.
 
     Parameters
     ----------
     x : (B, T, m)
     rate : (m, c) complex, log of the factor per step; its real part <= 0
-    sums : (B, m, c) complex, of the steps before
+    sums : (B, m, c) complex, before the first step
     starts : (B, T) bool
-    chunk : steps that are taken side by side; a matter of speed, not of the result
+    chunk : steps that are computed at once; affects the speed, not the result
 
     Returns
     -------
@@ -65,7 +65,7 @@ class FFM(Memory):
     Parameters
     ----------
     n_in, n_hidden : widths of the input and the output
-    n_trace : traces, each with a rate of fading, m; None takes as many as make n_hidden numbers of state
+    n_trace : traces, each with a rate of decay, m; None: as many as give a state of n_hidden numbers
     n_context : contexts, each with a frequency, c
 
     Source: Morad et al. (2023), Reinforcement Learning with Fast and Forgetful Memory.

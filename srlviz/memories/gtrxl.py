@@ -33,7 +33,10 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor | None, t
     w = k.shape[1] - T
     C = min(max(w, 1), T)
     n = -(-T // C)
-    pad = lambda z: F.pad(z, (0, 0) * (z.ndim - 2) + (0, n * C - T)) if T < n * C else z
+
+    def pad(z):
+        return F.pad(z, (0, 0) * (z.ndim - 2) + (0, n * C - T)) if T < n * C else z
+
     q = pad(q).view(B, n, C, H, D).transpose(2, 3) * D**-0.5  # (B, n, H, C, D)
     k, v = (pad(z).unfold(1, w + C, C) for z in (k, v))  # (B, n, H, D, w + C)
     scores = q @ k
@@ -46,15 +49,18 @@ def window_attention(q: Tensor, k: Tensor, v: Tensor, relative: Tensor | None, t
 
 # %% ../../nbs/04_memories/08_gtrxl.ipynb #090cfc93
 class _Gate(nn.Module):
-    "Join a branch y to x, as a GRU joins its input to its state."
+    "Add a branch y to x by a gate, as a GRU adds its input to its state."
 
     def __init__(self, width: int):
         super().__init__()
-        self.of_y, self.of_x = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, 2 * width, bias=False)
-        self.of_kept, self.stay = nn.Linear(width, width, bias=False), nn.Parameter(torch.full((width,), 2.0))
+        self.of_y = nn.Linear(width, 3 * width, bias=False)  # W_r, W_z, W_h
+        self.of_x = nn.Linear(width, 2 * width, bias=False)  # U_r, U_z
+        self.of_kept = nn.Linear(width, width, bias=False)  # U_h
+        self.stay = nn.Parameter(torch.full((width,), 2.0))  # b
 
     def forward(self, x, y):
-        (ry, zy, hy), (rx, zx) = self.of_y(y).chunk(3, -1), self.of_x(x).chunk(2, -1)
+        ry, zy, hy = self.of_y(y).chunk(3, -1)
+        rx, zx = self.of_x(x).chunk(2, -1)
         h = (hy + self.of_kept((ry + rx).sigmoid() * x)).tanh()
         return x + (h - x) * (zy + zx - self.stay).sigmoid()
 
@@ -64,13 +70,13 @@ class _Layer(nn.Module):
 
     def __init__(self, width: int, window: int, n_heads: int):
         super().__init__()
-        self.n_heads, D = n_heads, width // n_heads
-        self.norm, self.query, self.key_value = (
-            nn.LayerNorm(width),
-            nn.Linear(width, width),
-            nn.Linear(width, 2 * width),
-        )
-        self.relative, self.mix = nn.Parameter(torch.randn(n_heads, D, window + 1) * D**-0.5), nn.Linear(width, width)
+        self.n_heads = n_heads
+        D = width // n_heads
+        self.norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.relative = nn.Parameter(torch.randn(n_heads, D, window + 1) * D**-0.5)
+        self.mix = nn.Linear(width, width)
         self.feed = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
         )
@@ -78,9 +84,10 @@ class _Layer(nn.Module):
 
     def forward(self, e, past, t):
         seen = self.norm(torch.cat([past, e], 1))  # (B, w + T, width)
-        heads = lambda z: z.unflatten(-1, (self.n_heads, -1))
+        q = self.query(seen[:, past.shape[1] :])
         k, v = self.key_value(seen).chunk(2, -1)
-        a = window_attention(heads(self.query(seen[:, past.shape[1] :])), heads(k), heads(v), self.relative, t)
+        q, k, v = (z.unflatten(-1, (self.n_heads, -1)) for z in (q, k, v))  # (B, ..., H, D)
+        a = window_attention(q, k, v, self.relative, t)
         e = self.first(e, self.mix(a.flatten(2)).relu())
         return self.second(e, self.feed(e))
 
@@ -117,13 +124,13 @@ class GTrXL(Memory):
         return past, elapsed if elapsed.dtype == torch.float64 else elapsed.float()
 
     def run(self, x, state, starts):
-        (past, elapsed), pasts = state, []
+        past, elapsed = state
         t, after = clock(elapsed, starts)
-        here = (
-            torch.arange(self.window - 1, -1, -1, device=x.device) <= t[:, -1:]
-        )  # (B, w): steps of the present episode
+        steps_back = torch.arange(self.window - 1, -1, -1, device=x.device)
+        current = steps_back <= t[:, -1:]  # (B, w): steps of the current episode
+        pasts = []
         e = self.embed(x)
         for layer, p in zip(self.layers, past.unbind(1)):
-            pasts.append(torch.where(here[..., None], torch.cat([p, e], 1)[:, -self.window :], 0))
+            pasts.append(torch.where(current[..., None], torch.cat([p, e], 1)[:, -self.window :], 0))
             e = layer(e, p, t)
         return e, (torch.stack(pasts, 1), after)

@@ -35,7 +35,7 @@ def _ahead(y, b, u, h, starts):
 
 
 def _back(dy, y, u, h, starts, da, db, du, dh):
-    "Fill da (B, T, H), the gradient of what came in, its sum db (H,), and du (H,) and dh (B, H), from dy (B, T, H)."
+    "Fill da (B, T, H), the gradient of the input, its sum db (H,), and du (H,) and dh (B, H), from dy (B, T, H)."
     B, T, H = dy.shape
     zero, back = y.dtype.type(0), np.zeros_like(u)
     db[:], du[:] = zero, zero

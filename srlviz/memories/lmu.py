@@ -36,7 +36,7 @@ def legendre(order: int, theta: float) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #8e151335
 def _steps_to_forget(A: np.ndarray) -> int | None:
-    "After how many steps, in sixteens, a memory has forgotten (norm below 1e-7); None for more than 256."
+    "Return after how many steps, a multiple of 16, a memory has forgotten (norm below 1e-7); None for more than 256."
     P = step = np.linalg.matrix_power(A, 16)
     for n in range(16, 257, 16):
         lower_bound = np.linalg.norm(P) / len(P) ** 0.5  # of Frobenius; the norm is not below this, and seconds dearer
@@ -163,7 +163,10 @@ class LMU(Memory):
     @torch.compiler.disable(reason="a sequence runs as it is: its loop has gradients of its own")
     def _sequence(self, x, h, m, starts):
         enters = torch.cat([self.W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
-        wide = lambda W, e: torch.cat([W, W.new_zeros(len(W), 1)], 1) + e[:, None] * enters
+
+        def wide(W, e):
+            return torch.cat([W, W.new_zeros(len(W), 1)], 1) + e[:, None] * enters
+
         X = x @ wide(self.W_x.t(), self.e_x)  # (T, B, n_hidden + 1)
         read = wide((self.W_m @ self.A).t(), self.e_m)  # of the memory before a step
         W, n, ys = torch.cat([wide(self.W_h.t(), self.e_h), self.pulse @ read]), len(X) if self.fades else 16, []
@@ -185,7 +188,7 @@ class LMU(Memory):
         return torch.stack(ys, 1), (h, m)
 
     def _carried(self, X, m, starts, read):
-        "What m from before a piece adds to X, and what is left of it after the piece."
+        "Return what the m before a piece contributes to X, and what remains of it after the piece."
         if not m.requires_grad and not bool(m.any()):
             return X, m
         n, free = min(len(X), len(self.pulse)), m[None]

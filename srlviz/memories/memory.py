@@ -16,54 +16,59 @@ from torch import Tensor, nn
 from ..core.states import _NotFiniteInput, leaves, stepped_states
 
 # %% ../../nbs/04_memories/00_memory.ipynb #c3cb009c
-def _what(x) -> str:
+def _describe(x) -> str:
     "Describe an argument, for an error message"
     if isinstance(x, Tensor):
         return f"{tuple(x.shape)} of {x.dtype}"
-    return f"{len(x)} of {type(x).__name__}" if isinstance(x, (tuple, list)) else type(x).__name__
+    if isinstance(x, (tuple, list)):
+        return f"{len(x)} of {type(x).__name__}"
+    return type(x).__name__
 
 
 def _check_x(name: str, x, n_in: int, weight: Tensor):
     if not isinstance(x, Tensor) or x.ndim != 3 or x.shape[2] != n_in:
-        raise ValueError(f"{name} takes x (B, T, {n_in}), got {_what(x)}")
+        raise ValueError(f"{name} takes x (B, T, {n_in}), got {_describe(x)}")
     if x.shape[0] == 0 or x.shape[1] == 0:
         raise ValueError(f"{name} takes at least one row and one step, got x {tuple(x.shape)}")
-    kind = weight.dtype
-    if not x.is_floating_point() or (x.dtype != kind and not torch.is_autocast_enabled(x.device.type)):
-        raise ValueError(f"{name} has weights of {kind}, got x of {x.dtype}; use x.to({kind}), or convert the model")
+    dtype = weight.dtype
+    if not x.is_floating_point() or (x.dtype != dtype and not torch.is_autocast_enabled(x.device.type)):
+        raise ValueError(f"{name} has weights of {dtype}, got x of {x.dtype}; use x.to({dtype}), or convert the model")
 
 
 def _check_starts(name: str, starts, x: Tensor):
     B, T, _ = x.shape
     if not isinstance(starts, Tensor) or starts.shape != (B, T) or starts.dtype != torch.bool:
-        raise ValueError(f"{name} takes starts ({B}, {T}) of torch.bool, got {_what(starts)}")
+        raise ValueError(f"{name} takes starts ({B}, {T}) of torch.bool, got {_describe(starts)}")
 
 
-def _check_state(name: str, state, want: list[Tensor], x: Tensor):
-    "Raise a ValueError if a state differs from `want`, the tensors of an initial state of one row"
-    have = leaves(state) if isinstance(state, (tuple, Tensor)) else []
-    if len(want) != len(have) or not all(isinstance(h, Tensor) for h in have):
+def _check_state(name: str, state, initial: list[Tensor], x: Tensor):
+    "Raise a ValueError if a state does not match `initial`, the tensors of an initial state of one row"
+    found = leaves(state) if isinstance(state, (tuple, Tensor)) else []
+    if len(found) != len(initial) or not all(isinstance(s, Tensor) for s in found):
         advice = f"start with initial_state({x.shape[0]})"
-        raise ValueError(f"the state of {name} has {len(want)} tensors, got {_what(state)}; {advice}")
-    for w, h in zip(want, have):
-        shape = (x.shape[0], *w.shape[1:])  # not len(x), which exporters would fix
-        if h.shape != shape:
-            raise ValueError(f"a state of {name} for {x.shape[0]} rows has shape {shape}, got {tuple(h.shape)}")
-        if h.device != x.device:
-            raise ValueError(f"the state is on {h.device}, x on {x.device}")
-        if h.dtype != w.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise ValueError(f"a state of {name} is of {w.dtype}, got {h.dtype}")
+        raise ValueError(f"the state of {name} has {len(initial)} tensors, got {_describe(state)}; {advice}")
+    for s, s_0 in zip(found, initial):
+        shape = (x.shape[0], *s_0.shape[1:])  # not len(x), which torch.export would store as a constant
+        if s.shape != shape:
+            raise ValueError(f"a state of {name} for {x.shape[0]} rows has shape {shape}, got {tuple(s.shape)}")
+        if s.device != x.device:
+            raise ValueError(f"the state is on {s.device}, x on {x.device}")
+        if s.dtype != s_0.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise ValueError(f"a state of {name} is of {s_0.dtype}, got {s.dtype}")
 
 
-def _typed(state, want: list[Tensor]):
-    "Convert a state to the types of `want`"
+def _cast(state, initial: list[Tensor]):
+    "Convert a state to the types of `initial`, the tensors of an initial state"
     if isinstance(state, Tensor):
-        return state.to(want[0].dtype)
-    return tuple(s.to(w.dtype) for s, w in zip(state, want))
+        return state.to(initial[0].dtype)
+    return tuple(s.to(s_0.dtype) for s, s_0 in zip(state, initial))
 
 
 def in_transform() -> bool:
-    "Return whether a torch.func transform is active, as torch.autograd.Function does; there is no public function."
+    """Return whether a torch.func transform is active.
+
+    Torch has no public function for this; `torch.autograd.Function` calls the same private one.
+    """
     return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
@@ -75,16 +80,17 @@ def _check_finite(x: Tensor):
         raise _NotFiniteInput(f"x is not finite, first in row {row} at step {step}")
 
 # %% ../../nbs/04_memories/00_memory.ipynb #755db333
-def _configuration(stored, of: str) -> tuple[str, dict]:
-    "Parse the name and configuration in the metadata of untrusted weights"
+def _configuration(stored, model: str) -> tuple[str, dict]:
+    "Parse the class name and the arguments in the metadata `stored` of untrusted weights for a `model`"
     try:
-        name, config = json.loads(stored.cpu().numpy().tobytes() if isinstance(stored, Tensor) else stored)
+        text = stored.cpu().numpy().tobytes() if isinstance(stored, Tensor) else stored
+        name, config = json.loads(text)
         if isinstance(name, str) and isinstance(config, dict):
             return name, config
         problem = f'got {name!r:.80} and {config!r:.80}'
     except Exception as e:
         problem = f'{type(e).__name__}: {e}'
-    raise ValueError(f"the configuration in these weights for {of} is not that of a memory ({problem:.200})")
+    raise ValueError(f"the configuration in these weights for {model} is not that of a memory ({problem:.200})")
 
 
 def _check_weights(identity: str, weights: dict, stored):
@@ -113,9 +119,9 @@ class Memory(nn.Module, abc.ABC):
     n_out : width of the output
     """
 
-    state_shapes: tuple[tuple[int, ...], ...] = ()  # of one row of each tensor of the state
-    level = 'step'  # of its codes
-    autocasts = True  # False: under torch.autocast, `run` computes in the type of the weights
+    state_shapes: tuple[tuple[int, ...], ...] = ()  # of each tensor of the state, without the batch axis
+    level = 'step'  # `encode` returns a code for each step
+    autocasts = True  # False: under torch.autocast, `run` still computes in the type of the weights
 
     def __init__(self, n_in: int, n_out: int):
         if not (n_in >= 1 and n_out >= 1):
@@ -137,7 +143,7 @@ class Memory(nn.Module, abc.ABC):
 
     @property
     def n_codes(self) -> int:
-        "Width of its codes: the state."
+        "Number of codes, which is `n_state`: the codes are the state."
         return self.n_state
 
     @abc.abstractmethod
@@ -150,46 +156,47 @@ class Memory(nn.Module, abc.ABC):
         Parameters
         ----------
         x : (B, T, n_in)
-        state : of `initial_state(B)` or a previous call; None: the initial state
+        state : from `initial_state(B)` or the previous call; None: the initial state
         starts : (B, T) bool, the first steps of episodes; None: no starts
 
         Returns
         -------
         y : (B, T, n_out)
-        state : after the last step, of the types of `initial_state`, also under torch.autocast
+        state : after the last step, with the types of `initial_state`, also under torch.autocast
 
         Raises
         ------
         ValueError : for wrong shapes, types or devices, an empty sequence, or an input that is not finite
         """
-        name, weight = type(self).__name__, next(self.parameters(), x)
+        name = type(self).__name__
+        weight = next(self.parameters(), x)
         _check_x(name, x, self.n_in, weight)
         if state is None:
             state = self.initial_state(x.shape[0])
         if starts is None:
             starts = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
         _check_starts(name, starts, x)
-        want = leaves(self.initial_state(1))
-        _check_state(name, state, want, x)
+        initial = leaves(self.initial_state(1))
+        _check_state(name, state, initial, x)
         if starts.device != x.device:
             raise ValueError(f"starts are on {starts.device}, x on {x.device}")
         _check_finite(x)
         if x.is_meta:  # no values, so starts cannot be read
-            return x.new_empty(*x.shape[:2], self.n_out), _typed(state, want)
+            return x.new_empty(*x.shape[:2], self.n_out), _cast(state, initial)
         if not torch.is_autocast_enabled(x.device.type):
             return self.run(x, state, starts)
         with torch.autocast(x.device.type, enabled=self.autocasts):
             if not self.autocasts:
                 x = x.to(weight.dtype)
-            y, state = self.run(x, _typed(state, want), starts)
-        return y, _typed(state, want)
+            y, state = self.run(x, _cast(state, initial), starts)
+        return y, _cast(state, initial)
 
     def config(self) -> dict:
         "Return the constructor arguments."
         return {p: getattr(self, p) for p in inspect.signature(type(self).__init__).parameters if p != 'self'}
 
     def _identity(self) -> str:
-        "Name and configuration as JSON (also of NumPy numbers)."
+        "Return the class name and the constructor arguments as JSON; NumPy numbers become plain ones."
         return json.dumps([type(self).__name__, self.config()], default=lambda v: v.item())
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -204,13 +211,13 @@ class Memory(nn.Module, abc.ABC):
         super()._load_from_state_dict(weights, prefix, metadata, *args)
 
     def encode(self, recording, modality: str = 'vector', batch_size: int = 16) -> list[np.ndarray]:
-        """Return the state after each step of the episodes of a recording.
+        """Return the codes of a recording: the state after each step.
 
         Parameters
         ----------
-        recording : of episodes whose `obs[modality]` is (T, ...), with n_in numbers a row
+        recording : its episodes have `obs[modality]`, (T, ...), with n_in numbers in each row
         modality : key of the observations to read
-        batch_size : episodes of a batch
+        batch_size : episodes in a batch
 
         Returns
         -------
@@ -220,13 +227,15 @@ class Memory(nn.Module, abc.ABC):
         ------
         ValueError : for a modality that is missing, or has rows of another width
         """
-        like, training = next(self.parameters(), torch.zeros(())), self.training
+        like = next(self.parameters(), torch.zeros(()))  # its type and device
+        training = self.training
         codes = []
         self.eval()
         try:
-            for a in range(0, len(recording), batch_size):
-                rows = [_inputs(e, modality, self.n_in) for e in recording[a : a + batch_size]]
-                codes += stepped_states(self, [torch.as_tensor(row).to(like) for row in rows])
+            for first in range(0, len(recording), batch_size):
+                episodes = recording[first : first + batch_size]
+                inputs = [_inputs(episode, modality, self.n_in) for episode in episodes]
+                codes += stepped_states(self, [torch.as_tensor(x).to(like) for x in inputs])
         finally:
             self.train(training)
         return codes

@@ -17,7 +17,7 @@ _BASE = 10_000.0  # the slowest of many pairs turns by 1 / BASE at a place; RoFo
 
 
 def rotate(x: Tensor, places: Tensor) -> Tensor:
-    """Turn pairs of numbers (i, i + D/2) by the angle place * BASE^(-2i/D).
+    """Rotate the pairs of numbers (i, i + D/2) by the angle place * BASE^(-2i/D).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class RoPEAttention(Memory):
         return e + self.feed(e), (keys, values, after)
 
     def _attend(self, q, keys, values, t):
-        "Reads (B, T, H, D) of queries (B, T, n_hidden) from keys and values (B, w + T, n_hidden)."
+        "Return the reads (B, T, H, D) of queries (B, T, n_hidden) from keys and values (B, w + T, n_hidden)."
         places = torch.arange(keys.shape[1], device=q.device)
         q, keys, values = (z.unflatten(-1, (self.n_heads, -1)) for z in (q, keys, values))
         q, k = rotate(q, places[self.window :]), rotate(keys, places)

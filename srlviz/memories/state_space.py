@@ -117,24 +117,24 @@ class _Matrices(NamedTuple):
 
 
 def _pairs(z: Tensor) -> Tensor:
-    "Complex (..., n) -> real (..., 2n)."
+    "Convert complex (..., n) to real (..., 2n)."
     return torch.view_as_real(z.resolve_conj()).flatten(-2)
 
 
 def _unpaired(x: Tensor) -> Tensor:
-    "Real (..., 2n) -> complex (..., n)."
+    "Convert real (..., 2n) to complex (..., n)."
     return torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
 
 
 def _toeplitz(k: Tensor) -> Tensor:
-    "k (..., C) -> (..., C, C) with k[i-j] at row j (input), column i (output)."
+    "Arrange k (..., C) as matrices (..., C, C) with k[i-j] at row j (input), column i (output)."
     i = torch.arange(k.shape[-1], device=k.device)
     lag = i - i[:, None]
     return k[..., lag.clamp(min=0)] * (lag >= 0)
 
 
 def _matrices(system: _System, size: int) -> _Matrices:
-    "What a chunk of `size` steps does."
+    "Compute the matrices of a chunk of `size` steps."
     log, b, c, d = system
     powers = torch.exp(log[:, None] * torch.arange(size + 1, device=log.device)[:, None])
     read = c[:, :, None] * powers[:, None]  # (G, p, C+1, n)
@@ -152,31 +152,32 @@ def _matrices(system: _System, size: int) -> _Matrices:
 class _Scan(Memory):
     """A memory that is linear in time; its state is (B, G, n, 2).
 
-    A subclass has `numbers`, `write` and `read` for sequences, and `step`.
+    A subclass implements `numbers`, `write` and `read` for sequences, and `step`.
     """
 
-    chunk, parts = 32, 1  # steps of a chunk, at most; p
+    chunk = 32  # maximum steps of a chunk
+    parts = 1  # p, inputs of each group
 
     @abc.abstractmethod
     def numbers(self) -> tuple:
-        "log, b and c of the linear system as pairs (..., 2) of real and imaginary parts, and d: of this moment."
+        "Compute log, b and c of the linear system as pairs (..., 2) of real and imaginary parts, and d."
 
     def system(self) -> _System:
-        "The linear system, from the parameters of this moment."
+        "Return the linear system, from the current parameters."
         *parts, d = self.numbers()
         return _System(*(torch.view_as_complex(z.contiguous()) for z in parts), d)
 
     @abc.abstractmethod
     def write(self, x):
-        "The inputs of the groups (G*p, K), of x (K, n_in)."
+        "Compute the inputs of the groups (G*p, K) from x (K, n_in)."
 
     @abc.abstractmethod
     def read(self, h, x):
-        "The output (K, n_out), of what the groups give (G*p, K) and x (K, n_in)."
+        "Compute the output (K, n_out) from the outputs of the groups (G*p, K) and x (K, n_in)."
 
     @abc.abstractmethod
     def step(self, x, state):
-        "One step for x (B, n_in) and state (B, G, n, 2): the output (B, n_out) and the state after it."
+        "Compute one step from x (B, n_in) and the state (B, G, n, 2): the output (B, n_out) and the next state."
 
     def initial_state(self, batch_size=1):
         state = super().initial_state(batch_size)
@@ -189,7 +190,7 @@ class _Scan(Memory):
         y, state = self.step(x[:, 0], state)
         return y[:, None], state
 
-    @torch.compiler.disable(reason="a sequence runs as it is, for where episodes start decides how it is laid out")
+    @torch.compiler.disable(reason="a sequence runs uncompiled: its layout depends on where episodes start")
     def _sequence(self, x, state, starts):
         (B, T, _), flat, s = x.shape, x.flatten(0, 1), torch.view_as_complex(state.contiguous())  # (B, G, n)
         n_pieces = B + int(starts[:, 1:].sum())
@@ -208,7 +209,7 @@ class _Scan(Memory):
         return self.read(_lift(h, plan), flat).view(B, T, -1), torch.view_as_real(s.transpose(0, 1).contiguous())
 
     def _inner(self, u, size):
-        "(G*p, M*C) -> (G, M, p*C)"
+        "Rearrange (G*p, M*C) to (G, M, p*C)."
         return u.view(-1, self.parts, u.shape[1] // size, size).transpose(1, 2).flatten(2)
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #1f24ad30

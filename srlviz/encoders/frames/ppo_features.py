@@ -35,7 +35,7 @@ def read_agent(path: str | Path | None = None) -> tuple[dict, dict[str, torch.Te
     Returns
     -------
     about : metadata: game, n_actions, size (of the screen), n_codes, shrink, steps, seed, and the mean return
-    weights : state_dict of its network, float32; the names of the base start with 'base.'
+    weights : state_dict of its network, float32; names of weights of the base start with 'base.'
 
     Raises
     ------
@@ -51,22 +51,22 @@ def read_agent(path: str | Path | None = None) -> tuple[dict, dict[str, torch.Te
         return state['about'], {k: v.float() for k, v in state['network'].items()}
 
 # %% ../../../nbs/03_encoders/frames/06_ppo_features.ipynb #362a6729
-def _whole(low: int, high: int):
-    "A field of a whole number: its test, and its description"
+def _whole_number(low: int, high: int):
+    "Return the test and the description of a field that holds a whole number"
     return lambda x: is_whole(x, low, high), f'a whole number from {low} to {high}'
 
 
 def _is_size(x) -> bool:
-    "Whether x is (height, width)"
+    "Return whether x is a size (height, width)"
     return isinstance(x, (list, tuple)) and len(x) == 2 and all(is_whole(n, 1, 10_000) for n in x)
 
 
 _REQUIRED = {
     'game': TEXT,
-    'n_actions': _whole(1, 1000),
+    'n_actions': _whole_number(1, 1000),
     'size': (_is_size, 'two whole numbers from 1 to 10000'),
-    'n_codes': _whole(1, 2**20),
-    'shrink': _whole(1, 1000),
+    'n_codes': _whole_number(1, 2**20),
+    'shrink': _whole_number(1, 1000),
 }
 _OPTIONAL = {
     'steps': COUNT,
@@ -83,7 +83,7 @@ def _check_agent(about: dict, network: dict, path: Path) -> None:
     check_fields(about, fields, f'{path}, about')
     for name, x in network.items():
         if not isinstance(name, str) or not isinstance(x, torch.Tensor) or not x.is_floating_point():
-            raise ValueError(f"the weights {name!r:.80} are no numbers")
+            raise ValueError(f"the weights {name!r:.80} are not a tensor of floats")
         if not bool(x.isfinite().all()):
             raise ValueError(f"the weights {name!r:.80} hold values that are not finite")
     n_actions, n_codes = about['n_actions'], about['n_codes']
@@ -107,7 +107,7 @@ class PPOFeatures(FrameEncoder):
 
     Parameters
     ----------
-    n_codes : features of that network; must match the file
+    n_codes : number of features of that network; must match the file
     weights : file of an agent (`srlviz.studies.papers.agents.train_agent`); by default the shipped Freeway agent. `fit`
         warns if the recording is of another game
     seed : not used; the weights are in the file
@@ -117,7 +117,7 @@ class PPOFeatures(FrameEncoder):
     Attributes
     ----------
     net_ : the agent's base, a FrameCNN;  about_ : metadata of the agent: game, steps, seed, mean return
-    files : argument -> file that the codes depend on, part of the identity of a study's results
+    files : dict of argument -> file that the codes depend on; part of the identity of a study's results
 
     Source: Anand et al. (2019), appendix A, 8, and E. Their agents were trained for 50 million steps; the weights are
     no longer available.

@@ -28,7 +28,7 @@ def run_lstm(lstm: nn.LSTM, x: torch.Tensor, mask: torch.Tensor, state: bool = F
     ----------
     lstm : with `batch_first=True`
     x : (B, T, n_in);  mask : (B, T) bool, True where a row is real
-    state : whether the last states are used
+    state : True if the last states (h, c) are needed
 
     Returns
     -------
@@ -47,8 +47,8 @@ class LSTMNet(SequenceNetwork):
 
     Parameters
     ----------
-    n_in : sensors of a row;  n_codes : codes, and hidden units of each layer and direction
-    layers, bidirectional : of the LSTM
+    n_in : number of sensors;  n_codes : number of codes, and of hidden units in each layer and direction
+    layers, bidirectional : arguments of the LSTM
     final : compute the code of a window from the last states (h, c) of all layers, as in the released code
 
     Source: landing paper, section 4; the authors' code (https://github.com/advimman/xeval, MIT).
@@ -64,7 +64,7 @@ class LSTMNet(SequenceNetwork):
 
     def forward(self, batch):
         if self.final:
-            raise ValueError("a network with final=True has no codes of rows; take pool='mean'")
+            raise ValueError("a network with final=True has no codes of rows; use pool='mean'")
         return self.linear(run_lstm(self.lstm, batch.sensors, batch.mask)[0])
 
     def codes(self, batch: Batch, pool: str) -> torch.Tensor:
@@ -89,7 +89,7 @@ class RowConvs(nn.Module):
 
     Parameters
     ----------
-    channels : of the input and of the output of each convolution;  kernel : an odd number of rows
+    channels : of the input and of the output of each convolution;  kernel : size in rows, odd
     """
 
     def __init__(self, channels: list[int], kernel: int = 7):
@@ -110,8 +110,8 @@ class Conv1DNet(SequenceNetwork):
 
     Parameters
     ----------
-    n_in : sensors of a row;  n_codes : channels of the last convolution
-    layers : number of convolutions;  kernel : rows of each, an odd number
+    n_in : number of sensors;  n_codes : channels of the last convolution
+    layers : number of convolutions;  kernel : size of each in rows, odd
     rectified : add a ReLU after the last one, as in the released code
 
     Source: landing paper, section 4; the authors' code (https://github.com/advimman/xeval, MIT).
@@ -134,11 +134,10 @@ class AttentionNet(SequenceNetwork):
 
     Parameters
     ----------
-    n_in : sensors of a row;  n_codes : codes, and size of each cell's output a
-    layers : number of cells
+    n_in : number of sensors;  n_codes : number of codes, and size of each cell's output a
+    layers : number of cells; the authors' code has three
 
-    Source: landing paper, section 4 and figure 1; the authors' code (https://github.com/advimman/xeval, MIT), whose
-    number of cells this is.
+    Source: landing paper, section 4 and figure 1; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
     def __init__(self, n_in: int, n_codes: int, layers: int = 3):
@@ -149,7 +148,7 @@ class AttentionNet(SequenceNetwork):
         self.n_in = n_in
 
     def found(self, batch: Batch) -> torch.Tensor:
-        """Return the outputs a of all cells for each window, concatenated: (B, layers * n_codes)."""
+        """Compute the vectors a that the cells append to the rows, concatenated: (B, layers * n_codes)."""
         n = self.n_in
         a = batch.sensors.new_zeros(len(batch.mask), 0)
         W = torch.cat([cell.weight[:, :n] for cell in self.cells])  # the columns of the sensors, of all cells
@@ -166,8 +165,10 @@ class AttentionNet(SequenceNetwork):
         return self.linear(torch.cat([masked_mean(batch.sensors, batch.mask), self.found(batch)], 1))
 
     def forward(self, batch):
-        W, b, n = self.linear.weight, self.linear.bias, self.n_in
-        return F.linear(batch.sensors, W[:, :n]) + F.linear(self.found(batch), W[:, n:], b).unsqueeze(1)
+        n = self.n_in
+        W = self.linear.weight
+        of_window = F.linear(self.found(batch), W[:, n:], self.linear.bias)  # (B, n_codes)
+        return F.linear(batch.sensors, W[:, :n]) + of_window.unsqueeze(1)
 
 # %% ../../../nbs/03_encoders/sequences/03_networks.ipynb #9844e9a3
 class _CustomNet(SequenceNetwork):
@@ -197,7 +198,8 @@ class _CustomNet(SequenceNetwork):
         y = y[0] if isinstance(y, tuple) else y
         expected = (*x.shape[:2], self.n_codes)
         if y.shape != expected:
-            name, found = type(self.net).__name__, tuple(y.shape)
+            name = type(self.net).__name__
+            found = tuple(y.shape)
             raise ValueError(f"a network maps {tuple(x.shape)} to (B, T, n_codes) = {expected}; {name} returns {found}")
         return y
 
@@ -224,8 +226,8 @@ def sensor_network(
     network : a name of `SENSOR_NETWORKS`; a module that maps sensors (B, T, n_in) to (B, T, n_codes), or is a
         `SequenceNetwork`; or a function (n_in, n_codes) -> such a module
     layers : None for the paper's: one LSTM layer, six convolutions, three attention cells
-    bidirectional : of an LSTM
-    pool : with 'final' the code of an LSTM is computed from its last states
+    bidirectional : run the LSTM in both directions; for 'lstm' only
+    pool : if 'final', the code of an LSTM is computed from its last states
 
     Raises
     ------
