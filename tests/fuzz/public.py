@@ -47,6 +47,7 @@ ELSEWHERE = {
     'encoders.frames.resnet._digest': 'of load_resnet',
     'encoders.frames.resnet._tensors': 'of load_resnet',
     'envs.pomdp.base.memory_bytes': _NO_FILE,
+    'studies.cli._method_names': _NO_FILE,
     'studies.papers.atari._result': _FORGED,
     'studies.papers.landing.trial_files': _FORGED,
     'agents.player._sweep_files': _FORGED,
