@@ -262,7 +262,7 @@ def test_loss_map(page, lab):
     page.mouse.click(*point(view, 5 * 16 + 21.5, 6 * 16 + 21.5))
     wait_for(lambda: lab.ask('list(places.cell)') == [6, 5], say='the place is chosen')
     wait_for(
-        lambda: 'row 6, column 5' in plot(page, '.srlviz-infonce-map', 1).inner_text(), say='its patches are shown'
+        lambda: 'Row 6, column 5' in plot(page, '.srlviz-infonce-map', 1).inner_text(), say='its patches are shown'
     )
     in_step(page)
     page.locator('.srlviz-infonce-map [role=slider]').first.focus()

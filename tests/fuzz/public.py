@@ -53,7 +53,6 @@ ELSEWHERE = {
     'agents.player._sweep_files': _FORGED,
     'agents.player.load_agents': 'load_policy, for each file of a folder',
     'core.scores._paper_names': _NO_FILE,
-    'studies.cli._method_names': _NO_FILE,
     'studies.sweeps.commands.read_grid': _BY_JSON,
     'studies.page.is_srlviz_page': _BY_JSON,
     'studies.run.is_result': _BY_JSON,
