@@ -104,7 +104,7 @@ def test_results_by_the_released_code():
     assert 'released code' not in words(board.matrix.figure)
     board.regressor, board.order = 'lasso xeval', 'given'
     for fig in board.matrix.figure, board.figure():
-        assert 'what the released code calls so' in words(fig) and f'D <b>{number(D.overall)}' in words(fig)
+        assert 'released code' in words(fig) and f'D <b>{number(D.overall)}' in words(fig)
         of_codes, of_factors = (next(t for t in fig.data if k in (t.xaxis, t.yaxis)) for k in ('x2', 'y2'))
         np.testing.assert_array_equal(of_codes.x, D.per_code.to_numpy()[[i for i, _ in of_codes.customdata]])
         np.testing.assert_array_equal(of_factors.y, C.per_factor)
