@@ -103,6 +103,14 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     )
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #3e1057c9
+def _log_ticks(low: float, high: float) -> dict[float, str]:
+    "Ticks of a logarithmic axis and their labels: powers of ten, or 1, 2 and 5 for short ranges"
+    steps = (1, 2, 5) if high / low < 40 else (1,)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [float(step * 10.0**power) for power in powers for step in steps]
+    return {v: f'{v / 1e6:g}M' if v >= 1e6 else f'{v / 1e3:g}k' if v >= 1e3 else f'{v:g}' for v in ticks}
+
+
 def _cost_words(r) -> str:
     "The hover text of a cost"
     value, low, high = (f'{v:,.0f}' if v >= 1000 else f'{v:.4g}' for v in (r.value, r.low, r.high))
@@ -145,13 +153,16 @@ def plot_cost(
         marks, order=models, highlight=[highlight] if highlight else [], columns=3, line=20, title=title
     )
     for k, metric in enumerate(metrics):
-        values = rows[rows['metric'] == metric].set_index('model')['value']
-        zeros, smallest = values.index[values == 0], values[values > 0].min()
-        x = (smallest if smallest > 0 else 1) / 1.6
-        y = [len(models) - 1 - models.index(m) for m in zeros]
+        panel = marks[marks['metric'] == metric]
+        positive = panel[panel['value'] > 0]
+        y = [len(models) - 1 - models.index(m) for m in panel.loc[panel['value'].isna(), 'model']]
+        x = (positive['value'].min() if len(positive) else 1) / 1.6
         at = dict(x=[x] * len(y), y=y, xaxis=axis_name(k, 'x'), yaxis=axis_name(k))
         fig.add_scatter(text=['0'] * len(y), mode='text', textfont_color=INK, showlegend=False, **at)
-    return fig.update_xaxes(type='log', exponentformat='SI')
+        ticks = _log_ticks(positive['low'].min(), positive['high'].max()) if len(positive) else {}
+        axis = dict(tickvals=list(ticks), ticktext=list(ticks.values()))
+        fig.layout[axis_name(k, 'xaxis')].update(type='log', **axis)
+    return fig
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #e6f15e93
 _MAX_ROWS = 64

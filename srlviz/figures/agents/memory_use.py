@@ -182,4 +182,4 @@ def plot_credit_shares(table: pd.DataFrame, *, of: str = 'policy') -> go.Figure:
         columns=3,
         line=28,
     )
-    return fig.update_xaxes(tickformat='.0%')
+    return fig.update_xaxes(tickformat='.0%', tickvals=[0, 0.25, 0.5, 0.75])

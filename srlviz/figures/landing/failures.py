@@ -150,7 +150,7 @@ def plot_both_kinds(present: Sequence, predicted: Sequence, threshold: float, *,
     fig.add_vline(threshold, line=dict(color=INK, width=2), name='threshold')
     look = dict(text='detected ▸', xanchor='left', xshift=3)
     if threshold > edges[0] + 0.6 * (edges[-1] - edges[0]):  # more room on the left
-        look = dict(text='◂ not called', xanchor='right', xshift=-3)
+        look = dict(text='◂ not detected', xanchor='right', xshift=-3)
     fig.add_annotation(showarrow=False, font_size=12, x=threshold, y=1, yref='y domain', yanchor='top', **look)
     fig.add_hline(0, line=dict(color=INK, width=1))
     top = 1.06 * (max(np.abs(t.y).max() for t in fig.data) or 1)
