@@ -178,7 +178,8 @@ def test_a_lasso_and_a_tag(page, lab):
     wait_for(lambda: lab.ask('len(one.steps)') > few, say='more are selected')
     assert lab.ask(f'{tuple(told)} in one.steps')
     explorer = page.locator('.srlviz-codes-explorer').first
-    assert f'Selected: {lab.ask("len(one.steps)")} steps' in explorer.inner_text()
+    selected = f'Selected: {lab.ask("len(one.steps)")} steps'
+    wait_for(lambda: selected in explorer.inner_text(), say='the summary counts them')
     explorer.get_by_placeholder('name of the selected steps').fill('corner')
     explorer.get_by_role('button', name='tag', exact=True).click()
     wait_for(lambda: lab.ask('one.tags.get("corner") == one.steps'), say='they have a name')
