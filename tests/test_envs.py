@@ -299,4 +299,4 @@ def test_without_compiler():
     "There is no slow form: NUMBA_DISABLE_JIT ends in a sentence that says so."
     env = os.environ | dict(NUMBA_DISABLE_JIT='1')
     r = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
-    assert r.returncode and 'NUMBA_DISABLE_JIT is set, and the tasks exist as compiled code only' in r.stderr
+    assert r.returncode and 'NUMBA_DISABLE_JIT' in r.stderr.splitlines()[-1]
