@@ -530,9 +530,9 @@ def read_npz(path: str | Path, what: str = 'an npz file', max_bytes: int | None 
     A ValueError names the file if it is damaged, declares wrong sizes, or needs more than `max_bytes` (by default
     `max_unpacked`).
     """
-    max_bytes = max_unpacked(path) if max_bytes is None else max_bytes
-    with reading(path, what), Npz(path, max_bytes) as z:
-        return {name: z.read(name) for name in z.headers}
+    with reading(path, what):
+        with Npz(path, max_unpacked(path) if max_bytes is None else max_bytes) as z:
+            return {name: z.read(name) for name in z.headers}
 
 # %% ../../nbs/00_core/00_files.ipynb #2aefc6e4
 PATIENCE = 10.0  # seconds; workers of a killed process end sooner

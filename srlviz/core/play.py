@@ -180,8 +180,8 @@ def _write(space, x, out, n: int) -> int:
 def _write_codes(space, code, out, n: int, size: int) -> int:
     "Write a code from 0 to size-1, or a batch of codes, one-hot"
     is_single = out.ndim == 1
-    low, high = (code, code) if is_single else (code.min(), code.max())
-    if low < 0 or high >= size:
+    outside = (code < 0) | (code >= size)
+    if outside if is_single else outside.any():
         raise ValueError(f"an observation is not in its space {space}: {code + space.start}")
     if is_single:
         out[n + code] = 1

@@ -82,7 +82,8 @@ class Answer:
 
     def values(self, metric: str) -> pd.Series:
         """Compute a metric for each target and, last, for all together ('mean')."""
-        return self._per_resample(metric, self._sample()).iloc[0]
+        sample = self.metric(metric).compute(self, self._sample())
+        return _with_mean(sample, sample).iloc[0]
 
     def value(self, metric: str) -> float:
         """Compute a metric over all targets."""
@@ -198,13 +199,7 @@ class Answer:
     def _per_resample(self, metric: str, draws: Draws) -> pd.DataFrame:
         "Compute the metric of each target and 'mean', one row per resample"
         compute = self.metric(metric).compute
-        table = compute(self, draws)
-        if 'mean' in table:
-            return table
-        # the mean is over targets that have a value in the sample; a resample that lacks one of them has no mean
-        sample = compute(self, self._sample())
-        known = [k for k in table if not sample[k].isna().any()]
-        return table.assign(mean=table[known].mean(axis=1, skipna=False))
+        return _with_mean(compute(self, draws), compute(self, self._sample()))
 
     def _check_same(self, other: 'Answer') -> None:
         "Check that both answers are about the same items and targets"
@@ -253,6 +248,14 @@ class Answer:
 
     def check(self) -> None:
         """Check that the parts fit each other, or raise a ValueError; called when an answer is loaded."""
+
+
+def _with_mean(table: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
+    """Add 'mean', over targets that have a value in the sample; a resample that lacks one of them has no mean."""
+    if 'mean' in table:
+        return table
+    known = [k for k in table if not sample[k].isna().any()]
+    return table.assign(mean=table[known].mean(axis=1, skipna=False))
 
 
 def _equal(a: pd.Series, b: pd.Series) -> bool:

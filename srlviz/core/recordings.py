@@ -1071,7 +1071,8 @@ def _episode_factors(recording, which, names, reduce):
     "One row per episode: its own factors, and the first or last value of per-step factors"
     lengths = recording.lengths[which]
     t = {None: np.full(len(which), -1), 'first': np.zeros(len(which), int), 'last': lengths - 1}[reduce]
-    per_step = {k for k in names if recording[0].factors[k].shape}
+    first = recording[0].factors
+    per_step = {k for k in names if first[k].shape}
     values = {k: [] for k in names if k not in per_step or reduce is not None}
     rows = np.cumsum(lengths) - lengths + t
     start = 0

@@ -9,7 +9,6 @@ __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'PAPER_RANGES', 'method_label'
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
 import csv, io, math, re
-from sys import intern
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from numbers import Real
@@ -33,7 +32,14 @@ _MINIMUM = {'n_codes': 0, 'budget': 0, 'seed': -1}  # the columns of whole numbe
 _TEXT = [c for c in _KEY if c not in _MINIMUM]
 
 # %% ../../nbs/00_core/05_scores.ipynb #2d1a9462
-PAPER_RANGES = {('popgym', 'mmer'): (-2.0, 1.0)}
+PAPER_RANGES = {  # of metrics that no question of the catalogue computes
+    ('landing', 'regression_error'): (0.0, math.inf),
+    ('landing', 'inference_time_s'): (0.0, math.inf),
+    ('popgym', 'fps'): (0.0, math.inf),
+    ('popgym', 'mmer'): (-2.0, 1.0),
+    ('popgym', 'mmer_std'): (0.0, math.inf),
+    ('popgym', 'return_se'): (0.0, math.inf),
+}
 
 
 def _range_of(study: str, metric: str) -> tuple[float, float]:
@@ -381,10 +387,11 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     if wrong := _column_fault(header):
         raise ValueError(f"{path}, line 1: {wrong}")
     lines, texts = [], [[] for _ in header]
+    known = {}
     for line, cells in rows:
         lines.append(line)
         for column, cell in zip(texts, cells):
-            column.append(intern(cell))  # repeated texts take memory once
+            column.append(known.setdefault(cell, cell))  # repeated texts take memory once
     texts = dict(zip(header, texts))
     df = pd.DataFrame({c: _values(path, lines, c, texts[c]) for c in SCORE_COLUMNS})
     if fault := _fault(df):

@@ -519,21 +519,20 @@ def _read_episodes(path: Path, needed: Sequence[str]) -> pd.DataFrame:
 # %% ../../nbs/02_data/02_importers.ipynb #7ea28fdf
 def _lerobot_columns(features: Mapping, factors: Sequence[str] | None) -> dict[str, tuple[str, str]]:
     "Column -> what it becomes: ('obs', modality), ('step', name), ('factor', name) or ('video', modality)"
-    videos = [k for k, f in features.items() if f['dtype'] == 'video']
-    others = [k for k in features if k not in videos]
+    is_video = {k: f['dtype'] == 'video' for k, f in features.items()}
     if factors is None:
-        factors = [k for k in others if k.startswith('factor.')]
+        factors = [k for k in features if k.startswith('factor.')]
     columns = {}
     for k in factors:
-        if k not in others:
-            raise unknown('column', k, others)
+        if is_video.get(k, True):
+            raise unknown('column', k, [k for k in features if not is_video[k]])
         columns[k] = 'factor', k.removeprefix('factor.')
     for k in features:
         short = k.removeprefix('observation.').removeprefix('images.')
         if k in columns or k in _INDEX_COLUMNS:
             continue
-        if k in videos:
-            columns[k] = 'video', 'frame' if len(videos) == 1 or short == 'front' else short
+        if is_video[k]:
+            columns[k] = 'video', 'frame' if sum(is_video.values()) == 1 or short == 'front' else short
         elif k in ('action', 'next.reward'):
             columns[k] = 'step', 'action' if k == 'action' else 'reward'
         elif k.startswith('observation.'):

@@ -79,7 +79,9 @@ def _features(recording: Recording) -> dict[str, dict]:
     for k, source in _sources(first).items():
         a = _array(first, source)
         names = recording.meta.get('columns') if source == ('obs', 'sensors') else None
-        if names is not None and len(names) != a.shape[1]:
+        if not isinstance(names, (list, tuple)):
+            names = None
+        elif len(names) != a.shape[1]:
             raise ValueError(f"recording.meta['columns'] has {len(names)} names for {a.shape[1]} sensors")
         features[k] = _feature(k, a, names)
     for k, dtype in _INDEX_TYPES.items():

@@ -222,7 +222,7 @@ def _check_still(memory, x, other, state, starts, rtol):
 
 
 def _check_pieces(memory, x, state, starts, rtol):
-    "Check that a sequence in pieces is the sequence."
+    "Check that a sequence fed in pieces gives the outputs of the whole sequence."
     T = x.shape[1]
     for rule, size in ('resumable', T // 2), ('resumable', T // 2 + 1), ('step', 1):
         same = _same(_by_steps(memory, x, state, starts, size), memory(x, state, starts), rtol)

@@ -1,4 +1,4 @@
-"""Recordings on disk: what a folder may say, rows in Parquet, whole episodes, and the folder itself."""
+"""Recordings on disk: validated metadata, rows in Parquet, film and episodes."""
 
 from .features import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words  # noqa: F401
 from .features import factor_label, films, stored_factor  # noqa: F401

@@ -20,8 +20,8 @@ from ..files import open_file, reading, max_unpacked
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #e9c83f3e
 def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
-    """Give the schema of a footer, which `footer.schema` ties into a ring with it: megabytes that stay until Python
-    looks for rings."""
+    """Return the schema of a footer; `footer.schema` makes a reference cycle with it: megabytes that stay until Python
+    looks for cycles."""
     return pq.ParquetSchema(footer)
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #14afd6e0
@@ -105,7 +105,7 @@ def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _header(start: bytes, f: BinaryIO) -> tuple[dict, int]:
-    "The header of a page, of which this is the start; few are longer, for minima of words stand in them"
+    "Parse the header of a page from its first bytes; few are longer, with minima of long texts"
     try:
         return _thrift(start)
     except IndexError:
@@ -148,7 +148,7 @@ def _check(f: BinaryIO, footer: pq.FileMetaData, group: int, leaves: Sequence[in
 
 
 def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
-    "The places of the columns, and of their parts; their names may have dots in them, as paths of parts do"
+    "Indices of columns and of their parts; names may contain dots, as the paths of parts do"
     wanted, places, at = {*columns}, [], 0
     for field in schema_of(footer).to_arrow_schema():
         n = _n_leaves(field.type)

@@ -130,12 +130,12 @@ def finish_recording(
     split : episode key -> split;  meta : any JSON values
     """
     folder = Path(folder)
-    partial = partial_episodes(folder)
-    episodes = list(partial.values())
+    finished = partial_episodes(folder)
+    episodes = list(finished.values())
     if not episodes:
         raise ValueError(f"{folder} holds no finished episode")
     for key in sorted(split or {}):
-        if key not in partial:
+        if key not in finished:
             raise ValueError(f"{folder / 'partial'} has no finished episode {key!r:.80}, which the split names")
     check_files(folder, {name: size for e in episodes for name, size in e['files'].items()}, _RESTORE)
     tables = dict(name=name, hz=hz, factors=factors, split=split or {}, meta=meta or {})
@@ -204,8 +204,8 @@ def _write_tables(
 ) -> list[str]:
     "Write all tables but info.json; return their names"
     keys = [e['key'] for e in shards.records]
+    check_split({s: [k for k, v in split.items() if v == s] for s in {*split.values()}}, keys)
     members = {s: [k for k in keys if split.get(k) == s] for s in sorted({*split.values()})}
-    check_split(members, keys)
     factors = None if factors is None else _factor_rows(factors, shards.records[0]['features'])
     rows = []
     for record, place in zip(shards.records, shards.places):

@@ -82,8 +82,11 @@ def n_groups(n: int, rows: int | None) -> int:
 def group_lengths(lengths: Iterable[int], rows: int | None) -> Iterator[int]:
     """Number of rows of each row group of episodes of these lengths."""
     for n in lengths:
-        for start in range(0, n, rows or n):
-            yield min(rows or n, n - start)
+        if not rows:
+            yield n
+            continue
+        for start in range(0, n, rows):
+            yield min(rows, n - start)
 
 
 def first_places(lengths: Sequence[int], rows: int | None) -> tuple[np.ndarray, np.ndarray]:

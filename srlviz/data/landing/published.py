@@ -529,7 +529,7 @@ def _select_columns(path: Path, columns: str | Sequence[str] | None) -> list[str
         return present
     known = list(sensor_table()['name'])
     selected = known if columns is None else _column_names([columns] if isinstance(columns, str) else columns)
-    missing = [n for n in dict.fromkeys(selected) if n not in present]
+    missing = sorted({*selected} - {*present}, key=selected.index)
     if missing:
         origin = 'of sensor_table()' if columns is None else 'requested'
         raise ValueError(
@@ -690,7 +690,8 @@ def _sensor_names(recording: Recording) -> list[str]:
         present = ', '.join(recording[0].obs)
         raise ValueError(f"the layout is for sensors: the episodes need obs 'sensors', they have {present}")
     width = recording[0].obs['sensors'].shape[1]
-    names = list(recording.meta.get('columns') or sensor_table()['name'])
+    columns = recording.meta.get('columns')
+    names = list(columns if isinstance(columns, (list, tuple)) else sensor_table()['name'])
     if len(names) != width:
         raise ValueError(
             f"'sensors' has {width} columns, but there are {len(names)} names; set recording.meta['columns']"
