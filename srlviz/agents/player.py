@@ -74,7 +74,7 @@ def _space_of(config: Mapping) -> spaces.Space:
             dtype = np.dtype(config['dtype']).type
             low = np.array(config['low'], dtype)
             high = np.array(config['high'], dtype)
-            if 'shape' in config:  # equal bounds
+            if config.get('shape') is not None:  # equal bounds
                 return spaces.Box(low.item(), high.item(), _bounded(config['shape']), dtype)
             return spaces.Box(low, high, dtype=dtype)
         if kind == 'MultiBinary':

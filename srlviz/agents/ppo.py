@@ -54,8 +54,9 @@ class ActorCritic(nn.Module):
 def as_tensor(obs: np.ndarray, device: torch.device | str = 'cpu') -> torch.Tensor:
     """Convert observations (B, ...) to a tensor: uint8 stays uint8, everything else becomes float32."""
     obs = np.asarray(obs)
-    dtype = np.uint8 if obs.dtype == np.uint8 else np.float32
-    return torch.from_numpy(np.ascontiguousarray(obs, dtype)).to(device)
+    if obs.dtype != np.uint8:
+        obs = obs.astype(np.float32)  # always a copy: environments may reuse their arrays
+    return torch.from_numpy(np.ascontiguousarray(obs)).to(device)
 
 # %% ../../nbs/05_agents/04_ppo.ipynb #a87207ba
 class NetworkPolicy:

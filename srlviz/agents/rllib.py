@@ -263,9 +263,8 @@ def memory_module(
     if algorithm != 'DQN':
         classes = dict(module_class=_on_demand('MemoryRLModule'))
     else:
-        classes = dict(
-            catalog_class=_on_demand('MemoryCatalog')
-        )  # before the import below, as its ImportError has advice
+        # before the import below, as its ImportError has advice
+        classes = dict(catalog_class=_on_demand('MemoryCatalog'))
         from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 
         classes['module_class'] = DefaultDQNTorchRLModule

@@ -93,6 +93,7 @@ class TrainingEnvs:
         last = {}
         if self.mode == AutoresetMode.SAME_STEP:
             self.starts = over.copy()
+            self.restarting = np.zeros(len(over), bool)
             for i in np.flatnonzero(truncated & ~terminated):
                 last[i] = infos['final_obs'][i]
         else:

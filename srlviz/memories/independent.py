@@ -93,7 +93,7 @@ class _Fused(torch.autograd.Function):
         return da @ W if ctx.needs_input_grad[0] else None, flat.t() @ x.flatten(0, 1), db, du, dh, None
 
 
-_fused = torch.compiler.disable(_Fused.apply, reason="a sequence runs as it is: numba has compiled it")
+_fused = torch.compiler.disable(_Fused.apply, reason="a sequence runs uncompiled by torch: numba has compiled it")
 
 # %% ../../nbs/04_memories/03_independent.ipynb #1fb289fa
 def indrnn_layer(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: Tensor) -> Tensor:

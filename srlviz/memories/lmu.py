@@ -39,7 +39,7 @@ def _steps_to_forget(A: np.ndarray) -> int | None:
     "Return after how many steps, a multiple of 16, a memory has forgotten (norm below 1e-7); None for more than 256."
     P = step = np.linalg.matrix_power(A, 16)
     for n in range(16, 257, 16):
-        lower_bound = np.linalg.norm(P) / len(P) ** 0.5  # of Frobenius; the norm is not below this, and seconds dearer
+        lower_bound = np.linalg.norm(P) / len(P) ** 0.5  # of the spectral norm, which takes seconds
         if lower_bound < 1e-7 and np.linalg.norm(P, 2) < 1e-7:
             return n
         P = P @ step
@@ -160,7 +160,7 @@ class LMU(Memory):
         (h, m), x, starts = state, x.transpose(0, 1), starts.t()
         return (self._plain if len(x) < 8 else self._sequence)(x, h, m, starts)
 
-    @torch.compiler.disable(reason="a sequence runs as it is: its loop has gradients of its own")
+    @torch.compiler.disable(reason="a sequence runs uncompiled: its loop has a custom gradient")
     def _sequence(self, x, h, m, starts):
         enters = torch.cat([self.W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
 

@@ -50,9 +50,10 @@ class _Factors:
         "Sum of the losses of all factors; outputs: a tensor (B, K) for each factor"
         total = 0
         for name, out, y in zip(self.names, outputs, targets.unbind(1)):
-            total = total + (
-                _cross_entropy(out, y.long()) if name in self.classes else F.mse_loss(out[:, 0], y.float())
-            )
+            if name in self.classes:
+                total = total + _cross_entropy(out, y.long())
+            else:
+                total = total + F.mse_loss(out[:, 0], y.float())
         return total
 
     def values(self, outputs) -> pd.DataFrame:
@@ -243,9 +244,10 @@ class Supervised(TrainedFrameEncoder):
     @torch.no_grad()
     def predict(self, recording: Recording, progress: bool = True) -> list[pd.DataFrame]:
         """Predict the factors of each frame: a table (T rows, one column for each of `factors_`) for each episode."""
+        codes_of_episodes = self.encode(recording, progress)
+        device = next(self.model_.parameters()).device
         tables = []
-        for codes in self.encode(recording, progress):
-            device = next(self.model_.parameters()).device
+        for codes in codes_of_episodes:
             outputs = self.model_.read(torch.from_numpy(codes).to(device))
             tables.append(self.model_.factors.values([out.cpu() for out in outputs]))
         return tables

@@ -173,7 +173,7 @@ class SequenceAutoencoder(SequenceEncoder):
         net = sensor_network(self.network, n_in, self.n_codes, self.layers, self.bidirectional, pool)
         if self.network == 'conv1d':
             return _Autoencoder(net, _Conv1DDecoder(self.n_codes, n_in, self.layers or 6), pool)
-        layers = self.layers or 1 if self.network == 'lstm' else 1
+        layers = (self.layers or 1) if self.network == 'lstm' else 1
         return _Autoencoder(net, _LSTMDecoder(self.n_codes, n_in, layers, self.bidirectional), pool)
 
     def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:

@@ -154,9 +154,8 @@ class _SharedLSTM(nn.Module):
         return states.unflatten(0, (n, B))
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #0d0983b6
-_MIN_SQUARES = (
-    1e-8  # below this sum of squares a dimension is constant: the gradient of a correlation is unbounded there
-)
+# below this sum of squares a dimension counts as constant: the gradient of a correlation is unbounded there
+_MIN_SQUARES = 1e-8
 
 
 def correlations(one: torch.Tensor, other: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

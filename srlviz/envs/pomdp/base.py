@@ -1179,7 +1179,7 @@ def steps_per_second(env: gymnasium.Env | VectorEnv, actions: Sequence, seconds:
     n_steps = 0
     elapsed = 0.0
     start = time.perf_counter()
-    while elapsed < seconds:
+    while elapsed <= seconds:  # once at least
         for action in actions:
             _, _, terminated, truncated, _ = env.step(action)
             if not is_batch and (terminated or truncated):
