@@ -508,23 +508,22 @@ def agreement(
         missing. Of a score table with both sources, each takes its own; of one with several inputs, rows without
         `inputs`. None for `paper` takes `paper_scores('popgym')`. Names may be ours or the paper's
     metric : of score tables
-    over : what is drawn for the rows of all tasks: 'task' (would it be so on other tasks?), or 'cell' (single cells;
-        where methods are compared, methods)
+    over : what to resample for the rows of all tasks: 'task' (to generalise to other tasks), or 'cell' (single cells;
+        for rows that compare methods, methods)
     confidence_level, n_resamples, seed : of a percentile bootstrap
 
     Returns
     -------
-    DataFrame: task, among, spearman, spearman_low, spearman_high, kendall, kendall_low, kendall_high, of how many
-    cells, tasks and methods, over, left_out (cells of the POPGym paper that cannot be compared, because popgym was
-    mended after it, see `not_comparable`; they count nowhere). One row a task, among its 'methods', which are drawn;
-    then three of task 'all', among
+    DataFrame: task, among, spearman, spearman_low, spearman_high, kendall, kendall_low, kendall_high, cells,
+    tasks and methods (numbers), over, left_out (cells of the POPGym paper that cannot be compared, because popgym
+    changed after it, see `not_comparable`). One row for each task, among its 'methods', which are resampled; then three
+    of task 'all', among
 
-    - 'cells': all in one pool, which agree already where some tasks are easy for everybody
+    - 'cells': all pooled; these agree already if some tasks are easy for all methods
     - 'methods within tasks': the mean of the rows above
-    - 'means of methods': over the tasks in which no method is missing
+    - 'means of methods': over the tasks that all methods have
 
-    NaN where an order needs more cells than there are: two for a value, three for an interval over methods, two tasks
-    for one over tasks.
+    NaN with too few cells: a value needs two, an interval over methods three, an interval over tasks two tasks.
 
     Raises
     ------

@@ -149,13 +149,13 @@ class CodeMap:
 
     Attributes
     ----------
-    xy : (N, 2) float32, where each step stands
-    episode, t : (N,) whose places they are; t is -1 for codes of whole episodes
-    how : 'pca', 'tsne' or 'umap';  norm : 'standardize' or 'none';  seed : of the draw and of the layout
-    drawn : (N,) bool, which steps were laid out themselves; the others stand at their nearest neighbour's place
+    xy : (N, 2) float32, the position of each step
+    episode, t : (N,) of each step; t is -1 for codes of whole episodes
+    how : 'pca', 'tsne' or 'umap';  norm : 'standardize' or 'none';  seed : of the sample and of the map
+    drawn : (N,) bool, the sample that was mapped; other steps have the position of their nearest neighbour in it
     explained : share of the variance of the codes along the axes of PCA; () for others
-    trustworthiness : in [0, 1], of all steps as they stand; NaN for fewer than 12
-    n_codes : how many the encoder gives
+    trustworthiness : in [0, 1], of the positions of all steps; NaN for fewer than 12
+    n_codes : number of codes of the encoder
     """
 
     xy: np.ndarray
@@ -177,7 +177,7 @@ class CodeMap:
 
     @property
     def axes(self) -> tuple[str, str]:
-        """What stands at the two axes."""
+        """Titles of the two axes."""
         if self.how == 'pca':
             shares = [*self.explained, 0.0, 0.0]
             return tuple(f'component {k + 1} ({shares[k]:.0%} of the variance)' for k in range(2))
@@ -191,7 +191,7 @@ class CodeMap:
         if self.explained:
             parts.append(f'{sum(self.explained):.0%} of the variance')
         if (n := int(self.drawn.sum())) < len(self):
-            parts.append(f'{n:,} of {len(self):,} steps laid out, the others stand at their nearest neighbour')
+            parts.append(f'{n:,} of {len(self):,} steps mapped, the others placed at their nearest neighbour')
         if np.isfinite(self.trustworthiness):
             parts.append(f'trustworthiness {self.trustworthiness:.2f}')
         return ', '.join(parts)
@@ -201,7 +201,7 @@ _NAMES = dict(pca='PCA', tsne='t-SNE', umap='UMAP')
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #76fd3b41
 def _cache_path(cache, rows: np.ndarray, **settings) -> Path | None:
-    "The file of a layout, whose name tells what it was made from"
+    "The cache file of a map, named by a hash of its inputs"
     if cache is None:
         return None
     packages = {k: version(k) for k in ('scikit-learn', 'numpy', *['umap-learn'] * (settings['how'] == 'umap'))}
@@ -210,7 +210,7 @@ def _cache_path(cache, rows: np.ndarray, **settings) -> Path | None:
 
 
 def _read_cache(path: Path | None, n: int) -> dict | None:
-    "What is in such a file; None if there is none, or it is damaged"
+    "Read a cached map; None if there is none, or the file is damaged"
     if path is None or not path.exists():
         return None
     try:
@@ -235,7 +235,7 @@ def _write_cache(path: Path, **arrays):
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #326dc630
 def _trust(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:
-    "Trustworthiness on a draw"
+    "Trustworthiness on a random sample"
     some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_TRUST_STEPS])
     return float(trustworthiness(rows[some], xy[some], n_neighbors=5)) if len(some) >= 12 else float('nan')
 
@@ -260,7 +260,7 @@ def _layout(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) -> di
             bar.update()
     mask = np.zeros(len(rows), bool)
     mask[drawn] = True
-    trust = _trust(rows, xy, seed if mask.all() else [seed, 1])  # not the draw that was laid out again
+    trust = _trust(rows, xy, seed if mask.all() else [seed, 1])  # a different sample than the mapped one
     return dict(xy=xy.astype(np.float32), drawn=mask, explained=explained, trustworthiness=np.float64(trust))
 
 

@@ -19,7 +19,7 @@ METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
 
 
 def _lengths(codes):
-    "Steps of each episode; a ValueError says what is wrong with the codes"
+    "Steps of each episode; raises a ValueError for invalid codes"
     if isinstance(codes, np.ndarray) or not len(codes):
         got = f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'
         raise ValueError(f"codes are a list with one array (T, n_codes) an episode; got {got}")

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-
 from ..core.questions import Question, question_named
 from ..core.recordings import Recording
 from .prediction.heads import SELECT, fit_head, standardized

@@ -150,21 +150,23 @@ def line_trace(
     ----------
     values : (T,)
     name, unit : of the values
-    start : step of the first value;  rate : steps per unit of the axis
+    start : step of the first value;  rate : steps a second; of 1 the axis counts steps
     step : whether to draw steps, as for counts and categories
     """
     values = np.asarray(values)
     values = values.astype(values.dtype if values.dtype.kind == 'f' else float)
     keep = decimate(values)
-    x = start + keep
+    x, time = start + keep, 't %{x}'
+    if rate != 1:
+        x, time = np.round(x / rate, 3), '%{x} s'
     return go.Scatter(
-        x=x if rate == 1 else np.round(x / rate, 3),
+        x=x,
         y=values[keep],
         mode='lines',
         name=name,
         line=dict(color=colour, width=1.5, shape='hv' if step else 'linear'),
         connectgaps=False,
-        hovertemplate=f'<b>{name}</b> %{{y:.5~g}} {unit}<br>t %{{x}}<extra></extra>',
+        hovertemplate=f'<b>{name}</b> %{{y:.5~g}} {unit}<br>{time}<extra></extra>',
     )
 
 # %% ../../nbs/07_figures/04_frames.ipynb #b21abb2f

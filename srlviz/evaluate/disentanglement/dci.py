@@ -73,7 +73,7 @@ def _check_classes(y: np.ndarray, rows: str) -> None:
     if y.ndim != 2 or not (np.issubdtype(y.dtype, np.integer) or y.dtype == bool):
         raise ValueError(
             f"{rows} of boosted trees are whole numbers (n, n_factors), one a class; got {y.dtype} of the shape "
-            f"{y.shape}. Bin numbers first, or ask a lasso"
+            f"{y.shape}. Bin numbers first, or use a lasso"
         )
 
 

@@ -72,7 +72,7 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', min_gap: float
     Returns
     -------
     DataFrame, one row for each task and method with both kinds of rows: task, method, partial, full (means of runs),
-    gap, noise (the gap has to exceed it), said (the reason why the gap does not count, or ''), oracle (return of the
+    gap, noise (the gap has to exceed it), reason (why the gap does not count, or ''), oracle (return of the
     method 'oracle', or NaN)
 
     Raises
@@ -121,7 +121,7 @@ def gap_closed(
     Returns
     -------
     DataFrame, one row for each task with both ends and each method with inputs '': task, method, value, blind, sighted,
-    gap, closed (NaN where there is no gap), said (the reason, or ''), twin (the method whose return is `sighted`),
+    gap, closed (NaN where there is no gap), reason (why not, or ''), twin (the method whose return is `sighted`),
     oracle (return of the method 'oracle', or NaN). The blind method itself has 0.
 
     Raises

@@ -198,7 +198,7 @@ class CreditShare(Question):
     needs = 'agent'
     metrics = dict(
         credit_above_chance=Metric(
-            'Credit on what matters, above chance',
+            'Credit on relevant observations, above chance',
             _of_part('shares', 'of', 'above'),
             low=-np.inf,
             chance=0.0,

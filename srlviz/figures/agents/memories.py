@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-
 from ..checks import check_columns, check_names
 from ..inks import INK, LINE, MUTED, SEQUENTIAL
 from ..scores.curves import plot_curves
@@ -70,6 +69,7 @@ def plot_recall(table: pd.DataFrame, *, highlight: str | None = None, title: str
         title=title,
     )
     fig.update_xaxes(type='category').update_yaxes(tickformat='.0%', dtick=0.25)
+    fig.update_traces(opacity=None, selector=dict(legendgroup='chance'))  # never pale
     for k, model in enumerate(models):
         marker = dict(symbol=SYMBOLS[k % len(SYMBOLS)], size=8)
         fig.update_traces(mode='lines+markers', marker=marker, selector=dict(legendgroup=model))
@@ -88,19 +88,20 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     tasks = list(dict.fromkeys(table['task']))
     order = dict(model=_models_by_recall(table), task=tasks)
     grid = score_grid(table.rename(columns=dict(accuracy='value')), 'model', ['task', 'delay'], order)
-    return plot_scores(
+    fig = plot_scores(
         grid,
         metric='accuracy',
         row_words=lambda key: key[0],
         column_words=lambda key: str(key[1]),
         column_group=lambda key: key[0],
-        headings={task: task for task in tasks},
+        headings={task: f'{task}: {_DELAYS.get(task, "delay")}' for task in tasks},
         write=lambda row, column, value: f'{100 * value:.0f}' if value == value else '',
         tell=lambda row, column, words: f'{words}<br>{column[0]}, delay {column[1]}',
         scale_words='right answers',
         line=25,
         title=title,
     )
+    return fig.update_traces(colorbar_tickformat='.0%', selector=dict(showscale=True))
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #3e1057c9
 def _log_ticks(low: float, high: float) -> dict[float, str]:
@@ -155,10 +156,13 @@ def plot_cost(
     for k, metric in enumerate(metrics):
         panel = marks[marks['metric'] == metric]
         positive = panel[panel['value'] > 0]
-        y = [len(models) - 1 - models.index(m) for m in panel.loc[panel['value'].isna(), 'model']]
+        zero = list(panel.loc[panel['value'].isna(), 'model'])
+        y = [len(models) - 1 - models.index(m) for m in zero]
         x = (positive['value'].min() if len(positive) else 1) / 1.6
         at = dict(x=[x] * len(y), y=y, xaxis=axis_name(k, 'x'), yaxis=axis_name(k))
-        fig.add_scatter(text=['0'] * len(y), mode='text', textfont_color=INK, showlegend=False, **at)
+        look = dict(mode='text', textfont_color=INK, showlegend=False)
+        words = dict(hovertext=zero, hovertemplate='<b>%{hovertext}</b><br>0<extra></extra>')
+        fig.add_scatter(text=['0'] * len(y), **words, **look, **at)
         ticks = _log_ticks(positive['low'].min(), positive['high'].max()) if len(positive) else {}
         axis = dict(tickvals=list(ticks), ticktext=list(ticks.values()))
         fig.layout[axis_name(k, 'xaxis')].update(type='log', **axis)

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-
 from .memories import plot_saliency
 from ..checks import check_columns, check_names
 from ..inks import MUTED, WRONG
@@ -152,7 +151,7 @@ def plot_credit(gradients: np.ndarray, matters: np.ndarray | None = None, *, tit
             x=s,
             y=t,
             mode='markers',
-            name='what matters',
+            name='relevant observation',
             marker=dict(size=max(2, min(8, 130 // len(G))), color=WRONG),
             hovertemplate='the answer of step %{y}<br>was seen at step %{x}<extra></extra>',
         )
@@ -177,7 +176,7 @@ def plot_credit_shares(table: pd.DataFrame, *, of: str = 'policy') -> go.Figure:
         pd.concat([share, chance]),
         order=list(dict.fromkeys(rows['label'])),
         looks=dict(chance=dict(symbol='line-ns-open', size=16, color=WRONG)),
-        axis=f'credit of the {of} on what matters',
+        axis=f'credit of the {of} on relevant observations',
         ends=(0, 1.02),
         columns=3,
         line=28,

@@ -562,8 +562,9 @@ def _effect_words(row: Mapping) -> tuple[str, str]:
     hover += (
         f"{n:,} pixels differ<br>x {row['x0']:.0f} to {row['x1'] - 1:.0f}, y {row['y0']:.0f} to {row['y1'] - 1:.0f}"
     )
-    arrow = _arrow(row['dx'], row['dy'])
+    arrow = ''
     if not (pd.isna(row['dx']) or pd.isna(row['dy'])):
+        arrow = _arrow(row['dx'], row['dy'])
         hover += f"<br>shift x {row['dx']:+.1f}, y {row['dy']:+.1f} pixels {arrow}"
     return _short(n) + arrow, hover
 

@@ -65,7 +65,7 @@ def pick_scores(
     ------
     ValueError : if an argument is unknown
     """
-    check_columns(scores, (*PROBE_COLUMNS, 'seed'), 'scores')
+    check_columns(scores, (*PROBE_COLUMNS, 'seed'), 'scores', empty=True)
     check_names('conditioning', [conditioning], CONDITIONINGS)
     check_names('data', [data], _DATA)
     scores = with_labels(scores)

@@ -10,7 +10,6 @@ __all__ = ['SideBySide', 'film_errors', 'sensor_errors', 'spread_of', 'root_mean
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-
 import plotly.graph_objects as go
 from PIL import Image
 from plotly.subplots import make_subplots
@@ -254,11 +253,12 @@ def plot_reconstruction(true, predicted, n: int = 6, *, hz: float | None = None,
     film = SideBySide(true, predicted)
     steps = sorted({int(i) for i in np.linspace(0, len(film) - 1, n).round()})
     width = true.shape[2]
+    triples = [film[i] for i in steps]  # each is read once
     frames, captions = [], []
     for k, what in enumerate(('true', 'predicted', 'difference')):
         left = k * (width + _GAP)
-        for i in steps:
-            frames.append(film[i][:, left : left + width])
+        for i, triple in zip(steps, triples):
+            frames.append(triple[:, left : left + width])
             when = f'{i / hz:.0f} s' if hz else f't = {i}'
             captions.append(f'{what}<br>{when}' if k == 0 else what)
     return plot_contact_sheet(frames, captions=captions, columns=len(steps), zoom=130 / width, title=title)

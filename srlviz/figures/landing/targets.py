@@ -16,7 +16,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ...core.metrics import find_metric, metric_label
-
 from ...core.scores import method_label, srlviz_name, paper_name
 from .flights import short_name
 from ..checks import check_columns, check_names
@@ -193,7 +192,9 @@ def target_grid(
     if source == 'paper':
         protocol = ''
     else:
-        known = heads(scores) or ['']
+        known = heads(scores)
+        if not known:
+            raise ValueError("source 'ours': scores has rows of the paper only")
         protocol = known[0] if protocol is None else protocol
         check_names('head', [protocol], known)
     _check_one_data(rows)
