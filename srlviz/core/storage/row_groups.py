@@ -82,7 +82,7 @@ def n_groups(n: int, rows: int | None) -> int:
 def group_lengths(lengths: Iterable[int], rows: int | None) -> Iterator[int]:
     """Number of rows of each row group of episodes of these lengths."""
     for n in lengths:
-        for start in range(0, n, rows or n):
+        for start in range(0, n, rows) if rows else [0]:
             yield min(rows or n, n - start)
 
 
