@@ -1333,3 +1333,19 @@ def test_the_study_shows_names_as_text(flights, tmp_path):
     said = [data[kind] for data in outputs for kind in kinds if kind in data]
     assert any('&lt;img src=x' in text for text in said)
     assert not any('<img src=x' in text for text in said)
+
+
+@pytest.mark.parametrize('content', [5, [], ['0' * 32] * 100])
+def test_a_set_does_not_say_its_own_fingerprint(content, flights):
+    before = read_flights(flights).fingerprint()
+    change_info(flights, content=content)
+    assert read_flights(flights).fingerprint() == before
+
+
+def test_a_flight_without_rows_hides_no_other_fault(flights):
+    def change(rows):
+        rows[0]['n_frames'] = 0
+
+    change_flights(flights, change)
+    faults = verify_flights(flights)['fault'].tolist()
+    assert 'row group 0 has' in ' '.join(faults) and not any('range()' in fault for fault in faults), faults

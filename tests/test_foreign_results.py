@@ -10,7 +10,7 @@ from srlviz.agents.player import load_policy
 from srlviz.core import saving
 from srlviz.core.files import sample_path
 from srlviz.core.scores import score_row
-from srlviz.core.questions import Answer
+from srlviz.core.questions import FORMAT, Answer
 from srlviz.evaluate.qedr import qedr
 from srlviz.studies.papers.landing import trial_files
 from srlviz.agents.player import load_agents
@@ -95,6 +95,49 @@ def test_errors_of_a_qedr_are_not_below_0(tmp_path):
     arrays = dict(np.load(path))
     np.savez(path, **arrays | {'0/errors/': -arrays['0/errors/']})
     with pytest.raises(ValueError, match='errors has values below 0'):
+        Answer.load(path)
+
+
+def recall_arrays():
+    "The arrays of an answer to `Recall` with three items"
+    delays = dict(delay=[1, 2], accuracy=[1.0, 1.0], chance=[0.25, 0.25], target=['delay 1', 'delay 2'])
+    items = dict(columns=delays['target'], levels=['episode', 't'], rows=3)
+    header = dict(format=FORMAT, question='recall', arguments={}, about={}, arrays=[])
+    header['tables'] = dict(delays=dict(columns=[*delays], levels=[], rows=2), truth=items, predicted=items)
+    arrays = {f'delays/{i}': np.array(values) for i, values in enumerate(delays.values())}
+    for name in ('truth', 'predicted'):
+        arrays |= {f'{name}/': np.ones((3, 2), int), f'{name}@episode': np.arange(3), f'{name}@t': np.arange(3)}
+    return header, arrays
+
+
+def save_forged(path, header, arrays):
+    np.savez_compressed(path, **{'0/header': np.array(json.dumps(header))}, **{f'0/{k}': v for k, v in arrays.items()})
+
+
+def test_items_of_recall_are_those_of_its_delays(tmp_path):
+    header, arrays = recall_arrays()
+    save_forged(path := tmp_path / 'recall.npz', header, arrays)
+    assert len(Answer.load(path).truth) == 3
+    for name in ('truth', 'predicted'):
+        header['tables'][name] = header['tables'][name] | dict(columns=['delay 1', 'delay 3'])
+    save_forged(path, header, arrays)
+    with pytest.raises(ValueError, match='recall.npz .* the table \'delays\' is of other targets'):
+        Answer.load(path)
+
+
+def test_values_of_an_answer_are_in_the_range_of_their_metric(tmp_path):
+    header, arrays = recall_arrays()
+    header['tables'] = {'delays': header['tables']['delays']}
+    save_forged(path := tmp_path / 'recall.npz', header, arrays | {'delays/1': np.array([18.0, 0.5])})
+    with pytest.raises(ValueError, match='recall.npz .* its recall is from 0.5 to 18, not within 0 to 1'):
+        Answer.load(path)
+
+
+def test_texts_of_an_answer_are_counted_before_they_become_a_table(tmp_path):
+    header, arrays = recall_arrays()
+    header['arrays'] = ['words']
+    save_forged(path := tmp_path / 'recall.npz', header, arrays | dict(words=np.full(10**7, '\u0100')))
+    with pytest.raises(ValueError, match='recall.npz .* 10,000,003 texts'):
         Answer.load(path)
 
 

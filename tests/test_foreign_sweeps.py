@@ -15,6 +15,7 @@ from srlviz.studies.cli import main
 from srlviz.studies.run import StudyError, run_study, summary
 from srlviz.studies.sweep import sweep
 from srlviz.studies.sweeps import report, store
+from srlviz.studies.sweeps.commands import status_text
 
 MARK = "open({mark!r}, 'a').write(__name__ + ' ')\n"
 PLANTED = 'numpy', 'pandas', 'sitecustomize', 'ipykernel_launcher', 'tqdm', 'json', 'runpy', 'joblib', 'srl_optional'
@@ -271,3 +272,24 @@ def test_a_claim_of_the_future_grows_old(swept, monkeypatch):
     os.utime(claim, (time.time() + 10**6,) * 2)
     assert not store.is_void(claim)  # perhaps somebody is at it
     assert len(runs_on(swept).scores) == 3 and not claim.exists()
+
+
+def test_status_names_no_more_trials_than_it_shows(tmp_path, monkeypatch):
+    with pytest.raises(StudyError):
+        sweep(fails, {'x': [*range(15)]}, tmp_path / 'out', progress=False)
+    named = []
+    monkeypatch.setattr('srlviz.studies.sweep.trial_name', lambda runs, row: named.append(row['key']) or 'a trial')
+    text = status_text(tmp_path / 'out')
+    assert '... and 5 more failed' in text and len(named) == 10  # each looks at all trials: of 100,000 it took hours
+
+
+def fails(x: int) -> list[dict]:
+    raise ValueError('too bad')
+
+
+def test_code_is_found_however_deep_a_parameter_is_nested(tmp_path):
+    deep = 'srl_evil:X'
+    for _ in range(900):
+        deep = {'a': deep}
+    with pytest.raises(ValueError, match='srl_evil:X'):
+        report._check_imports(tmp_path, dict(method=deep))

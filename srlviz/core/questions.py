@@ -556,6 +556,8 @@ def _as_json(value):
 
 _MAX_ANSWERS = 10_000
 _MAX_HEADER, _MAX_PARTS, _MAX_COLUMNS = 2**20, 64, 4096
+_MAX_TEXTS = 10**7  # a text takes 100 bytes in a table
+_SLACK = 1e-5  # of values in single precision
 _MAX_EMPTY_ROWS = 10**6  # of a table that has neither columns nor an index
 
 
@@ -594,6 +596,9 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) ->
     for name, array in arrays.items():
         if array.dtype.kind not in 'biufU':
             raise ValueError(f"the array {name!r:.80} is of {array.dtype}; expected numbers or text")
+    n_texts = sum(array.size for array in arrays.values() if array.dtype.kind == 'U')
+    if n_texts > _MAX_TEXTS:
+        raise ValueError(f"it has {n_texts:,} texts, more than {_MAX_TEXTS:,}")
     if max(len(header['tables']), len(header['arrays'])) > _MAX_PARTS:
         raise ValueError(f"it has {len(header['tables'])} tables, more than {_MAX_PARTS}")
     if question is None:
@@ -614,8 +619,12 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) ->
     answer = question.answer_class()(question, truth, predicted, parts, header['about'])
     _check_permuted(answer.permuted)
     answer.check()
-    for name in answer.metrics:  # parts that a metric cannot use are an error now, not later
-        answer.values(name)
+    for name, metric in answer.metrics.items():  # parts that a metric cannot use are an error now, not later
+        values = answer.values(name)
+        if (values < metric.low - _SLACK).any() or (values > metric.high + _SLACK).any():
+            raise ValueError(
+                f"its {name} is from {values.min():g} to {values.max():g}, not within {metric.low:g} to {metric.high:g}"
+            )
         answer.chance(name)
     return answer
 

@@ -769,13 +769,8 @@ class FolderEpisodes(Sequence):
         return self.folder.factor_rows(index, names)
 
     def contents(self, index: np.ndarray) -> list[str]:
-        """Return a hash of the content of each episode. A set of flights has only the checksums of its files."""
-        hashes = self.folder.info.get('content')
-        if hashes is not None:
-            return [hashes[i] for i in index]
-        files = {k: digest for k, (_, digest) in self.folder.info['files'].items() if not k.startswith('videos/')}
-        whole = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
-        return [f'{whole} {i}' for i in index.tolist()]
+        """Return a hash of the content of each episode, from meta/info.json."""
+        return [self.folder.info['content'][i] for i in index]
 
     def _mapped(self, obs: Mapping, i: int) -> LazyColumns:
         "Lazy observations with film from the caches"

@@ -9,6 +9,7 @@ __all__ = ['ALPHAS', 'Informativeness', 'RegressorFit', 'lasso_columns', 'lasso_
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #4a420468
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -269,7 +270,9 @@ class QEDR(Answer):
         about = dict(self.about, **{k: [*map(names, self.about[k])] for k in ('categories', 'constant')})
         about |= dict(baseline={names(k): v for k, v in self.about['baseline'].items()})
         truth, predicted = (t.rename(columns=names) for t in (self.truth, self.predicted))
-        return QEDR(self.question, truth, predicted, self.parts | tables, about)
+        requested = self.question.categories
+        requested = names(requested) if isinstance(requested, str) else tuple(map(names, requested))
+        return QEDR(replace(self.question, categories=requested), truth, predicted, self.parts | tables, about)
 
     def scores(self, **key) -> pd.DataFrame:
         """Convert to rows of a score table: D, C and I (target 'mean'), and C and I of each factor.
@@ -300,6 +303,9 @@ class QEDR(Answer):
         for name in ('categories', 'constant'):
             if not isinstance(self.about.get(name), list) or not all(isinstance(k, str) for k in self.about[name]):
                 raise ValueError(f"{name} is {self.about.get(name)!r:.80}; expected names of factors")
+        requested = self.question.categories
+        if isinstance(requested, str) and requested not in [*self.about['categories'], *self.about['constant']]:
+            raise ValueError(f"categories is {requested!r:.80}, which is none of its factors")
         baseline = self.about.get('baseline')
         if not isinstance(baseline, dict) or not all(isinstance(v, str) for v in baseline.values()):
             raise ValueError(f"baseline is {baseline!r:.80}; expected category -> its majority class")

@@ -6,6 +6,7 @@
 __all__ = ['cache_place', 'FlightFolder', 'is_flights', 'read_flights', 'folder_of', 'flight_table', 'flight_columns']
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #3ede6239
+import hashlib, json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -258,6 +259,12 @@ class _Flights(FolderEpisodes):
         obs = LazyColumns(obs, {'sensors': lambda start, stop: folder.state.part(i, start, stop)})
         factors = LazyColumns(factors, parts)
         return Episode.stored(int(self.lengths[i]), obs, {}, factors, folder.endings[i], folder.names[i])
+
+    def contents(self, index: np.ndarray) -> list[str]:
+        """Return the checksums of all files but the videos as one hash, with the index of each flight."""
+        files = {k: digest for k, (_, digest) in self.folder.info['files'].items() if not k.startswith('videos/')}
+        whole = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:32]
+        return [f'{whole} {i}' for i in index.tolist()]
 
 
 def is_flights(path: str | Path) -> bool:

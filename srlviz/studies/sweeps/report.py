@@ -165,13 +165,15 @@ def _report_parameters(trials: Sequence[Mapping], declared: Mapping[str, Mapping
 
 def _texts(value) -> Iterator[str]:
     "All strings in a JSON value"
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from _texts([*value, *value.values()])
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
+    parts = [value]  # not recursive: JSON may be nested deeply
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            parts += [*part, *part.values()]
+        elif isinstance(part, list):
+            parts += part
 
 
 def _check_imports(folder: str | Path, parameters: Mapping) -> None:
