@@ -94,7 +94,7 @@ def pick_targets(scores: pd.DataFrame, metric: str = 'mse', *, group: str = 'tar
     ValueError : if `scores` is not a score table, or there is no such row
     """
     if not isinstance(scores, pd.DataFrame):
-        raise ValueError(f"scores is a score table, got {type(scores).__name__}; result.rows(method=...) makes one")
+        raise ValueError(f"scores is a score table, got {type(scores).__name__}; result.scores(method=...) returns one")
     check_columns(scores, _NEEDED, 'scores', empty=True)
     check_names('group', [group], ('targets', 'failures'))
     target = scores['target'].map({t: paper_name(t) for t in scores['target'].unique()}).astype(object)

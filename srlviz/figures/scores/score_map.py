@@ -367,7 +367,7 @@ def _write(fig, cells, x, y, scale, size, wide):
         if not cell.text:
             continue
         at.append(position)
-        words.append('–' if '/' in cell.text and wide < 22 else cell.text)
+        words.append('–' if cell.gray and '/' in cell.text and wide < 22 else cell.text)  # '/' also closes <b>
         gray = MUTED if cell.data[0] == 'all' else INK
         colours.append(gray if cell.gray else scale.ink(cell.value))
     fig.add_scatter(

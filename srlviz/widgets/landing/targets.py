@@ -232,7 +232,7 @@ class _TargetScoresTable:
         if not isinstance(scores, pd.DataFrame):
             raise ValueError(
                 f"scores must be a score table, got {type(scores).__name__}; build it from results with "
-                "pd.concat([r.rows(method=...) for r in results]), and pass the results as results="
+                "pd.concat([r.scores(method=...) for r in results]), and pass the results as results="
             )
         self.scores = scores = check_scores(scores)
         metrics = list(SupervisedTargets.metrics)
