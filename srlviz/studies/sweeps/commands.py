@@ -52,10 +52,9 @@ def _sweep(args) -> int:
 _MAX_LISTED = 10  # trials of each kind
 
 
-def _listed(lines: list[str], kind: str) -> list[str]:
-    "The first lines, and how many more there are."
-    more = len(lines) - _MAX_LISTED
-    return lines[:_MAX_LISTED] + ([f'... and {more} more {kind}'] if more > 0 else [])
+def _more(n: int, kind: str) -> list[str]:
+    "A line on the trials that are not listed, if there are any."
+    return [f'... and {n - _MAX_LISTED} more {kind}'] if n > _MAX_LISTED else []
 
 
 def status_text(folder: str | Path) -> str:
@@ -81,15 +80,17 @@ def status_text(folder: str | Path) -> str:
     def name_of(key):
         return trial_name(table, by_parameters.loc[key[:10]])
 
-    interrupted = [f'interrupted {name_of(k)}: the next sweep resumes it' for k in runs.interrupted]
-    lines += _listed(interrupted, 'interrupted')
-    diverged = []
-    for key, curves in runs.diverged.items():
+    interrupted, diverged = runs.interrupted, [*runs.diverged.items()]
+    lines += [f'interrupted {name_of(k)}: the next sweep resumes it' for k in interrupted[:_MAX_LISTED]]
+    lines += _more(len(interrupted), 'interrupted')
+    for key, curves in diverged[:_MAX_LISTED]:
         steps = ', '.join(f'{name} is not finite at step {step:,}' for name, step in curves.items())
-        diverged.append(f'diverged {name_of(key)}: {steps}')
-    lines += _listed(diverged, 'diverged')
+        lines.append(f'diverged {name_of(key)}: {steps}')
+    lines += _more(len(diverged), 'diverged')
     failed = table[table['status'] == 'failed']
-    lines += _listed([f"failed  {trial_name(table, r)}: {r['error']:.160}" for _, r in failed.iterrows()], 'failed')
+    for _, r in failed.head(_MAX_LISTED).iterrows():
+        lines.append(f"failed  {trial_name(table, r)}: {r['error']:.160}")
+    lines += _more(len(failed), 'failed')
     if len(failed):
         lines.append('tracebacks: trials/KEY/result.json, KEY as in runs.csv')
     sizes = {part: folder_size(Path(folder) / part) for part in ('trials', 'shared')}
