@@ -36,12 +36,12 @@ def find_uv(folder: Path) -> str:
 def resolve(uv: str, requirements: list[str], before: str, *options: str) -> str:
     "The lines of a lock for all Pythons and systems; versions of `before` are kept where they can be"
     with tempfile.TemporaryDirectory() as d:
-        asked, answer = Path(d, 'asked.in'), Path(d, 'answer.txt')
-        asked.write_text('\n'.join(requirements))
-        answer.write_text(before)
-        how = ['--universal', '--python-version', OLDEST, '--no-header', '--no-annotate', '--quiet', *options]
-        subprocess.run([uv, 'pip', 'compile', *how, asked, '-o', answer], cwd=d, check=True)
-        return answer.read_text()
+        source, lock = Path(d, 'requirements.in'), Path(d, 'lock.txt')
+        source.write_text('\n'.join(requirements))
+        lock.write_text(before)
+        arguments = ['--universal', '--python-version', OLDEST, '--no-header', '--no-annotate', '--quiet', *options]
+        subprocess.run([uv, 'pip', 'compile', *arguments, source, '-o', lock], cwd=d, check=True)
+        return lock.read_text()
 
 
 def check_builds(uv: str, lock: Path) -> None:
@@ -49,20 +49,20 @@ def check_builds(uv: str, lock: Path) -> None:
     with tempfile.TemporaryDirectory() as d:
         for python in PYTHONS:
             for system in SYSTEMS:
-                how = ['--dry-run', '--quiet', '--only-binary', ':all:', '--target', d]
-                where = ['--python-version', python, '--python-platform', system]
+                install = ['--dry-run', '--quiet', '--only-binary', ':all:', '--target', d]
+                target = ['--python-version', python, '--python-platform', system]
                 env = {**os.environ, 'MACOSX_DEPLOYMENT_TARGET': '14.0'}
-                if subprocess.run([uv, 'pip', 'install', *how, *where, '-r', lock], cwd=d, env=env).returncode:
+                if subprocess.run([uv, 'pip', 'install', *install, *target, '-r', lock], cwd=d, env=env).returncode:
                     sys.exit(f'the lock does not install on Python {python}, {system}')
 
 
 def main(*options: str) -> None:
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
-    asked = [*ini['DEFAULT']['requirements'].split(), *ini['DEFAULT']['dev_requirements'].split()]
+    requirements = [*ini['DEFAULT']['requirements'].split(), *ini['DEFAULT']['dev_requirements'].split()]
     with tempfile.TemporaryDirectory() as d:
         uv, new = find_uv(Path(d, 'uv')), Path(d, LOCK.name)
-        lines = resolve(uv, asked, LOCK.read_text() if LOCK.is_file() else '', *options).splitlines()
+        lines = resolve(uv, requirements, LOCK.read_text() if LOCK.is_file() else '', *options).splitlines()
         pins = [line for line in lines if not ELSEWHERE.match(line)]
         if odd := [line for line in pins if not PIN.fullmatch(line)]:
             sys.exit(f'uv wrote a line that is not name==version: {odd[0]!r}')

@@ -99,9 +99,9 @@ def picture(path: Path) -> None:
     from srlviz.studies.run import run_study
 
     name, began = path.stem, time.time()
-    asked = {k: str(ROOT / v) if k == 'path' else v for k, v in SMALL.get(name, {}).items()}
-    done = run_study(path, asked, RUNS / name, progress=False)
-    sizes = keep(path, done)
+    parameters = {k: str(ROOT / v) if k == 'path' else v for k, v in SMALL.get(name, {}).items()}
+    notebook = run_study(path, parameters, RUNS / name, progress=False)
+    sizes = keep(path, notebook)
     print(
         f'  {name:20} {time.time() - began:4.0f} s  {path.stat().st_size / 1e3:6,.0f} kB  {len(sizes):2} pictures, '
         f'the largest {max(sizes, default=0) / 1e3:.0f} kB',

@@ -12,23 +12,23 @@ from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE = ROOT / '.venv-recipes'
+VENV = ROOT / '.venv-recipes'
 
 
-def main(*asked):
-    python = PLACE / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
+def main(*arguments):
+    python = VENV / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
     if not python.exists():
-        venv.create(PLACE, with_pip=True)
-    where = sysconfig.get_path('purelib', vars=dict(base=str(PLACE)))
-    (Path(where) / 'srlviz-lock.pth').write_text(sysconfig.get_path('purelib') + '\n')
+        venv.create(VENV, with_pip=True)
+    site = sysconfig.get_path('purelib', vars=dict(base=str(VENV)))
+    (Path(site) / 'srlviz-lock.pth').write_text(sysconfig.get_path('purelib') + '\n')
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
     packages = ['stable-baselines3>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
     pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *packages]
     subprocess.run(pip, check=True)
     env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, at many times the cost
-    asked = asked or ['tests/test_recipes.py']
-    return subprocess.run([python, '-m', 'pytest', '-q', *asked], cwd=ROOT, env=env).returncode
+    arguments = arguments or ['tests/test_recipes.py']
+    return subprocess.run([python, '-m', 'pytest', '-q', *arguments], cwd=ROOT, env=env).returncode
 
 
 if __name__ == '__main__':

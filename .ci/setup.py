@@ -50,48 +50,48 @@ def phase(name, *command):
             cwd=str(ROOT),
             env={**os.environ, 'DEBIAN_FRONTEND': 'noninteractive', 'PYTHONDONTWRITEBYTECODE': ''},
         )
-        said = t0
+        printed = t0
         try:
             while p.poll() is None:
                 time.sleep(0.2)
                 if live:
                     print('  %-44s %4.0f s' % (name, time.time() - t0), end='\r', flush=True)
-                elif time.time() - said > 20:
-                    said = time.time()
-                    print('  %-44s ... %.0f s' % (name, said - t0), flush=True)
+                elif time.time() - printed > 20:
+                    printed = time.time()
+                    print('  %-44s ... %.0f s' % (name, printed - t0), flush=True)
         finally:
             p.poll() is None and p.kill()
     print('  %-44s %4.0f s' % (name, time.time() - t0), flush=True)
     if p.returncode:
-        said = LOG.read_text(encoding='utf-8', errors='replace')
-        said = said[said.rindex('\n$ ') :]  # of this command
-        told = why(said, venv_python()) or said.splitlines()[-15:] + ['']
-        stop(*told + ['%s failed; full log: %s' % (name, LOG.relative_to(ROOT))])
+        output = LOG.read_text(encoding='utf-8', errors='replace')
+        output = output[output.rindex('\n$ ') :]  # of this command
+        lines = why(output, venv_python()) or output.splitlines()[-15:] + ['']
+        stop(*lines + ['%s failed; full log: %s' % (name, LOG.relative_to(ROOT))])
 
 
 OFFLINE = r'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSLError'
 
 
-def why(said, python):
+def why(output, python):
     "An explanation of a known error in pip's log, and advice; nothing for other errors"
     proxy = "A proxy or an index of your own goes in PIP_ARGS: make setup PIP_ARGS='--index-url URL'"
     other = 'Another Python: make setup PYTHON=/path/to/it. Known to work: ' + KNOWN
     place = 'for Python %s on this system (%s)' % (python, platform.platform())
-    if 'No space left on device' in said:
+    if 'No space left on device' in output:
         return ['The disk is full: set-up takes 3 GB, and about 8 with the CUDA build of torch.']
-    lacks = re.search(r'No matching distribution found for ([^\s=<>~!;]+)(?:==(\S+))?', said)
-    if re.search(OFFLINE, said) and (lacks is None or 'from versions: none' in said):
+    lacks = re.search(r'No matching distribution found for ([^\s=<>~!;]+)(?:==(\S+))?', output)
+    if re.search(OFFLINE, output) and (lacks is None or 'from versions: none' in output):
         return ['The package index could not be reached.', proxy]
     if lacks:
-        needs = re.search(r' %s Requires-Python ([^;\n]+)' % re.escape(lacks.group(2) or '?'), said)
+        needs = re.search(r' %s Requires-Python ([^;\n]+)' % re.escape(lacks.group(2) or '?'), output)
         if needs:
             return ['%s wants Python %s; this is %s.' % (lacks.group(1), needs.group(1), python), other]
         return ['There is no %s %s %s.' % (lacks.group(1), lacks.group(2) or '', place), other]
-    differs = re.search(r"Package '([^']+)' requires a different Python: \S+ not in '([^']+)'", said)
+    differs = re.search(r"Package '([^']+)' requires a different Python: \S+ not in '([^']+)'", output)
     if differs:
         return ['%s wants Python %s; this is %s.' % (differs.group(1), differs.group(2), python), other]
-    built = re.findall(r'Failed building wheel for ([\w.-]+)', said) or re.findall(r'Collecting ([\w.-]+)', said)
-    if 'error: subprocess-exited-with-error' in said and built:
+    built = re.findall(r'Failed building wheel for ([\w.-]+)', output) or re.findall(r'Collecting ([\w.-]+)', output)
+    if 'error: subprocess-exited-with-error' in output and built:
         return ['There is no ready build of %s %s, and building it failed.' % (built[-1], place), other]
     return []
 

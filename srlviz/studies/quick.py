@@ -327,8 +327,7 @@ def _named_methods(net, options) -> dict:
 
     if isinstance(net, Mapping):
         found = find_methods({name: method(x) for name, x in net.items()})
-    elif method(net) is net:
-        found = find_methods([net])
     else:
-        found = find_methods({'net': method(net)})
+        encoder = method(net)
+        found = find_methods([net] if encoder is net else {'net': encoder})
     return {m.name: m for m in found}

@@ -139,9 +139,12 @@ def _value(study: Study, name: str, value):
         if p.annotation is not p.empty:
             value = parse_value(value, _kind(p.annotation), default)
         value = inert_value(value)
-        json.dumps(value, allow_nan=False)  # NaN does not equal itself, so it has no key
     except ValueError as e:
         raise ValueError(f"parameter {name} of {study.name} {e}") from None
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:  # NaN does not equal itself, so it has no key
+        raise ValueError(f"parameter {name} of {study.name} must be finite, got {value!r:.80}") from None
     return value
 
 # %% ../../nbs/09_studies/06_trials.ipynb #d8932a40

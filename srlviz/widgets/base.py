@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHAPES', 'SHARED_TRAITS', 'asset', 'script', 'sheet', 'Words', 'busy', 'row', 'columns', 'button', 'menu',
            'menu_values', 'set_options', 'check_choice', 'check_index', 'without_comms', 'comms_enabled', 'reacts',
-           'is_interactive', 'write_page', 'take_pictures', 'Explorer', 'Selection', 'link']
+           'is_interactive', 'write_page', 'take_pictures', 'Quiet', 'Explorer', 'Selection', 'link']
 
 # %% ../../nbs/08_widgets/00_base.ipynb #54eb5bd1
 import base64
@@ -291,7 +291,27 @@ def _contains(box: W.Widget, part: W.Widget) -> bool:
     return box is part or any(_contains(child, part) for child in getattr(box, 'children', ()))
 
 # %% ../../nbs/08_widgets/00_base.ipynb #cf1563a3
-class Explorer(W.VBox):
+class Quiet:
+    """Mixin of widgets whose traits can change without a reaction: in `with self.quietly()`, `quiet` is True."""
+
+    _silence = 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether trait changes are ignored."""
+        return self._silence > 0
+
+    @contextmanager
+    def quietly(self):
+        """Change traits without a reaction."""
+        self._silence += 1
+        try:
+            yield
+        finally:
+            self._silence -= 1
+
+
+class Explorer(Quiet, W.VBox):
     """Base class of widgets whose public interface is their traits, and which can also be drawn as a figure.
 
     Parameters
@@ -325,20 +345,6 @@ class Explorer(W.VBox):
         self.interactive, self.status = is_interactive(interactive), Words()
         self.status.add_class('srlviz-status')
         self.add_class('srlviz-explorer')
-
-    @property
-    def quiet(self) -> bool:
-        """Whether trait changes are ignored."""
-        return self._silence > 0
-
-    @contextmanager
-    def quietly(self):
-        """Change traits without a reaction."""
-        self._silence += 1
-        try:
-            yield
-        finally:
-            self._silence -= 1
 
     def start_reacting(self):
         """React to trait changes from now on; the last call of a constructor."""

@@ -36,9 +36,9 @@ function render({ model, el }) {
     buttons[buttons.indexOf(event.target) + step]?.focus();
   });
 
-  const deaf = listen(model, { 'change:images': draw, 'change:captions': write, 'change:label': draw, 'change:picked': pick });
+  const unlisten = listen(model, { 'change:images': draw, 'change:captions': write, 'change:label': draw, 'change:picked': pick });
   draw();
-  return deaf;
+  return unlisten;
 }
 
 export default { render };

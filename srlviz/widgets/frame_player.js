@@ -1,8 +1,8 @@
-// Plays frames in the browser. Frames come from the kernel as chunks, each one lossless picture of some dozens of frames; the one being looked at comes first.
-// Marks and the table beside the frame are drawn here too, from compact arrays, so that playing needs no kernel.
+// Play frames in the browser. The kernel sends them in chunks, each a lossless picture of some dozens of frames; the visible one comes first.
+// Marks and the table next to the frame are also drawn here, from compact arrays, so playing needs no kernel.
 
 const KEEP_DECODED = 96e6, KEEP_ENCODED = 192e6, IN_FLIGHT = 2;     // bytes, bytes, requests
-const AHEAD = 6, AT_REST = 1, MOST_AHEAD = 24;                          // seconds fetched ahead while playing; chunks at rest, and at most
+const AHEAD = 6, AT_REST = 1, MAX_AHEAD = 24;                          // seconds fetched ahead while playing; chunks at rest, and at most
 const ICONS = {
   first: 'M6 5h2v14H6zM19 5v14L9 12z', back: 'M16 5v14L6 12z', play: 'M7 4v16l13-8z', pause: 'M6 5h4v14H6zM14 5h4v14h-4z',
   next: 'M8 5v14l10-7z', last: 'M16 5h2v14h-2zM5 5v14l10-7z',
@@ -18,24 +18,24 @@ function icon(name) {
   return drawn('svg', { viewBox: '0 0 24 24', width: 16, height: 16, 'aria-hidden': 'true' }, path);
 }
 
-/** The chunks of one source: asks for them, keeps them encoded, and the last few decoded. */
+/** The chunks of one source: requests them, and keeps them encoded, the last few also decoded. */
 class Chunks {
   constructor(model, arrived) {
-    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), asked: new Set(), bytes: 0, largest: 0, centre: 0 });
+    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), requested: new Set(), bytes: 0, largest: 0, centre: 0 });
     const { width, height, chunk } = this.source;
     this.room = Math.max(2, Math.floor(KEEP_DECODED / (width * height * 4 * chunk)));
     this.count = Math.ceil(this.source.n / chunk);
   }
   async receive(message, buffers) {
     if (message.kind !== 'chunk' || message.id !== this.source.id) return;
-    this.asked.delete(message.chunk);
+    this.requested.delete(message.chunk);
     if (!this.encoded.has(message.chunk)) this.bytes += buffers[0].byteLength;
     this.encoded.set(message.chunk, new Blob([buffers[0]]));
     this.largest = Math.max(this.largest, buffers[0].byteLength);
     this.evict();
     this.arrived(message.chunk);
   }
-  /** Over the limit, forget the chunks farthest from the one looked at; that one and the next stay. */
+  /** Over the limit, remove the chunks farthest from the visible one; that one and the next stay. */
   evict() {
     const far = chunk => (chunk - this.centre + this.count) % this.count;
     for (const chunk of [...this.encoded.keys()].sort((a, b) => far(b) - far(a))) {
@@ -44,19 +44,19 @@ class Chunks {
       this.encoded.delete(chunk);
     }
   }
-  /** Ask for what is missing: the chunk looked at, and so many after it. */
-  ask(centre, ahead = this.count) {
+  /** Request missing chunks: the visible one, and `ahead` after it. */
+  request(centre, ahead = this.count) {
     this.centre = centre;
     if (!this.source.n || !this.source.width) return;
-    for (let k = 0; k <= ahead && k < this.count && this.asked.size < IN_FLIGHT; k++) {
+    for (let k = 0; k <= ahead && k < this.count && this.requested.size < IN_FLIGHT; k++) {
       const chunk = (centre + k) % this.count;
-      if (this.encoded.has(chunk) || this.asked.has(chunk)) continue;
-      if (k > 1 && this.bytes + this.largest * (this.asked.size + 1) > KEEP_ENCODED) return;     // only what will stay is fetched ahead
-      this.asked.add(chunk);
+      if (this.encoded.has(chunk) || this.requested.has(chunk)) continue;
+      if (k > 1 && this.bytes + this.largest * (this.requested.size + 1) > KEEP_ENCODED) return;     // only what will stay is fetched ahead
+      this.requested.add(chunk);
       this.model.send({ kind: 'need', id: this.source.id, chunk });
     }
   }
-  /** The decoded picture of a chunk, or null while it is on its way; then `arrived` is called once more. */
+  /** The decoded picture of a chunk, or null until it is decoded, when `arrived` is called again. */
   picture(chunk) {
     const held = this.decoded.get(chunk);
     if (held) { this.decoded.delete(chunk); this.decoded.set(chunk, held); }     // the last used stands last
@@ -96,7 +96,7 @@ function render({ model, el }) {
   el.append(root);
 
   const ink = frame.getContext('2d'), pen = over.getContext('2d');
-  let chunks = null, shown = 0, playing = false, request = 0, since = 0, from = 0, told = 0, missing = false, muted = false, pending = 0;
+  let chunks = null, shown = 0, playing = false, request = 0, since = 0, from = 0, reported = 0, missing = false, muted = false, pending = 0;
   const numbers = new Numbers(model, () => { drawMarks(); drawTable(); });
   const n = () => model.get('source').n, filmed = () => model.get('source').width > 0;
   const clamp = t => Math.max(0, Math.min(n() - 1, Math.round(t) || 0));
@@ -104,11 +104,11 @@ function render({ model, el }) {
   // views of one channel follow each other by events of the page
   const channel = () => model.get('channel');
   const announce = () => tell('step', channel(), shown);
-  const asked = ({ detail }) => { if (channel() && detail.channel === channel()) detail.t === undefined ? announce() : go(detail.t); };
-  globalThis.addEventListener('srlviz-seek', asked);
-  globalThis.addEventListener('srlviz-where', asked);
+  const onSeek = ({ detail }) => { if (channel() && detail.channel === channel()) detail.t === undefined ? announce() : go(detail.t); };
+  globalThis.addEventListener('srlviz-seek', onSeek);
+  globalThis.addEventListener('srlviz-where', onSeek);
 
-  /** A step goes with the last seek of the kernel that this page heard of: of an older one it comes too late there. */
+  /** Set a step with the number of the last seek received from the kernel, which ignores steps sent before it. */
   const put = t => model.set({ value: t, seeks_seen: model.get('seeks') });
 
   /** Send a step even if it seems known: an older one may still be on its way to the kernel. Not while a message of the kernel is handled, for what is set then is not sent. */
@@ -123,7 +123,7 @@ function render({ model, el }) {
 
   function insistSoon(t) { clearTimeout(pending); pending = setTimeout(() => insist(t)); }
 
-  function newSource(begun) {
+  function newSource(changed) {
     chunks?.close();
     chunks = new Chunks(model, () => { if (missing) draw(); pump(); });
     const { width, height, n: count, label } = model.get('source');
@@ -134,8 +134,8 @@ function render({ model, el }) {
     bar.max = box.max = Math.max(count - 1, 0);
     total.textContent = ` / ${Math.max(count - 1, 0)}`;
     resize();
-    shown = clamp(begun ? model.get('source').start : model.get('value'));      // while playing, a `value` from the kernel may be lost; `start` is not
-    if (begun) insistSoon(shown);
+    shown = clamp(changed ? model.get('source').start : model.get('value'));      // while playing, a `value` from the kernel may be lost; `start` is not
+    if (changed) insistSoon(shown);
     restart();
     draw();
     pump();
@@ -149,8 +149,8 @@ function render({ model, el }) {
     legend.style.maxWidth = `${Math.max(width * zoom, 240)}px`;
     table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }
-  const ahead = () => playing ? Math.min(MOST_AHEAD, Math.ceil(AHEAD * model.get('fps') * model.get('speed') / chunks.source.chunk)) : AT_REST;
-  const pump = () => { if (n()) chunks.ask(Math.floor(shown / chunks.source.chunk), ahead()); };
+  const ahead = () => playing ? Math.min(MAX_AHEAD, Math.ceil(AHEAD * model.get('fps') * model.get('speed') / chunks.source.chunk)) : AT_REST;
+  const pump = () => { if (n()) chunks.request(Math.floor(shown / chunks.source.chunk), ahead()); };
 
   // one frame, its marks, its row of the table
   function draw() {
@@ -212,7 +212,7 @@ function render({ model, el }) {
   }
 
   // moving
-  function report(now) { const t = performance.now(); if (now || t - told > 100) { told = t; model.save_changes(); } }
+  function report(now) { const t = performance.now(); if (now || t - reported > 100) { reported = t; model.save_changes(); } }
   function set(t, now) { shown = clamp(t); put(shown); draw(); pump(); report(now); }
   function go(t) { set(t, true); restart(); }
   function restart() { since = performance.now(); from = shown; }
@@ -252,7 +252,7 @@ function render({ model, el }) {
   root.addEventListener('keydown', event => {
     if (!takesKey(event)) return;
     if (event.target === box || event.target === speed) return;
-    if (event.key === ' ' && ['BUTTON', 'INPUT'].includes(event.target.tagName) && event.target !== bar) return;      // a button or box answers to space itself
+    if (event.key === ' ' && ['BUTTON', 'INPUT'].includes(event.target.tagName) && event.target !== bar) return;      // a button or box handles space itself
     if (event.target === table.node && ['PageUp', 'PageDown', 'Home', 'End'].includes(event.key)) return;                    // the table scrolls
     const to = { ArrowLeft: shown - 1, ArrowRight: shown + 1, PageUp: shown - 10, PageDown: shown + 10, Home: 0, End: n() - 1 }[event.key];
     if (to !== undefined) { event.preventDefault(); go(to); }
@@ -270,7 +270,7 @@ function render({ model, el }) {
     'change:speed': () => { speed.value = model.get('speed'); restart(); }, 'change:fps': restart,
     'change:note': () => { note.textContent = model.get('note'); note.hidden = !model.get('note'); },
   };
-  const deaf = listen(model, on);
+  const unlisten = listen(model, on);
   newSource();
   newTable();
   newMarks();
@@ -279,9 +279,9 @@ function render({ model, el }) {
     playing = false;
     cancelAnimationFrame(request);
     clearTimeout(pending);
-    deaf();
-    globalThis.removeEventListener('srlviz-seek', asked);
-    globalThis.removeEventListener('srlviz-where', asked);
+    unlisten();
+    globalThis.removeEventListener('srlviz-seek', onSeek);
+    globalThis.removeEventListener('srlviz-where', onSeek);
     chunks.close();
   };
 }

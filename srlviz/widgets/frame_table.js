@@ -1,4 +1,4 @@
-// The factors of a step, beside the player whose channel it hears.
+// Table of the factors of a step, next to the player of the same channel.
 
 function render({ model, el }) {
   const table = new FactorTable(model), root = make('div', { class: 'srlviz-numbers' }, table.node);
@@ -6,19 +6,19 @@ function render({ model, el }) {
   let t = 0;
   const draw = () => { table.draw(numbers.row(t), t ? numbers.row(t - 1) : null); root.dataset.step = t; };
   const numbers = new Numbers(model, draw);
-  const heard = ({ detail }) => { if (detail.channel === model.get('channel') && detail.t !== t) { t = detail.t; draw(); } };
+  const onStep = ({ detail }) => { if (detail.channel === model.get('channel') && detail.t !== t) { t = detail.t; draw(); } };
   const look = () => { table.node.style.maxHeight = `${model.get('height')}px`; table.node.setAttribute('aria-label', model.get('label')); };
   const build = () => { table.build(); draw(); };
-  const deaf = listen(model, {
+  const unlisten = listen(model, {
     'msg:custom': (message, buffers) => numbers.receive(message, buffers),
     'change:numbers': () => { numbers.reset(); draw(); },
     'change:table': build, 'change:picked': () => table.mark(), 'change:height': look, 'change:label': look,
   });
-  globalThis.addEventListener('srlviz-step', heard);
+  globalThis.addEventListener('srlviz-step', onStep);
   look();
   build();
   tell('where', model.get('channel'));
-  return () => { deaf(); globalThis.removeEventListener('srlviz-step', heard); };
+  return () => { unlisten(); globalThis.removeEventListener('srlviz-step', onStep); };
 }
 
 export default { render };

@@ -81,9 +81,8 @@ class _MomentReading:
         info = recording_info(self.recording)._replace(hz=None)
         reading = Reading(self.episode, table, info, modalities)
         chosen = default_choice(reading, _N_COLUMNS)[:_N_COLUMNS]
-        if factor in reading.timed:
-            first = chosen[: _N_COLUMNS - 1]
-            chosen = first if factor in chosen else (*first, factor)
+        if factor in reading.timed and factor not in chosen:
+            chosen = (*chosen[: _N_COLUMNS - 1], factor)
         return plot_reading(reading, chosen, height=height)
 
     def drawn(self, factor: str = '') -> go.Figure:

@@ -1,5 +1,5 @@
-// A picture to play on. What may be done comes from the kernel: boxes of the picture that mean an action, buttons, sliders, keys.
-// An action is sent as a value, with the number of the game that it was meant for; the kernel answers with the next picture.
+// A picture to play on. The kernel sends the possible actions: boxes in the picture, buttons, sliders, keys.
+// An action is sent as a value, with the number of its game; the kernel replies with the next picture.
 
 const NAMES = { ArrowLeft: '←', ArrowRight: '→', ArrowUp: '↑', ArrowDown: '↓', ' ': 'space' };
 
@@ -23,7 +23,7 @@ function render({ model, el }) {
   }
   function act(action) { if (live()) send({ kind: 'act', action }); }
 
-  // the picture, and where one may press
+  // the picture, and where it can be clicked
   function draw() {
     waiting = false;
     const [width, height] = model.get('size'), next = URL.createObjectURL(new Blob([model.get('image')], { type: 'image/png' }));
@@ -55,10 +55,10 @@ function render({ model, el }) {
     const centre = ({ box: [x0, y0, x1, y1] }) => [(x0 + x1)/2, (y0 + y1)/2], here = targets()[at];
     if (!here) return place(targets().length ? 0 : -1);
     const [cx, cy] = centre(here);
-    let best = -1, least = Infinity;
+    let best = -1, smallest = Infinity;
     targets().forEach((target, k) => {
       const [x, y] = centre(target), ahead = (x - cx)*dx + (y - cy)*dy, aside = Math.abs((x - cx)*dy) + Math.abs((y - cy)*dx);
-      if (ahead > 2 && ahead + 3*aside < least) { least = ahead + 3*aside; best = k; }
+      if (ahead > 2 && ahead + 3*aside < smallest) { smallest = ahead + 3*aside; best = k; }
     });
     if (best >= 0) place(best);
   }
@@ -66,12 +66,12 @@ function render({ model, el }) {
   // buttons and sliders
   function drawActions() {
     sliders = model.get('sliders').map(({ low, high, step, value, label }) => {
-      const bar = make('input', { type: 'range', min: low, max: high, step, 'aria-label': label }), said = make('output');
+      const bar = make('input', { type: 'range', min: low, max: high, step, 'aria-label': label }), output = make('output');
       bar.value = value;
-      const say = () => { said.textContent = (+bar.value).toFixed(2); };
-      bar.addEventListener('input', say);
-      say();
-      return { bar, line: make('label', { class: 'srlviz-slide' }, label, bar, said) };
+      const showValue = () => { output.textContent = (+bar.value).toFixed(2); };
+      bar.addEventListener('input', showValue);
+      showValue();
+      return { bar, line: make('label', { class: 'srlviz-slide' }, label, bar, output) };
     });
     const apply = make('button', { type: 'button', title: 'step with the value of the slider', onclick: () => act(sliders.map(({ bar }) => +bar.value)) }, 'step', make('kbd', {}, 'Enter'));
     buttons.replaceChildren(...model.get('actions').map(({ label, key, action }) => make('button', { type: 'button', onclick: () => act(action), ...(key ? { 'aria-keyshortcuts': key } : {}) }, label, ...(key ? [make('kbd', {}, NAMES[key] ?? key)] : []))), ...sliders.map(s => s.line), ...(sliders.length ? [apply] : []));
@@ -92,7 +92,7 @@ function render({ model, el }) {
     if (!takesKey(event)) return;
     const slider = event.target.type === 'range', button = event.target.tagName === 'BUTTON', key = event.key.length === 1 ? event.key.toLowerCase() : event.key, keys = model.get('keymap');
     const arrow = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-    if (slider && arrow || button && ['Enter', ' '].includes(key)) return;                // it answers to these itself
+    if (slider && arrow || button && ['Enter', ' '].includes(key)) return;                // it handles these itself
     const enter = key === 'Enter' || key === ' ';
     let what = null;
     if (key === 'Backspace') what = () => send({ kind: 'undo' });
@@ -106,7 +106,7 @@ function render({ model, el }) {
     if (!(event.repeat && waiting)) what();                                              // a key that is held never runs ahead of the picture
   });
 
-  /** Whoever presses "new game" wants to play: the keys go to the board. A menu that is walked by keyboard keeps them. */
+  /** After a click on "new game" focus the board, so that its keys work; a menu used by keyboard keeps the focus. */
   function begin() {
     const held = document.activeElement, whole = root.closest('.srlviz-play');
     if (held?.tagName === 'BUTTON' && whole?.contains(held)) root.focus({ preventScroll: true });
@@ -114,7 +114,7 @@ function render({ model, el }) {
 
   const refused = message => { if (message.kind === 'refused') waiting = false; };
   const name = () => { root.setAttribute('aria-label', model.get('title')); root.classList.toggle('drawn', model.get('drawn')); };
-  const deaf = listen(model, {
+  const unlisten = listen(model, {
     'change:shown': draw, 'change:game': begin, 'change:title': name, 'change:drawn': name, 'msg:custom': refused,
     'change:actions': drawActions, 'change:sliders': drawActions, 'change:hint': drawActions,
   });
@@ -122,7 +122,7 @@ function render({ model, el }) {
   nameParts(el);
   drawActions();
   draw();
-  return deaf;
+  return unlisten;
 }
 
 export default { render };

@@ -1,6 +1,6 @@
 // A view of any plotly figure. The figure is one synced trait, `fig_json`; of a small change only the traces that changed are sent, as a message.
 // A line at `cursor` is drawn over the plot, not in it: it may follow sixty frames a second. With `scrub` the pointer moves it.
-// Views of one `channel` tell each other the step by events of the page, so that a line follows a player, and a player a pointer, with no kernel between.
+// Views of one `channel` exchange steps by events of the page, so a line follows a player, and a player the pointer, without the kernel.
 
 const STILL = 3000, LARGEST = 400e3;      // ms without a change before a picture is offered; bytes of one
 const figures = shared().figures ??= new Map();      // key of a view -> what it shows: its number, and the JSON of each trace and of the layout
@@ -53,10 +53,10 @@ function render({ model, el }) {
   let parsed = { dark: null, data: [], layout: null };      // text and object of each part, in the inks of the page
 
   function whole() {
-    const told = parted(model.get('fig_json')), known = figures.get(key);
-    if (!known || told.seq >= known.seq) figures.set(key, { ...told, views: known?.views ?? 0 });
+    const sent = parted(model.get('fig_json')), known = figures.get(key);
+    if (!known || sent.seq >= known.seq) figures.set(key, { ...sent, views: known?.views ?? 0 });
   }
-  /** Objects of what did not change stay the same objects: by that plotly knows what to leave alone. */
+  /** Parse the figure; unchanged parts keep their objects, so that plotly leaves them alone. */
   function objects() {
     const dark = isDark(), inks = Object.entries(model.get('inks')[dark ? 'dark' : 'light'] ?? {}), same = parsed.dark === dark;
     const read = (text, old) => {
@@ -80,19 +80,19 @@ function render({ model, el }) {
     still = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), STILL);
   }
   const drawWhole = () => { whole(); draw(); };
-  // The point under the pointer is told to the kernel, at most every 50 ms and never before it answered the last; a card with a picture comes back.
-  let over = null, asked = 0, asking = 0;
+  // Send the point under the pointer to the kernel, at most every 50 ms; it replies with a card.
+  let over = null, hovers = 0, hoverTimer = 0;
   function hover({ points: [p], event }) {
     const box = root.getBoundingClientRect();
     over = { curve: p.curveNumber, i: p.pointNumber ?? null, data: plain(p.customdata), at: [event.clientX - box.left, event.clientY - box.top] };
-    if (!asking) asking = setTimeout(ask, 50);
+    if (!hoverTimer) hoverTimer = setTimeout(sendHover, 50);
   }
-  function ask() {
-    asking = 0;
+  function sendHover() {
+    hoverTimer = 0;
     if (!over || ended) return;
     const { curve, i, data } = over;
-    over.n = ++asked;
-    model.set('hovered', { curve, i, data, n: asked });
+    over.n = ++hovers;
+    model.set('hovered', { curve, i, data, n: hovers });
     model.save_changes();
   }
   function unhover() { over = null; card.hidden = true; }
@@ -115,7 +115,7 @@ function render({ model, el }) {
     card.style.top = `${Math.max(0, Math.min(root.clientHeight - tall, y - tall / 2))}px`;
     root.dataset.card = n;
   }
-  /** What was drawn around with a lasso or a box, in units of the axes; nothing after a double press. */
+  /** Set the region inside a lasso or box, in units of the axes; empty after a double click. */
   let shifted = false;
   function enclosed(event) {
     const key = letter => Object.keys(event?.range ?? {}).find(name => name.startsWith(letter));
@@ -146,7 +146,7 @@ function render({ model, el }) {
   }
 
   const axis = () => div._fullLayout?.xaxis;
-  /** The ring stands over the plot, as the cursor does: it moves without drawing anew what may be many points. */
+  /** Move the ring, which lies over the plot as the cursor does, so many points need not be redrawn. */
   function placeRing() {
     const [x, y] = model.get('ring'), layout = div._fullLayout, at = [['xaxis', x], ['yaxis', y]].map(([axis, v]) => v === undefined ? NaN : layout?.[axis]?.c2p?.(v));
     ring.hidden = !at.every((px, k) => px >= 0 && px <= layout[['xaxis', 'yaxis'][k]]._length);
@@ -179,9 +179,9 @@ function render({ model, el }) {
     else { model.set('cursor', t); model.save_changes(); }
   }
   const channel = () => model.get('channel');
-  const heard = ({ detail }) => { if (detail.channel === channel() && channel() && detail.t !== at) { at = detail.t; placeCursor(); } };
-  const told = () => { at = model.get('cursor'); placeCursor(); };
-  globalThis.addEventListener('srlviz-step', heard);
+  const onStep = ({ detail }) => { if (detail.channel === channel() && channel() && detail.t !== at) { at = detail.t; placeCursor(); } };
+  const onCursor = () => { at = model.get('cursor'); placeCursor(); };
+  globalThis.addEventListener('srlviz-step', onStep);
   const inside = event => { const box = div.getBoundingClientRect(), size = div._fullLayout?._size; return size && event.clientY > box.top + size.t - 4 && event.clientY < box.top + size.t + size.h + 4 && event.clientX > box.left + size.l - 8 && event.clientX < box.left + size.l + size.w + 8; };
   const down = event => { shifted = event.shiftKey; if (!model.get('scrub') || event.button || !inside(event)) return; moving = true; root.setPointerCapture(event.pointerId); scrubTo(event); event.preventDefault(); event.stopPropagation(); };
   const move = event => { if (moving) scrubTo(event); };
@@ -220,7 +220,7 @@ function render({ model, el }) {
     if (model.get('hovers')) { div.on('plotly_hover', hover); div.on('plotly_unhover', unhover); }
     if (model.get('regions')) div.on('plotly_deselect', () => enclosed(null));
     div.on('plotly_selected', event => {
-      if (model.get('regions')) { if (event?.lassoPoints ?? event?.range) enclosed(event); return; }      // without either it tells that an outline went as the plot was drawn anew
+      if (model.get('regions')) { if (event?.lassoPoints ?? event?.range) enclosed(event); return; }      // without either, an outline was removed by redrawing
       const [x, y] = ['x', 'y'].map(axis => Object.entries(event?.range ?? {}).find(([name]) => name.startsWith(axis))?.[1].slice().sort((a, b) => a - b));
       model.set('selected', event?.points?.map(p => p.pointNumber) ?? []);
       if (x && y) model.set('box', [x[0], y[0], x[1], y[1]]);
@@ -232,21 +232,21 @@ function render({ model, el }) {
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
 
-  const deaf = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': told, 'change:ring': placeRing, 'change:label': name, 'msg:custom': receive });
+  const unlisten = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': onCursor, 'change:ring': placeRing, 'change:label': name, 'msg:custom': receive });
   whole();
   figures.get(key).views++;
   name();
   nameParts(el);
   return () => {
     ended = true;
-    if (--figures.get(key).views < 1) figures.delete(key);      // a view that is made later asks the kernel what it missed
+    if (--figures.get(key).views < 1) figures.delete(key);      // a later view requests the figure from the kernel
     clearTimeout(still);
-    clearTimeout(asking);
+    clearTimeout(hoverTimer);
     URL.revokeObjectURL(shownUrl);
     theme.disconnect();
     resize.disconnect();
-    deaf();
-    globalThis.removeEventListener('srlviz-step', heard);
+    unlisten();
+    globalThis.removeEventListener('srlviz-step', onStep);
     if (P) P.purge(div);
   };
 }

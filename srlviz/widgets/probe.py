@@ -23,7 +23,7 @@ from ..figures.atari.games import plot_confusion
 from ..figures.probe import PROBE_ORDER, median_miss, pick_probe, plot_probe_heatmap, plot_probe_trace, value_words
 from ..figures.scores.score_map import score_grid
 from ..figures.style import pretty, style
-from .base import Explorer, columns
+from .base import Explorer, Quiet, columns
 from .board import HALF_PAGE, Board, Choice
 from .frames import FrameBrowser
 from .views import FramePicker, PlotView
@@ -189,7 +189,7 @@ class _WorstFrames(W.HBox):
 _TRACE_HEIGHT, _MATRIX_HEIGHT = 178, 470
 
 
-class _ProbePredictions(W.VBox):
+class _ProbePredictions(Quiet, W.VBox):
     """The predictions behind the score of one factor and one method.
 
     Parameters
@@ -206,7 +206,7 @@ class _ProbePredictions(W.VBox):
 
     def __init__(self, results: Mapping, recording: Recording | None = None, *, marks='auto'):
         super().__init__()
-        self.results, self._quiet = _check_results(results, recording), False
+        self.results = _check_results(results, recording)
         self.shown = _FactorPredictions({}, '', '')
         self.names = {f.name: f.names for f in recording.factors} if recording is not None else {}
         no_toolbar = dict(displayModeBar=False)
@@ -233,14 +233,11 @@ class _ProbePredictions(W.VBox):
         same_cell = (factor, method) == (self.shown.factor, self.shown.method)
         self.shown = _FactorPredictions(self.results, factor, method, against, self.names.get(factor, ()))
         tested, worst = self.shown.episodes(), self.shown.places()
-        self._quiet = True
-        try:
+        with self.quietly():
             if worst and not same_cell:
                 self.seek(*worst[0])
             elif tested and self.episode not in tested and not same_cell:
                 self.seek(tested[0])
-        finally:
-            self._quiet = False
         self._draw_trace()
         self._draw_below()
         return self.shown.words() if self.results else ''
@@ -256,7 +253,7 @@ class _ProbePredictions(W.VBox):
     def _on_step(self, change):
         if not self.frames:
             self.trace.cursor = self.t  # with frames, the page moves it
-        if change['name'] == 'episode' and not self._quiet:
+        if change['name'] == 'episode' and not self.quiet:
             self._draw_trace()
 
     def _draw_trace(self):

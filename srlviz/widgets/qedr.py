@@ -278,7 +278,7 @@ def _codes_by_method(codes, methods: Sequence[str]) -> dict:
     if codes is None:
         return {}
     if isinstance(codes, Mapping) and set(map(str, codes)) <= set(methods):
-        return {str(m): c for m, c in codes.items()}
+        return {str(m): c for m, c in codes.items() if c is not None}
     if len(methods) > 1:
         known = ', '.join(methods)
         raise ValueError(f"results are of {known}; give codes as a mapping method -> codes")

@@ -1,10 +1,10 @@
-// A long list of rows to choose from: only those in view are in the page. A row has texts, numbers, tags, or a small line over time.
+// A long list of rows to choose from: only visible ones are in the page. A row has texts, numbers, tags, or a small line over time.
 
 const TALL = 28;                                        // pixels of a row; the style sheet says the same
 const MORE = 38;                                        // pixels kept for '+2'
 
 const WIDTH = /^(minmax\([\w., %-]+\)|[\w.%-]+)$/;         // of a column: a length, or a range of lengths
-const said = (value, digits = 4) => value === null || value === undefined || value === '' ? '–' : typeof value === 'number' ? (Number.isInteger(value) ? `${value}` : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : `${+value.toPrecision(digits)}`) : `${value}`;
+const valueText = (value, digits = 4) => value === null || value === undefined || value === '' ? '–' : typeof value === 'number' ? (Number.isInteger(value) ? `${value}` : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : `${+value.toPrecision(digits)}`) : `${value}`;
 
 let lists = 0;
 
@@ -25,8 +25,8 @@ function render({ model, el }) {
     order = [...model.get('shown')];
     if (k >= 0) {
       const key = i => { const v = rows[i][k]; return Array.isArray(v) ? v.length : v; };
-      const lost = v => v === null || v === undefined || v === '';
-      order.sort((i, j) => { const a = key(i), b = key(j); return lost(a) || lost(b) ? lost(a) - lost(b) : (a < b ? -1 : a > b ? 1 : 0) * way || i - j; });
+      const isMissing = v => v === null || v === undefined || v === '';
+      order.sort((i, j) => { const a = key(i), b = key(j); return isMissing(a) || isMissing(b) ? isMissing(a) - isMissing(b) : (a < b ? -1 : a > b ? 1 : 0) * way || i - j; });
     }
     active = Math.max(-1, Math.min(active, order.length - 1));
     room.style.height = `${order.length * TALL}px`;
@@ -49,7 +49,7 @@ function render({ model, el }) {
     if (column.kind === 'spark') return make('span', { class: 'spark' }, spark(i));
     if (column.kind === 'tags') return make('span', { class: 'tags', title: (value ?? []).join(', ') }, ...(value ?? []).map(v => make('span', { class: 'tag' }, v)));
     if (column.kind === 'outcome') return make('span', {}, make('span', { class: 'badge', 'data-outcome': value[0] }, value[1]));
-    return make('span', { class: column.kind === 'number' ? 'number' : '', title: column.kind === 'number' ? null : said(value) }, said(value));
+    return make('span', { class: column.kind === 'number' ? 'number' : '', title: column.kind === 'number' ? null : valueText(value) }, valueText(value));
   }
   function spark(i) {
     const points = model.get('points'), at = i * points * 2, wide = 110, tall = 20;
@@ -62,7 +62,7 @@ function render({ model, el }) {
     svg.append(path);
     return svg;
   }
-  // Of the tags that do not fit their cell, say how many there are; the pointer over it reads them all.
+  // Replace the tags that do not fit their cell by their number; the tooltip lists all.
   function fold() {
     const cells = [...room.querySelectorAll('.tags')].map(cell => ({ cell, wide: cell.clientWidth, ends: [...cell.children].map(t => t.offsetLeft + t.offsetWidth - cell.offsetLeft) }));
     for (const { cell, wide, ends } of cells) {
@@ -120,12 +120,12 @@ function render({ model, el }) {
   };
   const top = () => { body.scrollTop = 0; active = -1; arrange(); };
   const on = { 'change:rows': arrange, 'change:columns': arrange, 'change:shown': top, 'change:picked': draw, 'change:titles': draw, 'change:sparks': newSparks, 'change:height': newLook, 'change:label': newLook, 'change:empty': arrange };
-  const deaf = listen(model, on), size = new ResizeObserver(draw);
+  const unlisten = listen(model, on), size = new ResizeObserver(draw);
   size.observe(body);
   newSparks();
   newLook();
   nameParts(el);
-  return () => { size.disconnect(); deaf(); };
+  return () => { size.disconnect(); unlisten(); };
 }
 
 export default { render };

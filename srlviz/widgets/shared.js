@@ -1,6 +1,6 @@
-// What the views of srlviz share. It stands before the text of each of them (srlviz.widgets.base.script joins the two): there is no build step.
+// Functions that the views of srlviz share. srlviz.widgets.base.script prepends this file to each view; there is no build step.
 
-/** What all views of a page hold in common, of whatever notebook and kernel: above all `plotly`, a promise. */
+/** State shared by all views of a page, of any notebook and kernel: `plotly`, a promise, among others. */
 function shared() {
   const page = globalThis.__srlviz ??= {};
   page.plotly ??= new Promise((give, fail) => { page.givePlotly = give; page.failPlotly = fail; });
@@ -22,14 +22,14 @@ function make(tag, attributes = {}, ...children) {
 /** The numbers in a binary trait. */
 const floats = view => view?.byteLength ? new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : new Float32Array();
 
-/** Whether a key is meant for the view. What is, goes no further: JupyterLab has shortcuts on the same keys. */
+/** Whether a key is meant for the view. If so, stop the event: JupyterLab has shortcuts on the same keys. */
 function takesKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.key === 'Tab' || event.key === 'Escape') return false;
   event.stopPropagation();
   return true;
 }
 
-/** Views of one channel tell each other the step by events of the page, with no kernel between. */
+/** Send a step to the other views of a channel by an event of the page, without the kernel. */
 const tell = (what, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${what}`, { detail: { channel, t } }));
 
 /** anywidget (0.11) gives up a model whose script has not come within two seconds, as in a page that is being made on a slow machine, and never tells it again what the kernel says. Once for a page: such a model hears all the same. */
@@ -49,21 +49,21 @@ async function hearLate(model) {
   };
 }
 
-/** Do heavy work of several views one after another, with room between them for presses and for what else begins in the page. */
+/** Run heavy work of several views one after another, and let the page handle events in between. */
 function inTurn(work) {
   const page = shared(), turn = (page.turn ?? Promise.resolve()).then(() => new Promise(next => setTimeout(next))).then(work);
   page.turn = turn.catch(() => {});
   return turn;
 }
 
-/** Listen to events of a model; the answer undoes it. */
+/** Listen to events of a model; return a function that stops listening. */
 function listen(model, on) {
   hearLate(model);
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }
 
-/** Give a name to what ipywidgets leaves without one, so that screen readers can say it: menus, play buttons, handles of ranges. */
+/** Label the controls that ipywidgets leaves unlabelled, for screen readers: menus, play buttons, handles of ranges. */
 function nameParts(el, tries = 40) {
   let root = el.closest('.srlviz-explorer');
   for (let outer = root; outer; outer = outer.parentElement?.closest('.srlviz-explorer')) root = outer;      // one explorer may stand in another

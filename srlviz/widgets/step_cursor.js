@@ -1,5 +1,5 @@
-// Shows on the plots beside a player which step it is at: a line over what is drawn over time, a dot on a path. A press or a drag on a plot moves the player.
-// All of it happens in the page: the player tells its step by an event, and is told by one, as the plots of plot_view.js do.
+// Mark the current step of a player on the plots next to it: a line on plots over time, a dot on a path. A click or drag on a plot moves the player.
+// Player and plots exchange steps by events of the page, as in plot_view.js, without the kernel.
 
 function render({ model, el }) {
   el.style.display = 'none';
@@ -44,7 +44,7 @@ function render({ model, el }) {
     for (const plot of [root, ...plots()]) resized.observe(plot);
   }
 
-  const heard = ({ detail }) => { if (detail.channel === model.get('channel')) { t = detail.t; place(); } };
+  const onStep = ({ detail }) => { if (detail.channel === model.get('channel')) { t = detail.t; place(); } };
   function seek(event) {
     const [plot, k] = held, l = layout(plot);
     if (!l || !T()) return;
@@ -69,17 +69,17 @@ function render({ model, el }) {
   const mouse = event => { if (find(event)) event.stopPropagation(); };                // else plotly starts a drag of its own
   const on = [['pointerdown', down], ['pointermove', move], ['pointerup', up], ['pointercancel', up], ['mousedown', mouse]];
   for (const [event, handler] of on) document.addEventListener(event, handler, true);
-  globalThis.addEventListener('srlviz-step', heard);
+  globalThis.addEventListener('srlviz-step', onStep);
   const read = () => { xy = floats(model.get('xy')); place(); };
-  const deaf = listen(model, { 'change:xy': read, 'change:rate': read, 'change:n': read });
+  const unlisten = listen(model, { 'change:xy': read, 'change:rate': read, 'change:n': read });
   read();
   requestAnimationFrame(() => { place(); tell('where', model.get('channel')); });
   return () => {
     for (const [event, handler] of on) document.removeEventListener(event, handler, true);
-    globalThis.removeEventListener('srlviz-step', heard);
+    globalThis.removeEventListener('srlviz-step', onStep);
     redrawn.disconnect();
     resized.disconnect();
-    deaf();
+    unlisten();
     for (const node of nodes) node?.remove();
   };
 }

@@ -312,7 +312,7 @@ def probe_games(
     policies : instead of agents: game -> policy of `record_atari`
     n_jobs : trials in parallel, in processes of one thread each; -1 for one per core. With 1, this process runs them
         with all its threads
-    keep_frames : keep the unpacked frames, 34 kB each, beside the recordings
+    keep_frames : keep the unpacked frames, 34 kB each, next to the recordings
     compute : if False, run nothing: load all results of these games, methods and seed from the folder, the latest if
         there are several
     progress : show a bar over games x methods

@@ -91,9 +91,8 @@ def table4(data: str | Path | Recording, methods: list[str] = (), inputs: list[s
     flights = data if isinstance(data, Recording) else read_flights(data)
     available = [i for i in TIERS if 'frames' not in i or 'frame' in flights[0].obs]
     reads = TABLE4 | beyond()
-    requested = methods or list(reads)
     pairs, left_out = [], []
-    for m in requested:
+    for m in dict.fromkeys(methods or reads):
         options = list(reads.get(m, ('',)))
         options += [i.replace('sensors', 'quiet sensors') for i in options if 'sensors' in i]
         kept = [i for i in options if not i or i in available and (not inputs or i in inputs)]

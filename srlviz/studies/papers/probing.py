@@ -464,7 +464,7 @@ class ProbeTrial:
     Parameters
     ----------
     methods : encoders given as objects: name -> `Method`;  policies : policies given as objects: game -> policy
-    keep_frames : keep unpacked frames beside the recordings;  progress : show progress bars
+    keep_frames : keep unpacked frames next to the recordings;  progress : show progress bars
     """
 
     def __init__(

@@ -7,8 +7,6 @@ __all__ = ['read_grid', 'status_text', 'print_result', 'add_commands']
 
 # %% ../../../nbs/09_studies/sweeps/02_commands.ipynb #3be333d3
 import json
-from collections.abc import Callable, Collection
-from itertools import islice
 from pathlib import Path
 
 from ...core.files import read_json
@@ -54,11 +52,9 @@ def _sweep(args) -> int:
 _MAX_LISTED = 10  # trials of each kind
 
 
-def _listed(trials: Collection, kind: str, describe: Callable) -> list[str]:
-    "A line for each of the first trials, and how many more there are; describing one takes time."
-    more = len(trials) - _MAX_LISTED
-    lines = [f'{kind} {describe(trial)}' for trial in islice(trials, _MAX_LISTED)]
-    return lines + ([f'... and {more} more {kind}'] if more > 0 else [])
+def _more(n: int, kind: str) -> list[str]:
+    "A line on the trials that are not listed, if there are any."
+    return [f'... and {n - _MAX_LISTED} more {kind}'] if n > _MAX_LISTED else []
 
 
 def status_text(folder: str | Path) -> str:
@@ -84,15 +80,17 @@ def status_text(folder: str | Path) -> str:
     def name_of(key):
         return trial_name(table, by_parameters.loc[key[:10]])
 
-    diverged = runs.diverged
-
-    def divergence(key):
-        return ', '.join(f'{name} is not finite at step {step:,}' for name, step in diverged[key].items())
-
-    lines += _listed(runs.interrupted, 'interrupted', lambda key: f'{name_of(key)}: the next sweep resumes it')
-    lines += _listed(diverged, 'diverged', lambda key: f'{name_of(key)}: {divergence(key)}')
-    failed = table.index[table['status'] == 'failed']
-    lines += _listed(failed, 'failed', lambda i: f"{trial_name(table, table.loc[i])}: {table.loc[i, 'error']:.160}")
+    interrupted, diverged = runs.interrupted, [*runs.diverged.items()]
+    lines += [f'interrupted {name_of(k)}: the next sweep resumes it' for k in interrupted[:_MAX_LISTED]]
+    lines += _more(len(interrupted), 'interrupted')
+    for key, curves in diverged[:_MAX_LISTED]:
+        steps = ', '.join(f'{name} is not finite at step {step:,}' for name, step in curves.items())
+        lines.append(f'diverged {name_of(key)}: {steps}')
+    lines += _more(len(diverged), 'diverged')
+    failed = table[table['status'] == 'failed']
+    for _, r in failed.head(_MAX_LISTED).iterrows():
+        lines.append(f"failed  {trial_name(table, r)}: {r['error']:.160}")
+    lines += _more(len(failed), 'failed')
     if len(failed):
         lines.append('tracebacks: trials/KEY/result.json, KEY as in runs.csv')
     sizes = {part: folder_size(Path(folder) / part) for part in ('trials', 'shared')}

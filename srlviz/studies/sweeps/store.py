@@ -128,7 +128,7 @@ def _read_claim(claim: Path) -> dict:
 
 
 def is_void(claim: Path, sweep: str = '') -> bool:
-    """Check whether a claim is void, so that its trial may be run; a claim of the sweep that asks is void, too.
+    """Check whether a claim is void, so that its trial may be run; a claim of `sweep` itself is void, too.
 
     Raises
     ------

@@ -654,7 +654,7 @@ class MemoryExplorer(Explorer):
             self.resets = tuple(set(self.resets) ^ {t})
 
     def passage(self) -> Passage:
-        """What the memory holds and says at each step."""
+        """Return the states and outputs at each step."""
         return self.readings.passage(self.method, self.stream, self.resets)
 
     def weigh(self, method: str = '') -> np.ndarray:

@@ -27,7 +27,7 @@ from ...core.policies import as_policy, policy_identity
 from ...core.recordings import Episode, Recording
 from ...figures.frames import frame_png, plot_frame
 from ...figures.agents.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout
-from ..base import Explorer, Words, button, columns, menu, reacts, row, script, sheet
+from ..base import Explorer, Quiet, Words, button, columns, menu, reacts, row, script, sheet
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #3ed87902
 def make_world(task: str, **options) -> gymnasium.Env:
@@ -86,7 +86,7 @@ def explain(world: gymnasium.Env) -> Markup:
     return Markup('<div style="max-width:960px;line-height:1.45">{}{}</div>').format(words, more)
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #a1a71387
-class TaskMenu:
+class TaskMenu(Quiet):
     """Two menus that choose a task: name and difficulty.
 
     Parameters
@@ -98,7 +98,7 @@ class TaskMenu:
     """
 
     def __init__(self, world: gymnasium.Env, choose: Callable[[str], None]):
-        self.difficulties_of, self.choose, self._quiet = task_difficulties(world), choose, False
+        self.difficulties_of, self.choose = task_difficulties(world), choose
         name, _, difficulty = task_of(world).rpartition('-')
         names, difficulties = list(self.difficulties_of) or [name], self.difficulties_of.get(name, [difficulty])
         self.name = menu('Task', names, 262, value=name, style=dict(description_width='82px'))
@@ -111,12 +111,13 @@ class TaskMenu:
     def show(self, task: str):
         """Set the menus to a task."""
         name, _, difficulty = task.rpartition('-')
-        self._quiet = True
-        self.name.value, self.difficulty.options = name, self.difficulties_of.get(name, [difficulty])
-        self.difficulty.value, self._quiet = difficulty, False
+        with self.quietly():
+            self.name.value = name
+            self.difficulty.options = self.difficulties_of.get(name, [difficulty])
+            self.difficulty.value = difficulty
 
     def _on_choice(self, _):
-        if self._quiet:
+        if self.quiet:
             return
         offered = self.difficulties_of[self.name.value]
         level = self.difficulty.value if self.difficulty.value in offered else offered[0]

@@ -44,10 +44,9 @@ from srlviz.figures.agents.returns import (
     plot_returns_heatmap,
 )
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
-from ...figures.inks import MUTED
-from ...figures.style import pretty, split_method, style
+from ...figures.style import pretty, split_method
 from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
-from ..board import Board, Choice
+from ..board import Board, Choice, blank_figure
 from srlviz.widgets.agents.play import (
     HIDDEN,
     INTERACTION,
@@ -440,13 +439,6 @@ _VIEWS = {
 _HALF_PAGE = dict(width=490, height=575)  # pixels of half a notebook in a 1400 x 900 JupyterLab with its file browser
 
 
-def _blank(words: str) -> go.Figure:
-    """Draw an empty figure with a reason."""
-    fig = go.Figure(layout=dict(height=60, xaxis_visible=False, yaxis_visible=False, margin=dict(l=8, t=8, b=8)))
-    at = dict(x=0, y=0.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED)
-    return style(fig.add_annotation(text=words, **at))
-
-
 class _Choice(NamedTuple):
     """What to draw of a table: view, scores, tasks and memories that pass the filters, and the chosen cell."""
 
@@ -486,11 +478,11 @@ def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), half: bool =
     half : as wide as half a page
     """
     if not choice.tasks or not choice.methods:
-        return _blank('No task or memory passes the filters.')
+        return blank_figure('No task or memory passes the filters.')
     try:
         fig = _plot_view(table, choice, marked, _HALF_PAGE if half else {})
     except ValueError as problem:
-        return _blank(str(problem).partition(';')[0])
+        return blank_figure(str(problem).partition(';')[0])
     if half:
         fig.update_layout(width=None, title_font_size=14)
         fig.layout.height = min(fig.layout.height, _HALF_PAGE['height'])
@@ -510,7 +502,7 @@ def _memory_figure(table: _ReturnTable, choice: _Choice, half: bool) -> go.Figur
     try:
         return plot_memory_returns(table.scores, choice.method, metric=choice.metric, tasks=tasks, line=line)
     except ValueError as problem:
-        return _blank(str(problem))
+        return blank_figure(str(problem))
 
 
 def _curves_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str]) -> go.Figure:
@@ -521,7 +513,9 @@ def _curves_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str
         chosen = choice.method if choice.method in known else None
         fig = plot_return_curves(of_task, methods=names, highlight=chosen, best=choice.best)
     except ValueError:
-        return _blank(f'No learning curve on {choice.task}:<br>the paper has none, and the table has none of ours.')
+        return blank_figure(
+            f'No learning curve on {choice.task}:<br>the paper has none, and the table has none of ours.'
+        )
     words = 'largest mean return so far' if choice.best else 'mean return of each epoch'
     return fig.update_layout(title=f'{choice.task}: {words}', height=_MAX_CURVES)
 
@@ -533,7 +527,7 @@ def _bars_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str],
         known = pick_returns(of_task, _METRICS)['label'].unique()
         return plot_return_bars(of_task, choice.task, methods=[m for m in methods if m in known] or None, **look)
     except ValueError:
-        return _blank(f'No score of this choice on {choice.task}.')
+        return blank_figure(f'No score of this choice on {choice.task}.')
 
 
 def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) -> list[go.Figure]:

@@ -7,7 +7,6 @@ __all__ = ['AtariDashboard']
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #3abe0f56
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 
 import ipywidgets as W
 import pandas as pd
@@ -26,11 +25,8 @@ from srlviz.figures.atari.games import (
     plot_rank_change,
 )
 from ...figures.probe import UNCONDITIONED, game_title, read_method
-from ...figures.inks import MUTED
-from ...figures.scores.score_map import broken_lines
-from ...figures.style import style
-from ..base import Explorer, button, check_choice, columns, row
-from ..board import HALF_PAGE, Board, Choice
+from ..base import Explorer, Quiet, button, check_choice, columns, row
+from ..board import HALF_PAGE, Board, Choice, blank_figure
 from ..probe import ProbeHeatmap, ProbeScores, pressed_cell
 from ..views import PlotView
 
@@ -44,13 +40,6 @@ _NO_FRAMES = Markup('''To see frames, pass a function that returns results and r
     recording = load_recording(f"runs/{game}")  # or record_atari(game, 2000)
     return None, recording                      # or {method: linear_probe(...)} and its recording
 AtariDashboard(scores, open_game)</pre>''')
-
-
-def _blank(words: str) -> go.Figure:
-    """Draw an empty figure with a reason."""
-    fig = go.Figure(layout=dict(height=90, xaxis_visible=False, yaxis_visible=False, margin=dict(t=8, b=8)))
-    at = dict(x=0, y=0.5, xref='paper', yref='paper', xanchor='left', showarrow=False, font_color=MUTED)
-    return style(fig.add_annotation(text=broken_lines(words, 64), align='left', **at))
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #e1af1cab
 _METRICS, _AGENTS = ['f1', 'accuracy', 'f1_macro'], ['random', 'ppo']
@@ -158,7 +147,7 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
         picked |= dict(methods=[]) if choice.source == 'paper' else {}
         return plot_games_heatmap(table.means, games=table.tasks[1:], **picked, **room)
     except ValueError as problem:
-        return _blank(str(problem))
+        return blank_figure(str(problem))
 
 
 def _category_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
@@ -170,7 +159,7 @@ def _category_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Fi
     try:
         return plot_categories(table.means, game=task, paper=table.paper, **look)
     except ValueError as problem:
-        return _blank(str(problem))
+        return blank_figure(str(problem))
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #a9b2325e
 class _GameFrames(W.VBox):
@@ -234,7 +223,7 @@ def _pressed_factor(clicked: Mapping, factors: list[str]) -> str:
     return cell[0] if not isinstance(cell, str) and cell[0] in factors else ''
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #8239c100
-class _GameDetail(W.VBox):
+class _GameDetail(Quiet, W.VBox):
     """Show the factors or the categories of a game, and open its frames once a factor is chosen.
 
     Parameters
@@ -246,7 +235,7 @@ class _GameDetail(W.VBox):
     """
 
     shown, factor, method = traitlets.Unicode('factors'), traitlets.Unicode(''), traitlets.Unicode('')
-    choice, made, there, _holding = None, None, False, False
+    choice, made, there = None, None, False
 
     def __init__(self, table: _GameTable, frames: _GameFrames, marks='auto'):
         super().__init__()
@@ -268,7 +257,7 @@ class _GameDetail(W.VBox):
         scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data', 'source').values())
         other_task = self.choice and choice.task != self.choice.task
         self.choice, self.there = choice, scores is not None
-        with self.holding():
+        with self.quietly():
             if other_task or not scores or self.factor not in scores.factors:
                 self.leave()
             if scores:
@@ -278,21 +267,12 @@ class _GameDetail(W.VBox):
 
     def leave(self):
         """Close the frames."""
-        with self.holding():
+        with self.quietly():
             self.factor = ''
             if self.frames.opened:
                 self.frames.opened = ''
                 self.made.set_results(None)
         self._draw()
-
-    @contextmanager
-    def holding(self):
-        """Change traits without reactions."""
-        previous, self._holding = self._holding, True
-        try:
-            yield
-        finally:
-            self._holding = previous
 
     def _load(self, scores, factor, method):
         if self.made:
@@ -304,7 +284,7 @@ class _GameDetail(W.VBox):
         self.children = [self.top, self.categories, self.made]
 
     def _on_probe(self, name, value):
-        if not self._holding:
+        if not self.quiet:
             setattr(self, name, value)
 
     def _on_press(self, clicked):
@@ -313,7 +293,7 @@ class _GameDetail(W.VBox):
 
     @traitlets.observe('factor', 'method')
     def _on_choice(self, change):
-        if self._holding or not self.probe or not change['new']:
+        if self.quiet or not self.probe or not change['new']:
             return
         name, value = change['name'], change['new']
         if value in self.probe.offers(name):
@@ -442,7 +422,7 @@ class AtariDashboard(Board, Explorer):
 
     def follow(self, *names: str):
         """Redraw after choices; the detail only if more than method or view changed."""
-        with self.detail.holding():
+        with self.detail.quietly():
             self.settle(*names)
         self.draw(detail={*names} != {'method'} and {*names} != {'view'})
 
@@ -455,7 +435,7 @@ class AtariDashboard(Board, Explorer):
         super().draw()
 
     def set_cell(self, **chosen):
-        with self.detail.holding():
+        with self.detail.quietly():
             super().set_cell(**chosen)
 
     def read_press(self, data: list) -> dict:

@@ -655,7 +655,7 @@ class FleetBrowser(Explorer):
     @traitlets.validate('episode')
     def _is_flight(self, proposal):
         i, n = proposal['value'], len(self.recording)
-        return i if i == NO_EPISODE else check_index('episode', i, n, 'there are, beside -1 for none,')
+        return i if i == NO_EPISODE else check_index('episode', i, n, 'there are, besides -1 for none,')
 
     @traitlets.validate('outcome', 'airport', 'split', 'event', 'condition')
     def _is_known(self, proposal):

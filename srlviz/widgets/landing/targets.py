@@ -647,7 +647,11 @@ class TargetTable(Board, Explorer):
             return ''
         key = (self.method, self.metric)
         if key not in self._compared:
-            self._compared[key] = result.compare(self.predictions[constant], self.metric).set_index('target')
+            try:
+                bounds = result.compare(self.predictions[constant], self.metric).set_index('target')
+            except ValueError:  # the two predict different windows
+                bounds = pd.DataFrame(columns=['low', 'high'])
+            self._compared[key] = bounds
         if self.target not in self._compared[key].index:
             return ''
         low, high = self._compared[key].loc[self.target, ['low', 'high']]
