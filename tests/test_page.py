@@ -94,9 +94,9 @@ PLAY = """async source => {
   const sent = [], film = { n: 3200, chunk: 32, width: 10, height: 10, id: 1 };
   const model = { get: () => film, send: m => sent.push(m) };
   let centre = 0, asked = 0, peak = 0, missing = 0;
-  const chunks = new Chunks(model, () => chunks.ask(centre));
+  const chunks = new Chunks(model, () => chunks.request(centre));
   for (; centre < 100; centre++) {
-    for (chunks.ask(centre); sent.length && asked < 1000; asked++) {
+    for (chunks.request(centre); sent.length && asked < 1000; asked++) {
       await chunks.receive({ kind: 'chunk', id: 1, chunk: sent.shift().chunk }, [new Uint8Array(1e6)]);
       peak = Math.max(peak, chunks.bytes);
     }
