@@ -69,7 +69,8 @@ def quiet_sensors(recording: Recording) -> Recording:
 # %% ../../../nbs/02_data/landing/12_tiers.ipynb #d70d5387
 INPUTS = ('sensors', 'quiet sensors', 'frames', 'frames+sensors', 'frames+quiet sensors')
 _RANK = ('never', 'indirect', 'visible', 'announced')  # from the weakest evidence to the strongest
-_DRIFT, _YAW = 'the runway drifts in the picture', 'the nose yaws, the picture with it'
+_DRIFT = 'the runway drifts in the picture'
+_YAW = 'the nose yaws, the picture with it'
 _FIRE = {
     'sensors': ('announced', 'lamp'),
     'quiet sensors': ('indirect', 'oil pressure and heat; the engine seizes later'),

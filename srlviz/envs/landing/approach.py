@@ -281,7 +281,9 @@ def _draw_weather(rng: np.random.Generator, runway: Runway) -> dict:
         temperature=_draw_normal(rng, 27 - 0.4 * abs(runway.lat) - 0.0065 * runway.elevation, 8, -30, 42),
         pressure=_draw_normal(rng, 1013.25, 8, 980, 1045),
     )
-    haze, wet, dry = rng.random(), rng.random() <= 0.3, rng.random()
+    haze = rng.random()
+    wet = rng.random() <= 0.3
+    dry = rng.random()
     freezing, subtropical = c['temperature'] < 1, 12 < abs(runway.lat) < 33
     c['visibility'] = _draw_uniform(rng, 'fog' if haze < 0.15 else 'haze' if haze < 0.4 else 'clear')
     c['precipitation'] = 'none' if not wet else 'snow' if freezing else 'rain'
@@ -316,7 +318,8 @@ def draw_conditions(
     if lost := [k for k in fixed if k not in _CONDITIONS]:
         raise unknown('condition', lost[0], _CONDITIONS)
     check_whole(seed, 'seed')
-    rng, choices = np.random.default_rng([6, seed]), all_runways() if runways is None else runways
+    rng = np.random.default_rng([6, seed])
+    choices = all_runways() if runways is None else runways
     if not isinstance(choices, Sequence) or not len(choices):
         raise ValueError(f"runways is a list of at least one Runway; got {choices!r}")
     runway = _runway(choices[int(rng.integers(len(choices)))], choices, fixed.get('runway'))
@@ -537,8 +540,10 @@ class _Aeroplane:
         "Take the trimmed flight into a wind (ft/s): the same through the air, nose held so that it tracks `heading`"
         along = math.radians(heading)
         right = east * math.cos(along) - north * math.sin(along)
-        speed, down = self.get('velocities/vg-fps'), -self.get('velocities/h-dot-fps')
-        theta, psi = self.get('attitude/theta-deg'), along - math.asin(right / speed)
+        speed = self.get('velocities/vg-fps')
+        down = -self.get('velocities/h-dot-fps')
+        theta = self.get('attitude/theta-deg')
+        psi = along - math.asin(right / speed)
         now = {'psi-true-deg': math.degrees(psi) % 360, 'theta-deg': theta, 'phi-deg': 0.0}
         now |= {'vn-fps': speed * math.cos(psi) + north, 've-fps': speed * math.sin(psi) + east, 'vd-fps': down}
         for name, value in now.items():
@@ -580,7 +585,11 @@ class _World:
     "The air around the aeroplane and the failures inside: `values` are the perturbations of this moment"
 
     def __init__(self, c: Conditions, plane: _Aeroplane):
-        self.c, self.plane, self.values, self.active, self.done = c, plane, dict.fromkeys(PERTURBATIONS, 0.0), {}, set()
+        self.c = c
+        self.plane = plane
+        self.values = dict.fromkeys(PERTURBATIONS, 0.0)
+        self.active = {}
+        self.done = set()
         self.left, rng = list(c.events), np.random.default_rng([7, c.seed])
         self.waves = [(2 * math.pi / float(rng.uniform(*p)), float(rng.uniform(0, 2 * math.pi))) for p in _GUSTS]
         self.bird = int(rng.integers(2))  # the engine that meets one
@@ -606,7 +615,9 @@ class _World:
 
     def wind(self, t: float) -> tuple[float, float]:
         "The wind at the aeroplane, to the north and to the east, ft/s"
-        wind, gust, e = self.c.wind_speed, self.c.gust, self.active.get('wind_speed_kt')
+        wind = self.c.wind_speed
+        gust = self.c.gust
+        e = self.active.get('wind_speed_kt')
         if e:
             wind += (e.value - wind) * min(1.0, (t - e.time) / _MECHANISM.wind_time)
             gust = max(gust, _MECHANISM.gust_share * wind)
@@ -624,7 +635,8 @@ class _World:
 
     def _strike(self, severity):
         "A bird: drag, and an engine that turns and thrusts less, or stops"
-        set_property, engine = self.plane.set_property, f'propulsion/engine[{self.bird}]'
+        set_property = self.plane.set_property
+        engine = f'propulsion/engine[{self.bird}]'
         set_property('ext/damage', _MECHANISM.bird_drag * severity)
         set_property(f'{engine}/MaxN1', 100 - _MECHANISM.bird_n1 * severity)
         set_property(f'{engine}/MaxN2', 100 - _MECHANISM.bird_n2 * severity)
@@ -673,8 +685,10 @@ class _Measurements:
     "What is measured of an aeroplane that comes to a runway"
 
     def __init__(self, runway: Runway, plane: _Aeroplane):
-        self.runway, self.per_degree = runway, [math.radians(r) for r in radii(runway.lat)]
-        self.cos, self.sin = math.cos(math.radians(runway.heading)), math.sin(math.radians(runway.heading))
+        self.runway = runway
+        self.per_degree = [math.radians(r) for r in radii(runway.lat)]
+        self.cos = math.cos(math.radians(runway.heading))
+        self.sin = math.sin(math.radians(runway.heading))
         self.readers = [(plane.reader(path), scale) for path, scale in (_READ[k] for k in _PLACE + _DIRECT)]
         self.wheels = [plane.reader(f'gear/unit[{i}]/AGL-ft') for i in (1, 2)]
         self.gears = [plane.reader(f'gear/unit[{i}]/WOW') for i in (1, 2)]
@@ -685,7 +699,8 @@ class _Measurements:
         east = angle_difference(lon, self.runway.lon) * self.per_degree[1]
         x, y = self.turn(north, east)
         vx, vy = self.turn(vn, ve)
-        height, on_ground = min(w() for w in self.wheels) * FOOT, any(g() for g in self.gears)
+        height = min(w() for w in self.wheels) * FOOT
+        on_ground = any(g() for g in self.gears)
         return Seen(x, y, vx, vy, height, *direct, on_ground)
 
     def turn(self, north: float, east: float) -> tuple[float, float]:
@@ -909,7 +924,9 @@ class _FlightLog:
 
     def __init__(self, plane: _Aeroplane, bird: int):
         self.readers = [(plane.reader(path), scale) for path, scale in _READ.values()]
-        self.rows, self.states, self.bird = [], [], bird
+        self.rows = []
+        self.states = []
+        self.bird = bird
 
     def add(self, seen: Seen, crew: Autopilot, broken: dict) -> None:
         self.rows.append([read() * scale for read, scale in self.readers])
@@ -936,7 +953,8 @@ class _Peaks:
     "Accelerations in the 1.5 s after touchdown, smoothed by a low-pass filter of 5 Hz; until they are not finite"
 
     def __init__(self, plane: _Aeroplane):
-        self.read, self.seen = [plane.reader(f'accelerations/N{a}') for a in 'zxy'], []
+        self.read = [plane.reader(f'accelerations/N{a}') for a in 'zxy']
+        self.seen = []
 
     @property
     def full(self) -> bool:
@@ -949,7 +967,8 @@ class _Peaks:
     def largest(self) -> dict[str, float]:
         from scipy.signal import lfilter
 
-        k, level = math.exp(-2 * math.pi * _END.peak_hz / RATE), np.array([[1.0, 0, 0]])
+        k = math.exp(-2 * math.pi * _END.peak_hz / RATE)
+        level = np.array([[1.0, 0, 0]])
         seen = np.array(self.seen).reshape(-1, 3)
         seen = seen[np.isfinite(seen).all(1).cumprod() > 0]
         smooth = lfilter([1 - k], [1, -k], seen if len(seen) else level, axis=0, zi=k * level)[0]
@@ -976,15 +995,17 @@ def fly_approach(conditions: Conditions) -> Flight:
     plane.enter_wind(run.heading, *world.wind(0.0))
     world.step(0.0)
     plane.fdm.run()  # winds, flows and thrusts are known after a step
-    trim, throttle = plane.get('attitude/theta-rad'), plane.get('fcs/throttle-cmd-norm')
+    trim = plane.get('attitude/theta-rad')
+    throttle = plane.get('fcs/throttle-cmd-norm')
     crew = Autopilot(run.heading, conditions.airspeed, trim, throttle)
-    measurements, controls, flight_log, peaks = (
-        _Measurements(run, plane),
-        _Controls(plane),
-        _FlightLog(plane, world.bird),
-        _Peaks(plane),
-    )
-    advance, dt, reason, outcome = plane.fdm.run, 1 / RATE, '', 'time_limit'
+    measurements = _Measurements(run, plane)
+    controls = _Controls(plane)
+    flight_log = _FlightLog(plane, world.bird)
+    peaks = _Peaks(plane)
+    advance = plane.fdm.run
+    dt = 1 / RATE
+    reason = ''
+    outcome = 'time_limit'
 
     def control(t: float) -> Seen:
         world.step(t)

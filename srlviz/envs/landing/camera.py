@@ -133,7 +133,9 @@ def _view_of(
         given = f'x {x}, y {y}, height {height}, psi {psi}, theta {theta}, phi {phi}'
         raise ValueError(f"place and attitude of a camera must be finite, got {given}")
     (cp, sp), (ct, st), (cb, sb) = ((math.cos(a), math.sin(a)) for a in np.radians((psi, theta, phi)))
-    f, r, u = np.array([ct * cp, ct * sp, st]), np.array([-sp, cp, 0]), np.array([-st * cp, -st * sp, ct])
+    f = np.array([ct * cp, ct * sp, st])
+    r = np.array([-sp, cp, 0])
+    u = np.array([-st * cp, -st * sp, ct])
     r, u = r * cb - u * sb, u * cb + r * sb
     place = np.array([x, y, max(height, 0.0) + _ABOVE]) + _AHEAD * f
     place[2] = max(place[2], 1.0)
@@ -167,9 +169,13 @@ def _bilinear(grid, x, y):
     "A square grid between its four nearest points; (0.5, 0.5) is the first of them."
     n = grid.shape[0]
     fx, fy = math.floor(x - 0.5), math.floor(y - 0.5)
-    i, j, u, v = int(fx) & (n - 1), int(fy) & (n - 1), x - 0.5 - fx, y - 0.5 - fy
+    i = int(fx) & (n - 1)
+    j = int(fy) & (n - 1)
+    u = x - 0.5 - fx
+    v = y - 0.5 - fy
     i1, j1 = (i + 1) & (n - 1), (j + 1) & (n - 1)
-    a, c = grid[j, i] * (1 - u) + grid[j, i1] * u, grid[j1, i] * (1 - u) + grid[j1, i1] * u
+    a = grid[j, i] * (1 - u) + grid[j, i1] * u
+    c = grid[j1, i] * (1 - u) + grid[j1, i1] * u
     return a + (c - a) * v
 
 
@@ -210,7 +216,8 @@ def _reach(view, ground, highest, shells, a, slope):
     if low == 0:
         return -1.0, 0.0
     d0, d1 = shells[low - 1], shells[low]
-    h0, h1 = view.z + slope * d0 - ground[a, low - 1], view.z + slope * d1 - ground[a, low]
+    h0 = view.z + slope * d0 - ground[a, low - 1]
+    h1 = view.z + slope * d1 - ground[a, low]
     k = h0 / (h0 - h1) if h0 > 0 and h0 > h1 else 0.0
     return d0 + (d1 - d0) * k, (ground[a, low] - ground[a, low - 1]) / (d1 - d0)
 
@@ -219,7 +226,8 @@ def _reach(view, ground, highest, shells, a, slope):
 def _shadow(s, tile, x, y, lod):
     "The part of the sun that clouds take from the ground at x, y."
     k = s.base / max(0.2, s.sun[2])
-    u, v = (x + k * s.sun[0]) * (1 / 26) + s.drift[0], (y + k * s.sun[1]) * (1 / 26) + s.drift[1]
+    u = (x + k * s.sun[0]) * (1 / 26) + s.drift[0]
+    v = (y + k * s.sun[1]) * (1 / 26) + s.drift[1]
     thick = 0.72 * cloudy_level(tile, u, v, max(0, min(8, int(lod - 4.2)))) + 0.14
     return smooth(s.cloud_threshold, s.cloud_threshold + 0.3, thick)
 
@@ -232,7 +240,9 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
     wide = distance * pixel
     long = min(3000.0, wide / max(0.01, rise * level - dz))
     ux, uy = dx / level, dy / level
-    lod, coarse, fine = math.log2(max(wide, 0.3 * long)), 0.0, 0.0
+    lod = math.log2(max(wide, 0.3 * long))
+    coarse = 0.0
+    fine = 0.0
     if lod < 8:
         coarse = cloudy_level(tile, x * (1 / 7.3), y * (1 / 7.3), max(0, int(lod - 2.4))) - 0.5
     if lod < 4.5:
@@ -240,7 +250,8 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
     land = land_at(near, far, x + 30 * coarse + 6 * fine, y - 30 * coarse + 9 * fine, wide, long, lod + coarse, ux, uy)
     c = (land[0] * (1 / 255), land[1] * (1 / 255), land[2] * (1 / 255))
     light, water = land[3] * (1 / 255), land[4] * (1 / 255)
-    wx, wy = max(long * abs(ux), wide * abs(uy)) + 1e-3, max(wide * abs(ux), long * abs(uy)) + 1e-3
+    wx = max(long * abs(ux), wide * abs(uy)) + 1e-3
+    wy = max(wide * abs(ux), long * abs(uy)) + 1e-3
     grain = (0.36 * coarse + 0.42 * fine) * (1 - water)
     c = times(c, 1 + grain)
     field = min(min(x + 600 + wx, s.length + 600 - x + wx), 560 + wy - abs(y))
@@ -306,7 +317,8 @@ def _inside(s, tile, view):
     "How deep in a cloud the camera is, 0 to 1."
     if s.cover <= 0 or view.z < s.base - 40 or view.z > s.top + 40:
         return 0.0
-    under, over = smooth(s.base - 40, s.base + 60, view.z), 1 - smooth(s.top - 40, s.top + 40, view.z)
+    under = smooth(s.base - 40, s.base + 60, view.z)
+    over = 1 - smooth(s.top - 40, s.top + 40, view.z)
     return puff(s, tile, view.x, view.y, 6.0) * under * over
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #54a975b2
@@ -316,20 +328,28 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
 
     Returns how deep in a cloud the camera is, 0 to 1.
     """
-    N, f, r, u = img.shape[0], view.forward, view.right, view.up
+    N = img.shape[0]
+    f = view.forward
+    r = view.right
+    u = view.up
     zoom = view.zoom
     pixel, level = 1 / (N * zoom), math.hypot(f[0], f[1]) + 1e-9
-    inside, night, milk = _inside(s, tile, view), max(0.0, 1 - 3.2 * s.day), mix(s.cloud, s.under, 0.5)
+    inside = _inside(s, tile, view)
+    night = max(0.0, 1 - 3.2 * s.day)
+    milk = mix(s.cloud, s.under, 0.5)
     veiled = inside > 0 or (s.cover > 0 and view.z > s.base)
     for j in range(N):
         b = (0.5 - (j + 0.5) / N) / zoom
         for i in range(N):
             a = ((i + 0.5) / N - 0.5) / zoom
-            dx, dy, dz = f[0] + a * r[0] + b * u[0], f[1] + a * r[1] + b * u[1], f[2] + a * r[2] + b * u[2]
+            dx = f[0] + a * r[0] + b * u[0]
+            dy = f[1] + a * r[1] + b * u[1]
+            dz = f[2] + a * r[2] + b * u[2]
             k = 1 / math.sqrt(dx * dx + dy * dy + dz * dz)
             dx, dy, dz = dx * k, dy * k, dz * k
             along = math.sqrt(dx * dx + dy * dy) + 1e-9
-            ahead, side = (dx * f[0] + dy * f[1]) / level, (dy * f[0] - dx * f[1]) / level
+            ahead = (dx * f[0] + dy * f[1]) / level
+            side = (dy * f[0] - dx * f[1]) / level
             distance, rise, sky = _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel)
             facing = 0.5 + 0.5 * (dx * s.sunward[0] + dy * s.sunward[1]) / along
             low = c = clear_sky(s, facing, 0.0)
@@ -376,7 +396,9 @@ def _houses(L: float, side: float) -> list[tuple]:
         boxes.append((x, side * 366, 2.2, 32, 5, 1.2, (0.8, 0.8, 0.82), 0.0))
     for k in range(9):  # houses
         x, y = d.uniform(0.2, 0.85) * L, side * d.uniform(480, 620)
-        length, width, height = d.uniform(15, 60), d.uniform(15, 40), d.uniform(5, 11)
+        length = d.uniform(15, 60)
+        width = d.uniform(15, 40)
+        height = d.uniform(5, 11)
         colour = tuple(d.uniform(0.35, 0.7) * np.array((1, 0.95, 0.88)))
         boxes.append((x, y, 0, length, width, height, colour, 0.2))
     return boxes
@@ -405,7 +427,9 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
     N = img.shape[0]
     px, py = np.empty(4), np.empty(4)
     for n in order:
-        dx, dy, dz = corners[n, 0, 0] - view.x, corners[n, 0, 1] - view.y, corners[n, 0, 2] - view.z
+        dx = corners[n, 0, 0] - view.x
+        dy = corners[n, 0, 1] - view.y
+        dz = corners[n, 0, 2] - view.z
         if dx * outward[n, 0] + dy * outward[n, 1] + dz * outward[n, 2] >= 0:
             continue
         distance = math.sqrt(dx * dx + dy * dy + dz * dz)
@@ -413,7 +437,9 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
             continue
         ahead = 1e9
         for k in range(4):
-            dx, dy, dz = corners[n, k, 0] - view.x, corners[n, k, 1] - view.y, corners[n, k, 2] - view.z
+            dx = corners[n, k, 0] - view.x
+            dy = corners[n, k, 1] - view.y
+            dz = corners[n, k, 2] - view.z
             depth = dx * view.forward[0] + dy * view.forward[1] + dz * view.forward[2]
             ahead = min(ahead, depth)
             depth = max(depth, 1e-3)
@@ -430,8 +456,10 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
             hidden = veil(s, tile, view.x, view.y, view.z, dx / far, dy / far, dz / far, far, inside)
         shine = (colours[n, 0] + lit[n], colours[n, 1] + 0.85 * lit[n], colours[n, 2] + 0.6 * lit[n])
         c = haze(s, shine, dx, dy, distance)
-        left, right = min(px[0], px[1], px[2], px[3]), max(px[0], px[1], px[2], px[3])
-        top, bottom = min(py[0], py[1], py[2], py[3]), max(py[0], py[1], py[2], py[3])
+        left = min(px[0], px[1], px[2], px[3])
+        right = max(px[0], px[1], px[2], px[3])
+        top = min(py[0], py[1], py[2], py[3])
+        bottom = max(py[0], py[1], py[2], py[3])
         for j in range(max(0, int(math.floor(top))), min(N, int(math.ceil(bottom)) + 1)):
             for i in range(max(0, int(math.floor(left))), min(N, int(math.ceil(right)) + 1)):
                 k = max(0.0, _edge(px[0], py[0], px[1], py[1], i, j) + _edge(px[2], py[2], px[3], py[3], i, j) - 1)
@@ -450,7 +478,9 @@ def _shine(glare, view, s, tile, lights, gain, reach, inside):
     N = glare.shape[0]
     small = 0.35 + 0.65 * min(1.0, N / 256 * view.zoom / _ZOOM)
     for n in range(lights.shape[0]):
-        dx, dy, dz = lights[n, 0] - view.x, lights[n, 1] - view.y, lights[n, 2] - view.z
+        dx = lights[n, 0] - view.x
+        dy = lights[n, 1] - view.y
+        dz = lights[n, 2] - view.z
         depth = dx * view.forward[0] + dy * view.forward[1] + dz * view.forward[2]
         if depth < 3:
             continue
@@ -493,9 +523,14 @@ def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise
             grain = 0.0
             if noise != 0:
                 grain = noise * (hashed(i, j, seed + tick) + hashed(i + N, j, seed + tick) - 1) * 2.45
-            e0, e1, e2 = glare[j, i, 0], glare[j, i, 1], glare[j, i, 2]
+            e0 = glare[j, i, 0]
+            e1 = glare[j, i, 1]
+            e2 = glare[j, i, 2]
             if bleed > 0:
-                w0, w1, w2, w3 = bleed * (1 - a) * (1 - b), bleed * a * (1 - b), bleed * (1 - a) * b, bleed * a * b
+                w0 = bleed * (1 - a) * (1 - b)
+                w1 = bleed * a * (1 - b)
+                w2 = bleed * (1 - a) * b
+                w3 = bleed * a * b
                 i1, j1 = i0 + 1, j0 + 1
                 e0 += w0 * halo[j0, i0, 0] + w1 * halo[j0, i1, 0] + w2 * halo[j1, i0, 0] + w3 * halo[j1, i1, 0]
                 e1 += w0 * halo[j0, i0, 1] + w1 * halo[j0, i1, 1] + w2 * halo[j1, i0, 1] + w3 * halo[j1, i1, 1]
@@ -518,7 +553,8 @@ def _stage(conditions) -> tuple:
     near, far, height = maps(place_of(conditions.runway, conditions.ground))
     down, along = np.gradient(height, FAR[1])
     steep = (s.sun[2] - along * s.sun[0] - down * s.sun[1]) / np.sqrt(1 + along**2 + down**2) / max(0.22, s.sun[2])
-    relief, lamps = np.clip(steep, 0.12, 1.7).astype(np.float32), airfield_lights(s)
+    relief = np.clip(steep, 0.12, 1.7).astype(np.float32)
+    lamps = airfield_lights(s)
     if s.day < 0.3:
         lamps = np.concatenate([lamps, town_lights(place_of(conditions.runway, conditions.ground))])
     return s, cloudy_tile(), near, far, relief, height, np.array(_SHELLS), lamps, _buildings(s)
@@ -551,8 +587,11 @@ def _draw(
 ) -> np.ndarray:
     "A picture, uint8 (size, size, 3)."
     s, tile, near, far, relief, height, shells, lamps, (corners, outward, colours, lit) = _stage(conditions)
-    N, night, c = view.size, 1 - s.day, conditions
-    (img, glare), out = np.zeros((2, N, N, 3), np.float32), np.empty((N, N, 3), np.uint8)
+    N = view.size
+    night = 1 - s.day
+    c = conditions
+    img, glare = np.zeros((2, N, N, 3), np.float32)
+    out = np.empty((N, N, 3), np.uint8)
     halo = np.zeros((max(8, N // 4), max(8, N // 4), 3), np.float32)
     ground, highest = np.empty((2, _AZIMUTHS, shells.size), np.float32)
     _skyline(view, height, shells, ground, highest)
@@ -560,18 +599,21 @@ def _draw(
     order = np.argsort(-((corners.mean(1) - (view.x, view.y, view.z)) ** 2).sum(1), kind='stable')
     _build(img, view, s, tile, corners, outward, colours, lit, order, inside)
     thick = min(1.0, 1500 / s.clear)
-    gain, reach = 0.022 + 0.9 * night**1.5 + 0.3 * thick * s.day, 3.9 - 1.7 * night
+    gain = 0.022 + 0.9 * night**1.5 + 0.3 * thick * s.day
+    reach = 3.9 - 1.7 * night
     _shine(glare, view, s, tile, _lit(lamps, view, lights, s.day), gain, reach, inside)
     bleed = 0.0 if s.day > 0.6 and thick < 0.3 else 1.2 * (0.25 * night + 0.9 * thick)
     if bleed > 0:
         spread_lights(glare, halo, np.empty_like(halo))
-    tick, wet = int(round(20 * t)), c.precipitation != 'none' and c.intensity > 0
+    tick = int(round(20 * t))
+    wet = c.precipitation != 'none' and c.intensity > 0
     if wet:
         u, v = _ahead(view)
         snow = c.precipitation == 'snow'
         bright = (0.34 if snow else 0.12) * (s.day + 0.35 * night)
         precipitate(img, u, v, float(speed), snow, float(c.intensity), bright, s.seed, tick)
-    white, noise = 0.92 * s.day + 0.10 * night, NOISE * max(0.0, 1 - 2 * s.day)
+    white = 0.92 * s.day + 0.10 * night
+    noise = NOISE * max(0.0, 1 - 2 * s.day)
     _expose(img, glare, halo, bleed, tile, float(ice[0]), float(ice[1]), white, s.seed, tick, noise, out)
     if wet and not snow:
         wet_glass(out, out.copy(), float(c.intensity), s.seed, float(t))
@@ -633,7 +675,8 @@ def _film_frames(flight, size: int = 256, field_of_view: float | None = None) ->
     "Draw the pictures of a flight one by one, uint8 (size, size, 3); parameters as of `film`."
     log = flight.log
     for i, view in enumerate(_views(flight, size, field_of_view)):
-        speed, lights = float(log['ground_speed'][i]) * KNOT, not log['rel_rwy_lites'][i] > 0
+        speed = float(log['ground_speed'][i]) * KNOT
+        lights = not log['rel_rwy_lites'][i] > 0
         ice = (float(log['frm_ice'][i]), float(log['frm_ice2'][i]))
         yield _draw(flight.conditions, view, float(log['t'][i]), speed, lights, ice, float(log['rel_bird_strike'][i]))
 

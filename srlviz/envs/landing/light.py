@@ -64,7 +64,9 @@ class Scene(NamedTuple):
 def _sun(runway, hour: float, daylight: float) -> tuple[float, np.ndarray]:
     "Height of the sun in degrees, at an equinox, and its direction in the frame of the runway."
     lat, turn = math.radians(runway.lat), math.radians(15 * (hour - 12))
-    up, south, west = math.cos(lat) * math.cos(turn), math.sin(lat) * math.cos(turn), math.sin(turn)
+    up = math.cos(lat) * math.cos(turn)
+    south = math.sin(lat) * math.cos(turn)
+    west = math.sin(turn)
     height = math.degrees(math.asin(up))
     if daylight >= 1:
         height = max(height, 6.0)
@@ -72,7 +74,8 @@ def _sun(runway, hour: float, daylight: float) -> tuple[float, np.ndarray]:
         height = min(height, -9.0)
     else:
         height = -9 + 15 * (0.5 - math.sin(math.asin(1 - 2 * daylight) / 3))
-    azimuth, h = math.atan2(-west, -south) - math.radians(float(runway.heading)), math.radians(height)
+    azimuth = math.atan2(-west, -south) - math.radians(float(runway.heading))
+    h = math.radians(height)
     return height, np.array([math.cos(h) * math.cos(azimuth), math.cos(h) * math.sin(azimuth), math.sin(h)])
 
 
@@ -144,7 +147,8 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
     dull = horizon @ (0.3, 0.5, 0.2)
     horizon = horizon + (dull * np.array([0.97, 1.0, 1.03]) - horizon) * 0.6 * thick
     over = dull * np.array([0.84, 0.88, 0.92])
-    zenith, horizon = zenith + (over * 0.85 - zenith) * gray, horizon + (over - horizon) * gray * 0.8
+    zenith = zenith + (over * 0.85 - zenith) * gray
+    horizon = horizon + (over - horizon) * gray * 0.8
     shade = _between(height, *_SHADE) + 0.24 * gray * daylight
     cloud = np.minimum(1, horizon * 1.06 + 0.75 * sunlight + 0.5 * np.maximum(glow, 0) * (height < 8) + 0.003)
     under = horizon * (0.80 - 0.22 * cover) + 0.1 * sunlight
@@ -178,7 +182,8 @@ def scene_of(conditions) -> Scene:
     "What the conditions of a flight mean for its pictures."
     c, r = conditions, conditions.runway
     name, other = _opposite(_opposite(r.name)), _opposite(r.name)  # 9L is 09L
-    place, strip = place_of(r, c.ground), zlib.crc32(f'{r.airport}/{min(name, other)}'.encode())
+    place = place_of(r, c.ground)
+    strip = zlib.crc32(f'{r.airport}/{min(name, other)}'.encode())
     d = np.random.default_rng(strip).random(4)
     height, sun = _sun(r, c.hour, c.daylight)
     thick = 1 - float(np.clip((c.visibility - 1500) / 6000, 0, 1))
@@ -265,7 +270,9 @@ def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
     fade = math.exp(-t * 1.1 / s.clear - t * (1 / 60000))
     if fade < 0.02 or level < z + 20:
         return c
-    x, y, lod = x + dx * t, y + dy * t, 0.5 * math.log2(t * t * pixel * pixel / dz)
+    x = x + dx * t
+    y = y + dy * t
+    lod = 0.5 * math.log2(t * t * pixel * pixel / dz)
     large, n = _lump(s, tile, x, y, lod)
     if n <= s.cloud_threshold:
         return c
@@ -324,14 +331,12 @@ def papi(angle: float) -> np.ndarray:
     return np.clip((angle - np.array(_PAPI_ANGLES)) / 0.05 + 0.5, 0, 1)
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #7316b081
-_WHITE, _YELLOW, _GREEN, RED, _BLUE, _SODIUM = (
-    (1, 0.93, 0.76),
-    (1, 0.78, 0.28),
-    (0.22, 1, 0.38),
-    (1, 0.13, 0.08),
-    (0.25, 0.40, 1),
-    (1, 0.74, 0.40),
-)
+_WHITE = (1, 0.93, 0.76)
+_YELLOW = (1, 0.78, 0.28)
+_GREEN = (0.22, 1, 0.38)
+RED = (1, 0.13, 0.08)
+_BLUE = (0.25, 0.40, 1)
+_SODIUM = (1, 0.74, 0.40)
 
 
 def _row(xs, ys, z, colour, power, kind) -> np.ndarray:
@@ -345,8 +350,12 @@ def _row(xs, ys, z, colour, power, kind) -> np.ndarray:
 @functools.lru_cache(4)
 def airfield_lights(s: Scene) -> np.ndarray:
     "All lights of the airfield, (n, 8)."
-    L, half, both = s.length, s.width / 2, np.array([[-1.0], [1.0]])
-    edge, middle, bar = np.arange(0, L + 1, 60.0), np.arange(15, L, 30.0), np.arange(30, 901, 30.0)
+    L = s.length
+    half = s.width / 2
+    both = np.array([[-1.0], [1.0]])
+    edge = np.arange(0, L + 1, 60.0)
+    middle = np.arange(15, L, 30.0)
+    bar = np.arange(30, 901, 30.0)
     rows = [
         _row(edge[edge < L - 600], both * (half + 1.5), 0.4, _WHITE, 1.0, 0),
         _row(edge[edge >= L - 600], both * (half + 1.5), 0.4, _YELLOW, 1.0, 0),
@@ -380,7 +389,8 @@ def town_lights(place: Place) -> np.ndarray:
     glow = maps(place)[0][: n * n, 3].reshape(n, n)
     d = np.random.default_rng(place.seed)
     at = d.permutation(np.flatnonzero(glow > 60))[:7000]
-    move, tint = d.uniform(0, texel, (2, at.size)), d.choice(3, at.size, p=[0.6, 0.28, 0.12])
+    move = d.uniform(0, texel, (2, at.size))
+    tint = d.choice(3, at.size, p=[0.6, 0.28, 0.12])
     colours = np.array([_SODIUM, _WHITE, (0.85, 0.95, 1)])[tint]
     return np.column_stack(
         [
@@ -418,9 +428,11 @@ def precipitate(img, u0, v0, speed, snow, amount, bright, seed, tick):
     N = img.shape[0]
     n, fall = int((220 if snow else 200) * amount), (2.0 if snow else 9.0)
     for k in range(n):
-        turn, far = 6.2832 * hashed(k, tick, seed), 0.05 + 0.75 * math.sqrt(hashed(k, tick, seed + 1))
+        turn = 6.2832 * hashed(k, tick, seed)
+        far = 0.05 + 0.75 * math.sqrt(hashed(k, tick, seed + 1))
         near = 0.3 + 0.7 * hashed(k, tick, seed + 2)
-        du, dv = math.cos(turn) * far * speed / 70, math.sin(turn) * far * speed / 70 + 0.5 * fall / 70
+        du = math.cos(turn) * far * speed / 70
+        dv = math.sin(turn) * far * speed / 70 + 0.5 * fall / 70
         long = (0.10 if snow else 0.16) * near * N
         _streak(
             img,
@@ -474,7 +486,8 @@ def frost(tile, q, x, y, ice):
     front = 0.48 * ice + 0.20 * (cloudy_level(tile, 25 * x + 99, 70 * y, 0) - 0.5)
     if ice <= 0:
         return 0.0
-    fine, coarse = cloudy_level(tile, 90 * x, 160 * y + 31, 0), cloudy_level(tile, 410 * x, 530 * y, 0)
+    fine = cloudy_level(tile, 90 * x, 160 * y + 31, 0)
+    coarse = cloudy_level(tile, 410 * x, 530 * y, 0)
     return smooth(0.0, 0.16, front - q) * (0.35 + 0.45 * fine + 0.4 * coarse)
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #4d89a731
@@ -490,7 +503,8 @@ def wet_glass(out, dry, amount, seed, t):
         if hashed(k, m, seed + 8) > 0.35 + 0.65 * amount:
             continue
         R = N / 256 * (1.6 + 4.2 * hashed(k, m, seed + 5) ** 2) * min(1.0, 5 * age) * (1 - 0.4 * age)
-        u, v = N * hashed(k, m, seed + 6), N * (hashed(k, m, seed + 7) + 0.04 * age)
+        u = N * hashed(k, m, seed + 6)
+        v = N * (hashed(k, m, seed + 7) + 0.04 * age)
         for j in range(max(0, int(v - R)), min(N, int(v + R) + 2)):
             for i in range(max(0, int(u - R)), min(N, int(u + R) + 2)):
                 d = math.sqrt((i - u) ** 2 + (j - v) ** 2) / max(R, 0.6)
@@ -509,7 +523,9 @@ def splash(out, tile, severity, seed, day):
     "Paint what a bird of a severity from 0 to 1 has left over a picture, uint8 (N, N, 3)."
     N = out.shape[0]
     u, v = 0.33 + 0.34 * hashed(1, 1, seed), 0.36 + 0.28 * hashed(2, 1, seed)
-    size, light, place = 0.05 + 0.11 * severity, 0.12 + 0.88 * day, 400 * hashed(3, 1, seed)
+    size = 0.05 + 0.11 * severity
+    light = 0.12 + 0.88 * day
+    place = 400 * hashed(3, 1, seed)
     for j in range(N):
         for i in range(N):
             x, y = ((i + 0.5) / N - u) / size, ((j + 0.5) / N - v) / size

@@ -31,7 +31,9 @@ def radii(lat: float) -> tuple[float, float]:
 
     Source: the ellipsoid of WGS 84.
     """
-    a, e2, s = 6378137.0, 6.69437999014e-3, math.sin(math.radians(lat))
+    a = 6378137.0
+    e2 = 6.69437999014e-3
+    s = math.sin(math.radians(lat))
     w = math.sqrt(1 - e2 * s * s)
     return a * (1 - e2) / w**3, a * math.cos(math.radians(lat)) / w
 
@@ -85,17 +87,20 @@ class Runway:
 
     def geodetic(self, x, y):
         """Give latitude and longitude, degrees, of points `x` m past the threshold and `y` m to the right."""
-        c, s, (m, n) = math.cos(math.radians(self.heading)), math.sin(math.radians(self.heading)), radii(self.lat)
-        lat, lon = self.lat + np.degrees((x * c - y * s) / m), self.lon + np.degrees((x * s + y * c) / n)
+        c = math.cos(math.radians(self.heading))
+        s = math.sin(math.radians(self.heading))
+        m, n = radii(self.lat)
+        lat = self.lat + np.degrees((x * c - y * s) / m)
+        lon = self.lon + np.degrees((x * s + y * c) / n)
         return lat, (lon + 180) % 360 - 180
 
     def local(self, lat, lon):
         """Give `x`, `y` in m of points in degrees: the inverse of `geodetic`."""
-        c, s, (m, n) = math.cos(math.radians(self.heading)), math.sin(math.radians(self.heading)), radii(self.lat)
-        north, east = (
-            np.radians(np.asarray(lat, float) - self.lat) * m,
-            np.radians((np.asarray(lon, float) - self.lon + 180) % 360 - 180) * n,
-        )
+        c = math.cos(math.radians(self.heading))
+        s = math.sin(math.radians(self.heading))
+        m, n = radii(self.lat)
+        north = np.radians(np.asarray(lat, float) - self.lat) * m
+        east = np.radians((np.asarray(lon, float) - self.lon + 180) % 360 - 180) * n
         return north * c + east * s, east * c - north * s
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3a684810
@@ -104,7 +109,9 @@ POLE = 80.8, -72.8
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #02e8517d
 def variation(lat: float, lon: float) -> float:
     """Give the magnetic variation of a dipole field, degrees east: the bearing of the geomagnetic pole."""
-    a, p, d = math.radians(lat), math.radians(POLE[0]), math.radians(POLE[1] - lon)
+    a = math.radians(lat)
+    p = math.radians(POLE[0])
+    d = math.radians(POLE[1] - lon)
     return math.degrees(
         math.atan2(math.sin(d) * math.cos(p), math.cos(a) * math.sin(p) - math.sin(a) * math.cos(p) * math.cos(d))
     )
@@ -262,9 +269,11 @@ def _build_runways(icao: str) -> list[Runway]:
             "install another version of airportsdata, or use Runways.from_ourairports"
         )
     a, u = _airport_data()[icao], hashed_numbers(icao)
-    elevation, heading = round(0.3048 * a['elevation'], 1), round(180 * u[0], 2)
+    elevation = round(0.3048 * a['elevation'], 1)
+    heading = round(180 * u[0], 2)
     length = round(min(4500.0, (2200 + 1100 * u[1]) * (1 + 0.07 * max(elevation, 0) / 300)), 1)
-    aside, width = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0, 60.0 if u[2] < 1 / 3 else 45.0
+    aside = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0
+    width = 60.0 if u[2] < 1 / 3 else 45.0
     middle = dict(
         airport=icao,
         airport_name=a['name'],
@@ -331,7 +340,8 @@ _SOFT = re.compile(
 
 def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
     "Line number and cells of a runways.csv; its text is checked, its numbers are not."
-    rows, ids = table_rows(table_text(path, "OurAirports' runways.csv"), path), {}
+    rows = table_rows(table_text(path, "OurAirports' runways.csv"), path)
+    ids = {}
     _, header = next(rows)
     if lost := [c for c in COLUMNS if c not in header]:
         raise ValueError(
@@ -376,7 +386,8 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
     names = [row[f'{e}_ident'].strip() for e in ('le', 'he')]
     if not _CODE.fullmatch(row['airport_ident']):
         return 'without the code of an airport'
-    length, width = number('length_ft') * 0.3048, number('width_ft', 150) * 0.3048
+    length = number('length_ft') * 0.3048
+    width = number('width_ft', 150) * 0.3048
     plain = all(re.fullmatch('[0-9]{1,2}[LCR]?', name) for name in names)
     if not plain or not length > 0 or not np.isfinite(at).all():
         return 'without position, length or name'
@@ -437,5 +448,6 @@ def _end(first: dict, name: str, at, to, length: float, displaced: float, k: int
 def _way(at, to) -> tuple[tuple[float, float], float]:
     "East, north and distance, m, from one position to another."
     m, n = radii(at[0])
-    east, north = math.radians((to[1] - at[1] + 180) % 360 - 180) * n, math.radians(to[0] - at[0]) * m
+    east = math.radians((to[1] - at[1] + 180) % 360 - 180) * n
+    north = math.radians(to[0] - at[0]) * m
     return (east, north), math.hypot(east, north)

@@ -86,8 +86,14 @@ def _smooth_noise(x, y, k):
     "A smooth field with values in [0, 1] and features 1 wide; another one for each whole k."
     i, j = math.floor(x), math.floor(y)
     u, v = x - i, y - j
-    i, j, u, v = int(i), int(j), u * u * (3 - 2 * u), v * v * (3 - 2 * v)
-    a, b, c, d = hashed(i, j, k), hashed(i + 1, j, k), hashed(i, j + 1, k), hashed(i + 1, j + 1, k)
+    i = int(i)
+    j = int(j)
+    u = u * u * (3 - 2 * u)
+    v = v * v * (3 - 2 * v)
+    a = hashed(i, j, k)
+    b = hashed(i + 1, j, k)
+    c = hashed(i, j + 1, k)
+    d = hashed(i + 1, j + 1, k)
     return a + (b - a) * u + (c - a + (a - b - c + d) * u) * v
 
 
@@ -143,9 +149,15 @@ def cloudy_level(tile, x, y, level):
     at = (4 * (512 * 512 - n * n)) // 3
     x, y = x * scale - 0.5, y * scale - 0.5
     fx, fy = math.floor(x), math.floor(y)
-    i, j, u, v = int(fx) & (n - 1), int(fy) & (n - 1), x - fx, y - fy
+    i = int(fx) & (n - 1)
+    j = int(fy) & (n - 1)
+    u = x - fx
+    v = y - fy
     i1, j, j1 = (i + 1) & (n - 1), at + j * n, at + ((j + 1) & (n - 1)) * n
-    a, b, c, d = np.float64(tile[j + i]), np.float64(tile[j + i1]), np.float64(tile[j1 + i]), np.float64(tile[j1 + i1])
+    a = np.float64(tile[j + i])
+    b = np.float64(tile[j + i1])
+    c = np.float64(tile[j1 + i])
+    d = np.float64(tile[j1 + i1])
     a += (b - a) * u
     return (a + (c + (d - c) * u - a) * v) * (1 / 255)
 
@@ -181,7 +193,8 @@ def place_of(runway, ground: str) -> Place:
     relief = (40.0, 220.0, 650.0, 1700.0)[
         int(np.searchsorted([0.25, 0.55, 0.8], d[0] + min(runway.elevation, 1200) / 4000))
     ]
-    lat, heading = math.radians(math.floor(runway.lat) + 0.5), math.radians(float(runway.heading))
+    lat = math.radians(math.floor(runway.lat) + 0.5)
+    heading = math.radians(float(runway.heading))
     coast = (1 if d[5] < 0.5 else -1) * (1800 + 4000 * d[6]) if d[4] < 0.3 and runway.elevation < 150 else 0.0
     return Place(
         seed & 0xFFFF,
@@ -240,8 +253,10 @@ def _field(p, e, n):
             elif far < second:
                 second = far
     turn = 0.0 if p.square > 0 else 3.14 * hashed(bi, bj, p.seed + 2)
-    u, v = e * math.cos(turn) + n * math.sin(turn), n * math.cos(turn) - e * math.sin(turn)
-    wide, long = 110 + 330 * hashed(bi, bj, p.seed + 3), 300 + 500 * hashed(bi, bj, p.seed + 4)
+    u = e * math.cos(turn) + n * math.sin(turn)
+    v = n * math.cos(turn) - e * math.sin(turn)
+    wide = 110 + 330 * hashed(bi, bj, p.seed + 3)
+    long = 300 + 500 * hashed(bi, bj, p.seed + 4)
     s, t = u / wide, v / long
     ks, kt = int(math.floor(s)), int(math.floor(t))
     edge = min(min(s - ks, 1 - s + ks) * wide, min(t - kt, 1 - t + kt) * long)
@@ -277,7 +292,9 @@ def _crop(p, k, q, edge):
     "Colour of a field."
     if p.ground == 2:
         return times((0.80, 0.83, 0.87), 0.93 + 0.1 * q - 0.10 * (edge < 10))
-    green, pale, earth = (0.21, 0.31, 0.12), (0.46, 0.43, 0.23), (0.36, 0.28, 0.19)
+    green = (0.21, 0.31, 0.12)
+    pale = (0.46, 0.43, 0.23)
+    earth = (0.36, 0.28, 0.19)
     if k < 0.35:
         c = mix(green, (0.28, 0.37, 0.16), q)
     elif k < 0.6:
@@ -393,7 +410,8 @@ def _survey(p, texel, x0, y0, out, height):
     for j in range(out.shape[0]):
         for i in range(out.shape[1]):
             x, y = x0 + (i + 0.5) * texel, y0 + (j + 0.5) * texel
-            e, n = p.east + x * p.sin + y * p.cos, p.north + x * p.cos - y * p.sin
+            e = p.east + x * p.sin + y * p.cos
+            n = p.north + x * p.cos - y * p.sin
             h = _height_at(p, x, y, e, n)
             slope = 0.0
             if h != 0:
@@ -411,7 +429,8 @@ def maps(place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Both maps of a country with their halvings, uint8 (texels, 5), and the heights of the far one (512, 512), m."
     pictures = []
     for n, texel, x0, y0 in (NEAR, FAR):
-        out, height = np.zeros((n, n, 5), np.uint8), np.zeros((n, n), np.float32)
+        out = np.zeros((n, n, 5), np.uint8)
+        height = np.zeros((n, n), np.float32)
         _survey(place, texel, x0, y0, out, height)
         pictures.append(_halvings(out))
     return *pictures, height
@@ -424,9 +443,19 @@ def _texel_at(chart, n0, level, x, y):
     at = (4 * (n0 * n0 - n * n)) // 3
     x, y = x * scale - 0.5, y * scale - 0.5
     fx, fy = math.floor(x), math.floor(y)
-    i, j, u, v = int(fx) & (n - 1), int(fy) & (n - 1), x - fx, y - fy
+    i = int(fx) & (n - 1)
+    j = int(fy) & (n - 1)
+    u = x - fx
+    v = y - fy
     i1, j, j1 = (i + 1) & (n - 1), at + j * n, at + ((j + 1) & (n - 1)) * n
-    a, b, c, d, p, q, r, s = (1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v, j + i, j + i1, j1 + i, j1 + i1
+    a = (1 - u) * (1 - v)
+    b = u * (1 - v)
+    c = (1 - u) * v
+    d = u * v
+    p = j + i
+    q = j + i1
+    r = j1 + i
+    s = j1 + i1
     return (
         a * chart[p, 0] + b * chart[q, 0] + c * chart[r, 0] + d * chart[s, 0],
         a * chart[p, 1] + b * chart[q, 1] + c * chart[r, 1] + d * chart[s, 1],
@@ -465,11 +494,20 @@ def land_at(near, far, x, y, wide, long, lod, ux, uy):
     taps = max(1, min(3, int(0.6 * long / max(wide, 20.0))))
     if taps == 1:
         return _chart(near, far, x, y, lod)
-    r, g, b, light, water, k = 0.0, 0.0, 0.0, 0.0, 0.0, 1 / taps
+    r = 0.0
+    g = 0.0
+    b = 0.0
+    light = 0.0
+    water = 0.0
+    k = 1 / taps
     for i in range(taps):
         at = ((i + 0.5) * k - 0.5) * long
         c = _chart(near, far, x + ux * at, y + uy * at, lod)
-        r, g, b, light, water = r + c[0] * k, g + c[1] * k, b + c[2] * k, light + c[3] * k, water + c[4] * k
+        r = r + c[0] * k
+        g = g + c[1] * k
+        b = b + c[2] * k
+        light = light + c[3] * k
+        water = water + c[4] * k
     return r, g, b, light, water
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #7297a712
@@ -580,7 +618,9 @@ def _pavement(s, c, x, side, wx, wy, grain):
 @kernel
 def airfield(s, tile, c, x, y, wx, wy, lod, grain):
     "The ground colour c with the airfield on it."
-    side, L, half = y * s.side, s.length, 0.5 * s.width
+    side = y * s.side
+    L = s.length
+    half = 0.5 * s.width
     mown = (
         smooth(-420.0, -290.0, x + 0.5 * wx + 500 * grain)
         * (1 - smooth(L + 300, L + 430, x - 0.5 * wx))

@@ -81,7 +81,8 @@ def _lay(p, cards, top: int, height: int, plain=(), chosen=None, kind: str = 'su
     columns, w = _fit(len(cards), p.width - 20, height)
     left = (p.width - columns * (w + 3) + 3) // 2
     for i, value in enumerate(cards):
-        x, y = left + i % columns * (w + 3), top + i // columns * (card_height(w) + 3)
+        x = left + i % columns * (w + 3)
+        y = top + i // columns * (card_height(w) + 3)
         if value < 0:
             p.slot(x, y, w)
         else:
@@ -209,7 +210,8 @@ class RepeatFirst(_Suits):
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
-    reset1, step1 = staticmethod(_suits_reset), staticmethod(_repeat_first_step)
+    reset1 = staticmethod(_suits_reset)
+    step1 = staticmethod(_repeat_first_step)
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -281,7 +283,8 @@ class RepeatPrevious(_Suits):
     """
 
     difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
-    reset1, step1 = staticmethod(_suits_reset), staticmethod(_repeat_previous_step)
+    reset1 = staticmethod(_suits_reset)
+    step1 = staticmethod(_repeat_previous_step)
     factor_notes = dict(
         **_Suits.factor_notes,
         ago=FactorNote('suits of the last cards, the newest first', names=_SUITS),
@@ -367,7 +370,8 @@ class Autoencode(_Suits):
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
-    reset1, step1 = staticmethod(_autoencode_reset), staticmethod(_autoencode_step)
+    reset1 = staticmethod(_autoencode_reset)
+    step1 = staticmethod(_autoencode_step)
     factor_notes = dict(
         answer=_Suits.factor_notes['answer'],
         watching=FactorNote('watching', names=('playing', 'watching')),
@@ -479,7 +483,8 @@ class CountRecall(POMDP):
         hard=dict(decks=4, kind='ranks'),
     )
     tags = ('diagnostic',)
-    reset1, step1 = staticmethod(_count_recall_reset), staticmethod(_count_recall_step)
+    reset1 = staticmethod(_count_recall_reset)
+    step1 = staticmethod(_count_recall_step)
     keys = {key: i for i, key in enumerate('0123456789abcdefghijklmnopqrstuvwxyz')}
 
     def build(self, decks, kind):
@@ -505,7 +510,8 @@ class CountRecall(POMDP):
         return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), query_counts=_query_counts(R))
 
     def states_of(self, R):
-        counts, queries = R['counts'] / self.max_count, _query_counts(R) / self.max_count
+        counts = R['counts'] / self.max_count
+        queries = _query_counts(R) / self.max_count
         return counts.astype(np.float32), queries.astype(np.float32), R['obs'].astype(np.int64)
 
     def draw_seen(self, p, e):
@@ -579,7 +585,8 @@ class HigherLower(POMDP):
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
-    reset1, step1 = staticmethod(_higher_lower_reset), staticmethod(_higher_lower_step)
+    reset1 = staticmethod(_higher_lower_reset)
+    step1 = staticmethod(_higher_lower_step)
     action_names = ('higher', 'lower')
     keys = dict(ArrowUp=0, ArrowDown=1)
     tags = ('game',)
@@ -795,7 +802,8 @@ class Concentration(POMDP):
         hard=dict(decks=1, kind='ranks'),
     )
     tags = ('game',)
-    reset1, step1 = staticmethod(_concentration_reset), staticmethod(_concentration_step)
+    reset1 = staticmethod(_concentration_reset)
+    step1 = staticmethod(_concentration_step)
 
     def build(self, decks, kind):
         kinds = _number_of('Concentration', kind, ('colors', 'ranks'))
