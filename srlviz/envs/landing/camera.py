@@ -38,7 +38,6 @@ from srlviz.envs.landing.light import (
 from srlviz.envs.landing.terrain import (
     FAR,
     airfield,
-    by,
     cloudy_level,
     cloudy_tile,
     hashed,
@@ -46,6 +45,7 @@ from srlviz.envs.landing.terrain import (
     land_at,
     maps,
     mix,
+    multiply,
     place_of,
     plus,
     smooth,
@@ -53,16 +53,15 @@ from srlviz.envs.landing.terrain import (
 )
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #847d50a4
-_FIELD_OF_VIEW, _NARROW_VIEW = (
-    60.0,
-    30.0,
-)  # degrees from left to right and from top to bottom: of large and small pictures
+_FIELD_OF_VIEW = 60.0  # degrees, horizontal and vertical, of large pictures
+_NARROW_VIEW = 30.0  # of small pictures
 _SMALL_SIZE = 128  # pixels along a side, up to which a picture is small
-_AHEAD, _ABOVE = 13.0, 3.0  # m: of the camera, from the centre of gravity; over the wheels
+_AHEAD = 13.0  # m, of the camera ahead of the centre of gravity
+_ABOVE = 3.0  # m, of the camera above the wheels
 
 
 def view_angle(size: int, field_of_view: float | None = None) -> float:
-    """Field of view of pictures of a size: `field_of_view` if given, else 30 degrees up to 128 pixels and 60 beyond.
+    """Return the field of view of a picture: `field_of_view` if given, else 30 degrees up to 128 pixels and 60 above.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def view_angle(size: int, field_of_view: float | None = None) -> float:
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #c3690690
 def _zoom_of(field_of_view: float) -> float:
-    "From a slope to a part of the picture."
+    "Return the factor from a slope to a share of the picture's width."
     return 0.5 / math.tan(math.radians(field_of_view / 2))
 
 
@@ -113,7 +112,7 @@ def _view_of(
     size: int = 256,
     field_of_view: float | None = None,
 ) -> _View:
-    """The camera of an aircraft.
+    """Place the camera of an aircraft.
 
     Parameters
     ----------
@@ -143,7 +142,7 @@ def _view_of(
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #645092bd
 def _project(view: _View, points: np.ndarray) -> np.ndarray:
-    """Find points of the world in the picture.
+    """Project points of the world to pixels.
 
     Parameters
     ----------
@@ -166,7 +165,7 @@ _AZIMUTHS, _SPREAD = 640, 1.25
 
 @kernel
 def _bilinear(grid, x, y):
-    "A square grid between its four nearest points; (0.5, 0.5) is the first of them."
+    "Interpolate a square grid bilinearly; (0.5, 0.5) is its first point."
     n = grid.shape[0]
     fx, fy = math.floor(x - 0.5), math.floor(y - 0.5)
     i = int(fx) & (n - 1)
@@ -181,7 +180,7 @@ def _bilinear(grid, x, y):
 
 @kernel(entry=True)
 def _skyline(view, height, shells, ground, highest):
-    "Heights of the ground (azimuths, shells), m, less the earth's curvature; and the highest slope seen up to each."
+    "Tabulate the ground (azimuths, shells), m, less the earth's curvature, and the highest slope up to each shell."
     level = math.hypot(view.forward[0], view.forward[1]) + 1e-9
     fx, fy = view.forward[0] / level, view.forward[1] / level
     for a in range(ground.shape[0]):
@@ -201,8 +200,8 @@ def _skyline(view, height, shells, ground, highest):
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #81ebc469
 @kernel
-def _reach(view, ground, highest, shells, a, slope):
-    "Where a ray of a slope meets the hills: level distance in m (0 if nowhere) and how steeply the ground rises there."
+def _intersect_hills(view, ground, highest, shells, a, slope):
+    "Intersect a ray with the hills: level distance in m (0 if none, -1 if before the first) and slope of the ground."
     n = shells.size
     if highest[a, n - 1] <= slope:
         return 0.0, 0.0
@@ -224,7 +223,7 @@ def _reach(view, ground, highest, shells, a, slope):
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #9f4cd3d3
 @kernel
 def _shadow(s, tile, x, y, lod):
-    "The part of the sun that clouds take from the ground at x, y."
+    "Return the share of sunlight that clouds block at x, y."
     k = s.base / max(0.2, s.sun[2])
     u = (x + k * s.sun[0]) * (1 / 26) + s.drift[0]
     v = (y + k * s.sun[1]) * (1 / 26) + s.drift[1]
@@ -233,8 +232,8 @@ def _shadow(s, tile, x, y, lod):
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #928da2df
 @kernel
-def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp):
-    "Colour of the ground that a ray meets at a distance, where it rises like `rise`, before the haze."
+def _ground_colour(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp):
+    "Return the colour of the ground at a distance along a ray, before the haze; `rise` is its slope there."
     x, y = view.x + dx * distance, view.y + dy * distance
     level = math.sqrt(dx * dx + dy * dy) + 1e-9
     wide = distance * pixel
@@ -269,7 +268,7 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
         ahead = ahead - 0.07 * (dx * view.up[0] + dy * view.up[1] + dz * view.up[2])
         k = lamp * math.exp(-65.0 * max(0.0, 1.0024 - ahead)) * min(1.1, 15000.0 / (distance * distance + 60.0))
         total = plus(total, (k, 0.97 * k, 0.88 * k))
-    c = by(c, total)
+    c = multiply(c, total)
     if water > 0.02:
         mirrored = clear_sky(s, to_sun(s, dx, dy), min(1.0, -dz + 0.02))
         surface = mix(mirrored, times(c, 0.9), 0.35 + 0.5 * max(0.0, min(1.0, -2 * dz)))
@@ -282,8 +281,8 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #858d2fbe
 @kernel
-def _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel):
-    "Where a ray meets the ground: distance, how steeply that rises, and the part of the pixel that is sky."
+def _intersect(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel):
+    "Intersect a ray with the ground: distance, slope of the ground, and share of the pixel that is sky."
     slope = dz / along
     if dz < 0 and -view.z / slope < shells[0]:
         return -view.z / dz, 0.0, 0.0
@@ -294,13 +293,13 @@ def _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel):
     sky = min(1.0, max(0.0, (slope - edge) / pixel + 0.5))
     if sky == 1:
         return 0.0, 0.0, 1.0
-    reach, rise = _reach(view, ground, highest, shells, k, min(slope, edge - 1e-6))
+    reach, rise = _intersect_hills(view, ground, highest, shells, k, min(slope, edge - 1e-6))
     return (-view.z / min(dz, -1e-6) if reach < 0 else max(1.0, reach / along)), rise, sky
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #3f7a3169
 @kernel
-def _above(s, tile, low, facing, view, dx, dy, dz, pixel):
-    "Colour of the sky with sun, clouds and haze, low being that at the horizon."
+def _sky_colour(s, tile, low, facing, view, dx, dy, dz, pixel):
+    "Return the colour of the sky with sun, clouds and haze; `low` is the colour at the horizon."
     left = math.exp(-3.912 * s.deep / (s.clear * max(0.004, dz + 0.004)))
     if left < 0.01:
         return low
@@ -313,8 +312,8 @@ def _above(s, tile, low, facing, view, dx, dy, dz, pixel):
 
 
 @kernel
-def _inside(s, tile, view):
-    "How deep in a cloud the camera is, 0 to 1."
+def _cloud_depth(s, tile, view):
+    "Return how deep in a cloud the camera is, 0 to 1."
     if s.cover <= 0 or view.z < s.base - 40 or view.z > s.top + 40:
         return 0.0
     under = smooth(s.base - 40, s.base + 60, view.z)
@@ -334,7 +333,7 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
     u = view.up
     zoom = view.zoom
     pixel, level = 1 / (N * zoom), math.hypot(f[0], f[1]) + 1e-9
-    inside = _inside(s, tile, view)
+    inside = _cloud_depth(s, tile, view)
     night = max(0.0, 1 - 3.2 * s.day)
     milk = mix(s.cloud, s.under, 0.5)
     veiled = inside > 0 or (s.cover > 0 and view.z > s.base)
@@ -350,16 +349,16 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
             along = math.sqrt(dx * dx + dy * dy) + 1e-9
             ahead = (dx * f[0] + dy * f[1]) / level
             side = (dy * f[0] - dx * f[1]) / level
-            distance, rise, sky = _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel)
+            distance, rise, sky = _intersect(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel)
             facing = 0.5 + 0.5 * (dx * s.sunward[0] + dy * s.sunward[1]) / along
             low = c = clear_sky(s, facing, 0.0)
             if sky < 1:
                 left = math.exp(-3.912 * distance / s.clear)
                 if left > 0.01:
-                    c = _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp)
+                    c = _ground_colour(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp)
                     c = mix(low, c, left)
             if sky > 0:
-                c = mix(c, _above(s, tile, low, facing, view, dx, dy, dz, pixel), sky)
+                c = mix(c, _sky_colour(s, tile, low, facing, view, dx, dy, dz, pixel), sky)
             if veiled:
                 through = distance if sky < 0.5 else 1e5
                 c = mix(c, milk, veil(s, tile, view.x, view.y, view.z, dx, dy, dz, through, inside))
@@ -367,8 +366,8 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
     return inside
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #fc61f268
-def _box(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tuple]:
-    "Five faces of a box around x, y that stands at z, m: corners (4, 3), outward direction, colour, light at night."
+def _box_faces(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tuple]:
+    "Return five faces of a box centred at x, y with its base at z, m: corners (4, 3), normal, colour, light."
     a, b, c, d = ((x + i * length / 2, y + j * width / 2) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1)))
     sides = [((*p, z), (*q, z), (*q, z + height), (*p, z + height)) for p, q in ((a, b), (b, c), (c, d), (d, a))]
     outward = ((0, -1, 0), (1, 0, 0), (0, 1, 0), (-1, 0, 0))
@@ -377,8 +376,8 @@ def _box(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tupl
     return [*walls, (roof, (0, 0, 1), tuple(0.85 * k for k in colour), 0.0)]
 
 
-def _houses(L: float, side: float) -> list[tuple]:
-    "The boxes of an airport whose runway is L m long, with the apron on that side"
+def _airport_boxes(L: float, side: float) -> list[tuple]:
+    "Return the boxes of an airport whose runway is L m long; `side` is that of the apron"
     d = np.random.default_rng(int(L * 10) + 7)
     boxes = [  # the terminal, its upper floor, the tower, what is behind
         (0.53 * L, side * 425, 0, 0.22 * L, 44, 16, (0.66, 0.66, 0.64), 0.5),
@@ -407,7 +406,7 @@ def _houses(L: float, side: float) -> list[tuple]:
 @functools.lru_cache(4)
 def _buildings(s: Scene) -> tuple[np.ndarray, ...]:
     "Faces of the airport: corners (n, 4, 3), outward (n, 3), colours by day and light (n, 3), light at night (n,)."
-    faces = [face for box in _houses(s.length, s.side) for face in _box(*box)]
+    faces = [face for box in _airport_boxes(s.length, s.side) for face in _box_faces(*box)]
     corners, outward, colours, lit = (np.array(v, float) for v in zip(*faces))
     sun = np.array(s.sunlight) * np.maximum(0, outward @ np.array(s.sun))[:, None] / max(0.3, s.sun[2])
     shade = np.array(s.shade) * (0.75 + 0.25 * outward[:, 2:])
@@ -415,14 +414,14 @@ def _buildings(s: Scene) -> tuple[np.ndarray, ...]:
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #a4c6a04c
 @kernel
-def _edge(px, py, qx, qy, i, j):
-    "How far the pixel i, j lies to the left of the edge from p to q, pixels, kept within half a pixel, plus a half."
+def _edge_coverage(px, py, qx, qy, i, j):
+    "Return the share of pixel i, j to the left of the edge from p to q: its distance in pixels plus a half, clipped."
     k = math.sqrt((qx - px) ** 2 + (qy - py) ** 2) + 1e-9
     return min(1.0, max(0.0, 0.5 + ((qx - px) * (j - py) - (qy - py) * (i - px)) / k))
 
 
 @kernel(entry=True)
-def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
+def _draw_faces(img, view, s, tile, corners, outward, colours, lit, order, inside):
     "Draw faces over the picture."
     N = img.shape[0]
     px, py = np.empty(4), np.empty(4)
@@ -462,9 +461,16 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
         bottom = max(py[0], py[1], py[2], py[3])
         for j in range(max(0, int(math.floor(top))), min(N, int(math.ceil(bottom)) + 1)):
             for i in range(max(0, int(math.floor(left))), min(N, int(math.ceil(right)) + 1)):
-                k = max(0.0, _edge(px[0], py[0], px[1], py[1], i, j) + _edge(px[2], py[2], px[3], py[3], i, j) - 1)
+                k = max(
+                    0.0,
+                    _edge_coverage(px[0], py[0], px[1], py[1], i, j)
+                    + _edge_coverage(px[2], py[2], px[3], py[3], i, j)
+                    - 1,
+                )
                 if k > 0:
-                    other = _edge(px[1], py[1], px[2], py[2], i, j) + _edge(px[3], py[3], px[0], py[0], i, j)
+                    other = _edge_coverage(px[1], py[1], px[2], py[2], i, j) + _edge_coverage(
+                        px[3], py[3], px[0], py[0], i, j
+                    )
                     k *= max(0.0, other - 1) * (1 - hidden)
                 if k > 0:
                     img[j, i, 0] += (c[0] - img[j, i, 0]) * k
@@ -473,7 +479,7 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #27d0af6a
 @kernel(entry=True)
-def _shine(glare, view, s, tile, lights, gain, reach, inside):
+def _draw_lamps(glare, view, s, tile, lights, gain, reach, inside):
     "Add lights to `glare`, float32 (N, N, 3)."
     N = glare.shape[0]
     small = 0.35 + 0.65 * min(1.0, N / 256 * view.zoom / _ZOOM)
@@ -509,7 +515,7 @@ def _shine(glare, view, s, tile, lights, gain, reach, inside):
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #152810c9
 @kernel(entry=True)
 def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise, out):
-    "Lights, frost and the film itself: img becomes out, uint8."
+    "Combine picture, lights, frost and noise: img becomes out, uint8."
     N, M = img.shape[0], halo.shape[0]
     for j in range(N):
         for i in range(N):
@@ -547,8 +553,8 @@ def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #6a50e7ce
 @functools.lru_cache(2)
-def _stage(conditions) -> tuple:
-    "All that the frames of one flight share: scene, noise, maps, sunlight on the hills, lights, buildings."
+def _shared_parts(conditions) -> tuple:
+    "Compute what all frames of a flight share: scene, noise, maps, sunlight on the hills, lights, buildings."
     s = scene_of(conditions)
     near, far, height = maps(place_of(conditions.runway, conditions.ground))
     down, along = np.gradient(height, FAR[1])
@@ -563,8 +569,8 @@ def _stage(conditions) -> tuple:
 NOISE = 0.005  # standard deviation of the sensor at night, of a full scale of 1
 
 
-def _ahead(view: _View) -> tuple[float, float]:
-    "The pixel that the aircraft flies to: 3 degrees down, level with the nose otherwise."
+def _flight_path_pixel(view: _View) -> tuple[float, float]:
+    "Return the pixel towards which the aircraft flies: 3 degrees below level, level on the ground."
     level = math.hypot(view.forward[0], view.forward[1]) + 1e-9
     p = np.array([view.forward[0] / level, view.forward[1] / level, -0.05 if view.z > 12 else 0.0])
     depth = max(0.2, float(p @ np.array(view.forward)))
@@ -572,8 +578,8 @@ def _ahead(view: _View) -> tuple[float, float]:
     return view.size * (0.5 + right) - 0.5, view.size * (0.5 - up) - 0.5
 
 
-def _lit(lamps: np.ndarray, view: _View, on: bool, day: float) -> np.ndarray:
-    "The lights that burn, with the colours of PAPI for this eye."
+def _lamps_on(lamps: np.ndarray, view: _View, on: bool, day: float) -> np.ndarray:
+    "Return the lamps that are on, with the colours of PAPI from this viewpoint."
     lamps = lamps[(lamps[:, 7] > 0) | on]
     unit = np.flatnonzero(lamps[:, 7] == 1)
     white = papi(math.degrees(math.atan2(view.z - 0.8, max(1.0, PAPI_X - view.x))))[:, None]
@@ -585,8 +591,8 @@ def _lit(lamps: np.ndarray, view: _View, on: bool, day: float) -> np.ndarray:
 def _draw(
     conditions, view: _View, t: float, speed: float, lights: bool, ice: tuple[float, float], bird: float = 0.0
 ) -> np.ndarray:
-    "A picture, uint8 (size, size, 3)."
-    s, tile, near, far, relief, height, shells, lamps, (corners, outward, colours, lit) = _stage(conditions)
+    "Draw a picture, uint8 (size, size, 3)."
+    s, tile, near, far, relief, height, shells, lamps, (corners, outward, colours, lit) = _shared_parts(conditions)
     N = view.size
     night = 1 - s.day
     c = conditions
@@ -597,18 +603,18 @@ def _draw(
     _skyline(view, height, shells, ground, highest)
     inside = _paint(img, view, s, tile, near, far, relief, shells, ground, highest, max(0.0, 1 - 2.5 * s.day))
     order = np.argsort(-((corners.mean(1) - (view.x, view.y, view.z)) ** 2).sum(1), kind='stable')
-    _build(img, view, s, tile, corners, outward, colours, lit, order, inside)
+    _draw_faces(img, view, s, tile, corners, outward, colours, lit, order, inside)
     thick = min(1.0, 1500 / s.clear)
     gain = 0.022 + 0.9 * night**1.5 + 0.3 * thick * s.day
     reach = 3.9 - 1.7 * night
-    _shine(glare, view, s, tile, _lit(lamps, view, lights, s.day), gain, reach, inside)
+    _draw_lamps(glare, view, s, tile, _lamps_on(lamps, view, lights, s.day), gain, reach, inside)
     bleed = 0.0 if s.day > 0.6 and thick < 0.3 else 1.2 * (0.25 * night + 0.9 * thick)
     if bleed > 0:
         spread_lights(glare, halo, np.empty_like(halo))
     tick = int(round(20 * t))
     wet = c.precipitation != 'none' and c.intensity > 0
     if wet:
-        u, v = _ahead(view)
+        u, v = _flight_path_pixel(view)
         snow = c.precipitation == 'snow'
         bright = (0.34 if snow else 0.12) * (s.day + 0.35 * night)
         precipitate(img, u, v, float(speed), snow, float(c.intensity), bright, s.seed, tick)
@@ -639,7 +645,7 @@ def draw_view(
     size: int = 256,
     field_of_view: float | None = None,
 ) -> np.ndarray:
-    """Draw what the camera sees from one place, by JSBSim conditions with our avionics and our picture, not X-Plane's.
+    """Draw the view of the camera from one position (our renderer, not X-Plane's).
 
     Parameters
     ----------
@@ -664,7 +670,7 @@ def draw_view(
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #e53e4ab4
 def _views(flight, size: int, field_of_view: float | None = None) -> list[_View]:
-    "The camera at each row of a flight."
+    "Return the camera at each row of a flight."
     log = flight.log
     psi = (log['psi'] - float(flight.conditions.runway.heading) + 180) % 360 - 180
     rows = zip(log['x'], log['y'], log['height'], psi, log['theta'], log['phi'])
@@ -703,7 +709,7 @@ def film(flight, size: int = 256, field_of_view: float | None = None) -> np.ndar
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #9d272bbe
 def runway_corners(flight, size: int = 256, field_of_view: float | None = None) -> np.ndarray:
-    """Find the corners of the runway in the pictures of a flight.
+    """Return the corners of the runway in the pictures of a flight.
 
     Parameters
     ----------

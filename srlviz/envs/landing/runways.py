@@ -19,7 +19,7 @@ from ...core.files import parse_real, table_rows, table_text
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #0d89bbbc
 def radii(lat: float) -> tuple[float, float]:
-    """Give the radii of curvature of the Earth at a latitude.
+    """Return the radii of curvature of the Earth at a latitude.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class Runway:
     ----------
     airport, airport_name, country : ICAO code, name, ISO code of two letters
     name : '16L'
-    lat, lon : of the landing threshold, degrees;  elevation : of the whole runway, which is level, m above the sea
-    heading : degrees true, of the landing;  length, width : m, the length from the landing threshold on
+    lat, lon : of the landing threshold, degrees;  elevation : m above the sea (the runway is level)
+    heading : degrees true, of the landing;  length, width : m, measured from the landing threshold
     variation : magnetic variation, degrees east
     ils_khz : localizer, kHz, 108100 to 111950;  ident : of the ILS, four letters
     """
@@ -86,7 +86,7 @@ class Runway:
     magnetic = property(lambda self: (self.heading - self.variation) % 360, doc="Heading, degrees magnetic.")
 
     def geodetic(self, x, y):
-        """Give latitude and longitude, degrees, of points `x` m past the threshold and `y` m to the right."""
+        """Return latitude and longitude, degrees, of points `x` m past the threshold and `y` m to the right."""
         c = math.cos(math.radians(self.heading))
         s = math.sin(math.radians(self.heading))
         m, n = radii(self.lat)
@@ -95,7 +95,7 @@ class Runway:
         return lat, (lon + 180) % 360 - 180
 
     def local(self, lat, lon):
-        """Give `x`, `y` in m of points in degrees: the inverse of `geodetic`."""
+        """Return `x`, `y` in m of points in degrees: the inverse of `geodetic`."""
         c = math.cos(math.radians(self.heading))
         s = math.sin(math.radians(self.heading))
         m, n = radii(self.lat)
@@ -108,7 +108,7 @@ POLE = 80.8, -72.8
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #02e8517d
 def variation(lat: float, lon: float) -> float:
-    """Give the magnetic variation of a dipole field, degrees east: the bearing of the geomagnetic pole."""
+    """Return the magnetic variation of a dipole field, degrees east: the bearing of the geomagnetic pole."""
     a = math.radians(lat)
     p = math.radians(POLE[0])
     d = math.radians(POLE[1] - lon)
@@ -167,11 +167,11 @@ class Runways(Sequence):
     airports = property(lambda self: tuple(self._by_airport), doc="ICAO codes, each once.")
 
     def table(self) -> pd.DataFrame:
-        """Give the runways as a table, one row each; columns as in `Runway`."""
+        """Return the runways as a table, one row each; columns as in `Runway`."""
         return pd.DataFrame([asdict(r) for r in self._all], columns=list(Runway.__dataclass_fields__))
 
     def split(self, seed: int = 0) -> dict[str, str]:
-        """Give each airport a split.
+        """Assign a split to each airport.
 
         45% of the runways are 'fit', 15% 'valid', 26.4% 'probe' and 13.6% 'test', as near as whole airports allow.
 
@@ -255,14 +255,14 @@ _CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of lo
 
 
 def _radio(airport: str, code: str, k: int) -> dict:
-    "Localizer and ident of end `k` of an airport: no channel is used twice at one, up to 40."
+    "Return localizer frequency and ident of runway end `k` of an airport; up to 40 ends have different channels."
     return dict(
         ils_khz=_CHANNELS[(int(hashed_numbers(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}'
     )
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3bc60929
 def _build_runways(icao: str) -> list[Runway]:
-    "The invented runways of a real airport."
+    "Invent the runways of a real airport."
     if icao not in _airport_data():
         raise ValueError(
             f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; "
@@ -304,13 +304,13 @@ def _build_runways(icao: str) -> list[Runway]:
 
 
 def _number(magnetic: float) -> str:
-    "The number of a runway from its magnetic heading: 01 to 36."
+    "Return the number of a runway from its magnetic heading: 01 to 36."
     return f'{(round(magnetic / 10) - 1) % 36 + 1:02}'
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #bfc9fe03
 @functools.cache
 def runways() -> Runways:
-    """Give the built-in catalogue: real airports, invented runways, the same on every machine.
+    """Return the built-in catalogue: real airports, invented runways, the same on every machine.
 
     Raises
     ------
@@ -339,7 +339,7 @@ _SOFT = re.compile(
 
 
 def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
-    "Line number and cells of a runways.csv; its text is checked, its numbers are not."
+    "Yield line number and cells of a runways.csv; its text is checked, its numbers are not."
     rows = table_rows(table_text(path, "OurAirports' runways.csv"), path)
     ids = {}
     _, header = next(rows)
@@ -360,7 +360,7 @@ def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
 
 
 def _value(path, line: int, row: dict, column: str, otherwise: float = math.nan) -> float:
-    "The number in a cell; a gap is `otherwise`."
+    "Return the number in a cell; `otherwise` if the cell is empty."
     text = row[column].strip()
     try:
         return parse_real(text) if text else otherwise
@@ -373,7 +373,7 @@ _CODE = re.compile('[A-Za-z0-9_.-]{1,20}')  # of an airport
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #4ee886b9
 def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
-    "Both ends of the strip in a row, or why there are none; `n` ends of the airport came before."
+    "Return both ends of the strip in a row, or the reason why not; `n` is the number of earlier ends of the airport."
     number = functools.partial(_value, path, line, row)
     if number('closed', 0):
         return 'closed'
@@ -391,22 +391,19 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
     plain = all(re.fullmatch('[0-9]{1,2}[LCR]?', name) for name in names)
     if not plain or not length > 0 or not np.isfinite(at).all():
         return 'without position, length or name'
-    if not 0.9 < _way(*at)[1] / length < 1.1:
+    if not 0.9 < _offset(*at)[1] / length < 1.1:
         return 'with ends that do not fit their length'
     known = _airport_data().get(row['airport_ident'], {})
-    up = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
-    up = (
-        next((x for x in (up[0], up[1]) if not math.isnan(x)), known.get('elevation', math.nan))
-        if np.isnan(up).any()
-        else sum(up) / 2
-    )
-    if math.isnan(up):
+    elevations = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
+    given = [feet for feet in elevations if not math.isnan(feet)]
+    elevation = sum(given) / len(given) if given else known.get('elevation', math.nan)
+    if math.isnan(elevation):
         return 'without elevation'
     first = dict(
         airport=row['airport_ident'],
         airport_name=known.get('name', row['airport_ident']),
         country=known.get('country', ''),
-        elevation=round(0.3048 * up, 1),
+        elevation=round(0.3048 * elevation, 1),
         width=width if 5 <= width <= 200 else 45.0,
     )
     displaced = [0.3048 * number(f'{e}_displaced_threshold_ft', 0) for e in ('le', 'he')]
@@ -429,8 +426,8 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
 
 
 def _end(first: dict, name: str, at, to, length: float, displaced: float, k: int, code: str) -> Runway:
-    "One end, at `at`, of a strip that goes `to` there."
-    (east, north), distance = _way(at, to)
+    "Return the end at `at` of a strip whose other end is at `to` (latitude, longitude)."
+    (east, north), distance = _offset(at, to)
     end = Runway(
         **first,
         name=name,
@@ -445,8 +442,8 @@ def _end(first: dict, name: str, at, to, length: float, displaced: float, k: int
     return replace(end, lat=float(lat), lon=float(lon), length=length - displaced)
 
 
-def _way(at, to) -> tuple[tuple[float, float], float]:
-    "East, north and distance, m, from one position to another."
+def _offset(at, to) -> tuple[tuple[float, float], float]:
+    "Return east, north and distance, m, from one position to another."
     m, n = radii(at[0])
     east = math.radians((to[1] - at[1] + 180) % 360 - 180) * n
     north = math.radians(to[0] - at[0]) * m

@@ -26,7 +26,7 @@ def _table() -> pd.DataFrame:
 
 
 def sensor_table() -> pd.DataFrame:
-    """List the 1090 sensors, one row a column of `sensors(flight)`, in the same order.
+    """List the 1090 sensors, one row per column of `sensors(flight)`, in the same order.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def sensor_table() -> pd.DataFrame:
         name : `dataref` or `dataref[i]`;  kind : 'physics', 'avionics' or 'constant';  about : what it is here
         evidence : how sure the name is;  role : 'time', 'action' or 'state'
         tell_tale : perturbations that a lamp, flag, mode, switch or dial announces, their names with a blank between,
-            '' for none: leave these columns out to ask whether a failure is felt rather than announced
+            '' for none: without these columns a failure can only be inferred from its effects
         duplicate_of : the name of the first column that is equal to this one in every flight, '' for none
 
     Source: landing paper, Table 1; the order follows from the list of action columns in the authors' code.
@@ -49,13 +49,13 @@ _PSI, _IN_HG = 0.01450377, 1 / INHG  # pounds on a square inch and inches of mer
 
 
 def after(on: np.ndarray, seconds: float) -> np.ndarray:
-    """Tell where a condition (T,) or (T, k) holds and has held `seconds` earlier."""
+    """Return where a condition (T,) or (T, k) is true now and was true `seconds` earlier."""
     n, on = min(round(seconds * HZ), len(on)), np.asarray(on, bool)
     return on & np.concatenate([np.zeros((n, *on.shape[1:]), bool), on[: len(on) - n]])
 
 
 def rate(x: np.ndarray) -> np.ndarray:
-    """Change per second of (T,) or (T, k) rows, 0 in the first."""
+    """Return the change per second of (T,) or (T, k) rows, 0 in the first."""
     return np.diff(x, axis=0, prepend=x[:1]) * HZ
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #8dfe689a
@@ -102,7 +102,7 @@ _SUITES = dict(
 
 
 def gyroscopes(flight: Flight) -> SimpleNamespace:
-    """Work out what the six gyro suites show: vacuum pilot and copilot, electric both, AHRS both.
+    """Compute the readings of the six gyro suites: vacuum pilot and copilot, electric both, AHRS both.
 
     Returns
     -------
@@ -127,15 +127,15 @@ def gyroscopes(flight: Flight) -> SimpleNamespace:
 
 
 def gyros(flight: Flight) -> dict:
-    """Attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
+    """Compute the attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
     g = gyroscopes(flight)
     L = flight.log
     P = power(flight)
-    seats = lambda head, x, tail: {
-        f'{head}_{s}_{seat}{tail}': x[:, i]
-        for i, (s, seat) in enumerate((s, seat) for s in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot'))
-    }
-    d = seats('the_ind', g.pitch, '_deg') | seats('phi_ind', g.roll, '_deg') | seats('psi_ind', g.heading, '_degm')
+    suites = [(suite, seat) for suite in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot')]
+    d = {}
+    for angle, values, unit in (('the', g.pitch, 'deg'), ('phi', g.roll, 'deg'), ('psi', g.heading, 'degm')):
+        for i, (suite, seat) in enumerate(suites):
+            d[f'{angle}_ind_{suite}_{seat}_{unit}'] = values[:, i]
     d |= {
         'the_vac_ind_deg': g.pitch[:, 0],
         'the_ele_ind_deg': g.pitch[:, 2],
@@ -149,7 +149,7 @@ def gyros(flight: Flight) -> dict:
     d |= {f'dg_drift_{n}_deg': g.drift[:, i] for i, n in enumerate(('vac', 'vac2', 'ele', 'ele2', 'ahars', 'ahars2'))}
     spin = lag(
         np.stack([P.suction[:, 0], P.suction[:, 1], *[P.volts[:, b] > 18 for b in (0, 1, 3, 3)]], 1), 20.0
-    )  # rotors run on for a while
+    )  # rotors slow down gradually
     turning = np.sqrt(L['p'] ** 2 + L['q'] ** 2 + L['r'] ** 2)[:, None]
     return _named(
         'cockpit/gyros',
@@ -186,7 +186,7 @@ def _radio_altitude(flight: Flight) -> np.ndarray:
 
 
 def gauges(flight: Flight) -> dict:
-    """What the dials and displays of both pilots show: speed, height, rates, attitude, wind, suction, energy."""
+    """Compute the dials and displays of both pilots: speed, height, rates, attitude, wind, suction, energy."""
     L = flight.log
     c = flight.conditions
     rng = _rng(flight, 'gauges')
@@ -235,7 +235,7 @@ def gauges(flight: Flight) -> dict:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #70509d76
 def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
-    "The gauges that are there once"
+    "Compute the gauges that exist once"
     L, T = flight.log, len(flight.log['t'])
     wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.0).T
     impact = L['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
@@ -266,7 +266,7 @@ def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) 
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
-    """Work out what hangs on the engines.
+    """Compute electric power, pumps and bleed air, which depend on the engines.
 
     Returns
     -------

@@ -18,7 +18,7 @@ from .base import POMDP, FactorNote
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #b4d6bb1b
 def _seen_number(e, value, j):
-    "The j-th number of an observation: the value, or the value with noise, clipped to its bound."
+    "Return the j-th number of an observation: the value, with noise clipped to its bound if there is any."
     value = np.float32(value)
     if e.noise == 0:
         return value

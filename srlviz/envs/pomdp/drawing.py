@@ -112,14 +112,17 @@ def _smooth_mask(width: int, height: int, paint: Callable, over: int = 4):
 
 
 def _area(*points, ink=255):
+    "Return a painter of a filled polygon."
     return lambda d, n: d.polygon([(x * n, y * n) for x, y in points], fill=ink)
 
 
 def _disc(x, y, r, ink=255):
+    "Return a painter of a disc."
     return lambda d, n: d.ellipse(((x - r) * n, (y - r) * n, (x + r) * n, (y + r) * n), fill=ink)
 
 
 def _stroke(width, *points):
+    "Return a painter of a line."
     return lambda d, n: _round_line(d, [(x * n, y * n) for x, y in points], width * n)
 
 
@@ -176,7 +179,7 @@ def _lids():
         yield 0.5 + 0.5 * math.cos(a), 0.5 + 0.3 * math.sin(a) * abs(math.sin(a)) ** 0.3
 
 
-def _bow(way: int):
+def _bent_shaft(way: int):
     "Points of the shaft of a bent arrow; `way` is 1 or -1."
     return [(0.5 + way * 0.34 * math.cos(a), 0.55 + 0.34 * math.sin(a)) for a in _TURNS]
 
@@ -200,8 +203,8 @@ _ICONS = {
     'mine': [*_SPOKES, _disc(0.5, 0.5, 0.31), _disc(0.4, 0.4, 0.08, 0)],
     'eye': [_area(*_lids()), _disc(0.5, 0.5, 0.2, 0), _disc(0.5, 0.5, 0.11)],
     'coin': [_disc(0.5, 0.5, 0.46), _disc(0.5, 0.5, 0.36, 0), _disc(0.5, 0.5, 0.28)],
-    'turn_left': [_stroke(0.11, *_bow(1)), _area((0.02, 0.36), (0.4, 0.34), (0.2, 0.68))],
-    'turn_right': [_stroke(0.11, *_bow(-1)), _area((0.98, 0.36), (0.6, 0.34), (0.8, 0.68))],
+    'turn_left': [_stroke(0.11, *_bent_shaft(1)), _area((0.02, 0.36), (0.4, 0.34), (0.2, 0.68))],
+    'turn_right': [_stroke(0.11, *_bent_shaft(-1)), _area((0.98, 0.36), (0.6, 0.34), (0.8, 0.68))],
 }
 
 
@@ -226,21 +229,21 @@ def _rounded(width: int, height: int, radius: float, line: float = 0):
 
 
 @functools.lru_cache(2048)
-def _face(rank: int | None, suit: int | None, color: str | None, face_up: bool, width: int, dim: bool):
+def _draw_card(rank: int | None, suit: int | None, color: str | None, face_up: bool, width: int, dim: bool):
     "Draw a card."
     height = card_height(width)
     p = Pen.blank(width, height, 'paper')
     if not face_up:
-        _back(p, width, height)
+        _draw_back(p, width, height)
     elif suit is None and rank is None:
         p.rect((3, 3, width - 3, height - 3), color or 'muted', radius=max(width // 14, 1))
     else:
-        _pips(p, rank, suit, color or ('ink' if suit is None else _SUIT_COLORS[suit]), width, height)
+        _draw_front(p, rank, suit, color or ('ink' if suit is None else _SUIT_COLORS[suit]), width, height)
     p.paste('#9aa1aa', _rounded(width, height, max(width / 9, 2), 1), 0, 0)
     return p.image if not dim else p.washed(0.62)
 
 
-def _back(p, width, height):
+def _draw_back(p, width, height):
     p.rect((0, 0, width, height), '#3f6f9f')
     step = max(width // 6, 4)
     for k in range(-height, width + height, step):
@@ -249,7 +252,7 @@ def _back(p, width, height):
     p.rect((0, 0, width, height), outline='#f4f7fa', width=max(width // 15, 1) + 1, radius=max(width // 9, 2))
 
 
-def _pips(p, rank, suit, color, width, height):
+def _draw_front(p, rank, suit, color, width, height):
     "Draw rank and suit on a card, if known."
     name = None if rank is None else RANKS[rank]
     word = functools.partial(p.text, color=color, anchor='mm', bold=True)
@@ -573,7 +576,7 @@ class Panel(Pen):
         y = round(y)
         height = card_height(width)
         shows = (rank, suit, color) if face_up else (None, None, None)
-        self.image.paste(_face(*shows, face_up, width, dim), (x, y), _rounded(width, height, max(width / 9, 2)))
+        self.image.paste(_draw_card(*shows, face_up, width, dim), (x, y), _rounded(width, height, max(width / 9, 2)))
         if mark:
             ring = x - 3, y - 3, x + width + 3, y + height + 3
             self.rect(ring, outline=mark, radius=max(width / 9, 2) + 3, width=2.5 if width > 20 else 2)
