@@ -47,7 +47,7 @@ class Runway:
     airport, airport_name, country : ICAO code, name, ISO code of two letters
     name : '16L'
     lat, lon : of the landing threshold, degrees;  elevation : m above the sea (the runway is level)
-    heading : degrees true, of the landing;  length, width : m, measured from the landing threshold
+    heading : degrees true, of the landing;  length : m, from the landing threshold;  width : m
     variation : magnetic variation, degrees east
     ils_khz : localizer, kHz, 108100 to 111950;  ident : of the ILS, four letters
     """
