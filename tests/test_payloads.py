@@ -874,7 +874,9 @@ def trials() -> pd.DataFrame:
 
 def gaps() -> pd.DataFrame:
     "What `gap_closed` gives, of a task and a method of a stranger's"
-    row = dict(task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, sighted=1.0, gap=1.0, closed=0.5, said='')
+    row = dict(
+        task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, fully_observable=1.0, gap=1.0, closed=0.5, said=''
+    )
     row |= dict(twin=evil('twin'))
     return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, reason=evil('reason'))])
 

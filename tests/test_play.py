@@ -353,9 +353,9 @@ def test_linked(page, lab):
 
 def test_hidden(page, lab):
     player = explorer(page)
-    player.get_by_role('button', name='asked', exact=True).click()
+    player.get_by_role('button', name='answer', exact=True).click()
     wait_for(
-        lambda: lab.ask('explorer.factor') == 'asked' and lab.ask('len(explorer.plot.figure.data[2].y)') == 1,
+        lambda: lab.ask('explorer.factor') == 'answer' and lab.ask('len(explorer.plot.figure.data[2].y)') == 1,
         say='a press on a row shows it alone',
     )
     box = page.locator('.srlviz-environment-explorer').get_by_role('checkbox')
@@ -367,7 +367,7 @@ def test_hidden(page, lab):
     )
     in_step(page)
     wait_for(lambda: int(player.get_attribute('data-frame')) == t, say='at the same step')
-    assert not player.get_by_role('button', name='asked', exact=True).count()
+    assert not player.get_by_role('button', name='answer', exact=True).count()
     box.check()
     wait_for(lambda: lab.ask('explorer.reveal'))
 
