@@ -24,7 +24,7 @@ from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.score_map import broken_lines, cell_shapes, key_words, plot_scores
 from ..figures.style import pretty, style
-from .base import Explorer, Words, check_choice, columns as two_columns, menu, row, set_options
+from .base import Explorer, SafeHTML, check_choice, columns as two_columns, menu, row, set_options
 from .moment import Moment
 from .views import PlotView
 
@@ -310,7 +310,7 @@ class ScoreBoard(Board, Explorer):
         for name in self.names:
             if name not in self.scores:
                 raise unknown('column of a score table', name, list(self.scores))
-        self.detail, self.moment, self.words_line = detail or answer_detail, None, Words()
+        self.detail, self.moment, self.words_line = detail or answer_detail, None, SafeHTML()
         self.details = [PlotView(label='the chosen cell', scrub=True) for _ in range(2)]
         self.make_parts(metric=metric)
         right = [self.words_line, *self.details]

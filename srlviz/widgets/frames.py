@@ -22,7 +22,7 @@ from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import Over, check_marks, mark_colors, plot_contact_sheet, plot_factor_strip
 from ..figures.style import pretty
-from .base import Explorer, check_choice, check_index, columns, menu, reacts, row, script, sheet
+from .base import Explorer, check_choice, check_index, columns, menu, on_change, row, script, sheet
 from .views import FramePlayer, Numbers, PlotView, factor_row, mark_array, send_rows
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #c738ef30
@@ -457,13 +457,13 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         names = list(select_factors(self.recording, self.requested_factors)['name'])
         return check_choice('factor', value, names if trait == 'factor' and names else [*names, ''])
 
-    @reacts('recording', 'episode')
+    @on_change('recording', 'episode')
     def _on_episode(self, change):
         if change['name'] == 'recording':
             self._update_menus()
         self._read(self.start_step)
 
-    @reacts('factor', 'second', 'against')
+    @on_change('factor', 'second', 'against')
     def _on_factor(self, _):
         self._draw()
 

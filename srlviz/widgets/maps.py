@@ -31,7 +31,7 @@ from srlviz.figures.maps import (
     side_by_side,
 )
 from ..figures.style import pretty
-from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row, set_options
+from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_change, row, set_options
 from .frames import as_recording, check_episodes
 from .moment import Moment
 from .sensors import film_modality
@@ -382,7 +382,7 @@ class CodesExplorer(Explorer):
         """The panes that are shown."""
         return [self.pane] + [self.second] * bool(self.beside)
 
-    @reacts('recording')
+    @on_change('recording')
     def _on_recording(self, _):
         self._read_recording()
         with self.quietly():
@@ -392,11 +392,11 @@ class CodesExplorer(Explorer):
         self.tagging.offer()
         self._show()
 
-    @reacts('method', 'how', 'beside')
+    @on_change('method', 'how', 'beside')
     def _on_map(self, _):
         self._show()
 
-    @reacts('factor', 'drag', 'steps', 'tags')
+    @on_change('factor', 'drag', 'steps', 'tags')
     def _on_look(self, change):
         for pane in self.panes:
             pane.draw()
@@ -404,7 +404,7 @@ class CodesExplorer(Explorer):
             self.tagging.offer()
             self._summarize()
 
-    @reacts('episode', 't')
+    @on_change('episode', 't')
     def _on_step(self, change):
         if (self.moment.episode, self.moment.t) != (self.episode, self.t):
             self.moment.seek(self.episode, 0 if change['name'] == 'episode' else self.t)
@@ -576,7 +576,7 @@ class CodesExplorer(Explorer):
         self.pane, self.second = _MapPane(self, press, self.select), _MapPane(self, press, self.select)
         self.moment = Moment(self.recording, self.episode, self.t, self.interactive)
         self.moment.observe(lambda _: self.follow(), ['episode', 't'])
-        self.summary, self.tagging = Words(), _TagParts(self)
+        self.summary, self.tagging = SafeHTML(), _TagParts(self)
         drags = W.ToggleButtons(options=['lasso', 'pan'], tooltips=['select steps', 'move the map'])
         drags.style.button_width = '104px'
         self.bind(drag=drags)

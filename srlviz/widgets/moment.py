@@ -14,7 +14,7 @@ import ipywidgets as W
 
 from ..core.recordings import Episode, Recording
 from ..figures.frames import plot_contact_sheet
-from .base import Explorer, Words, reacts
+from .base import Explorer, SafeHTML, on_change
 from srlviz.widgets.frames import (
     EpisodeSeeker,
     FactorStrip,
@@ -123,7 +123,7 @@ class Moment(EpisodeSeeker, Explorer):
         super().__init__(interactive)
         self.recording = as_recording(recording)
         is_flight = 'sensors' in self.recording[0].obs
-        self.player, self.words = FilmPlayer() if is_flight else FramePlayer(), Words()
+        self.player, self.words = FilmPlayer() if is_flight else FramePlayer(), SafeHTML()
         self.table = FrameTable(channel=self.player.channel, label='true factors of this step', height=250)
         self.table.add_class('srlviz-beside')
         self.on(self.table, 'picked', self._draw)
@@ -142,7 +142,7 @@ class Moment(EpisodeSeeker, Explorer):
         name, value = proposal['trait'].name, proposal['value']
         return as_recording(value) if name == 'recording' else check_episodes(name, value, self.recording, self.episode)
 
-    @reacts('recording', 'episode')
+    @on_change('recording', 'episode')
     def _on_episode(self, change):
         if change['name'] == 'recording':
             with self.quietly():

@@ -498,7 +498,7 @@ class ProbeHeatmap(Board, Explorer):
         """Choose the clicked cell, or show why it has no predictions."""
         cell = pressed_cell(clicked)
         if isinstance(cell, str):
-            self.status.say(cell)
+            self.status.show_message(cell)
         else:
             self.choose(*cell)
 
@@ -512,7 +512,7 @@ class ProbeHeatmap(Board, Explorer):
         return go.Figure(self.scores.figure(self.metric, half and (self.half or bool(self.side.children))))
 
     def draw_detail(self):
-        self.status.say(self.side.show(self.factor, self.method, self.against))
+        self.status.show_message(self.side.show(self.factor, self.method, self.against))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the heat map."""

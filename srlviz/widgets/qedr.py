@@ -34,13 +34,13 @@ from ..figures.scores.score_map import number
 from ..figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     button,
     check_choice,
     check_index,
     columns,
     menu,
-    reacts,
+    on_change,
     row,
     set_options,
 )
@@ -383,19 +383,19 @@ class QEDRMatrix(Explorer):
             raise traitlets.TraitError(f'{value} is constant: it has no column here')
         return check_choice(name, value, result.importance)
 
-    @reacts('method', 'regressor', 'alpha', 'threshold', 'by', 'order', 'signed')
+    @on_change('method', 'regressor', 'alpha', 'threshold', 'by', 'order', 'signed')
     def _on_result(self, _):
         self._draw_settled()
 
-    @reacts('code', 'factor')
+    @on_change('code', 'factor')
     def _on_cell(self, _):
         self.choose(self.code, self.factor)
 
-    @reacts('rows', 'below', 'recording')
+    @on_change('rows', 'below', 'recording')
     def _on_page(self, _):
         self._draw_all()
 
-    @reacts('episode', 't')
+    @on_change('episode', 't')
     def _on_step(self, _):
         if self.episode >= 0:
             self.seek(self.episode, self.t)
@@ -666,7 +666,7 @@ class QEDRMatrix(Explorer):
         else:
             what = 'episode' if table.whole else 'step'
             words = f'Click a cell to see the {what}s behind it, a point to open the {what}.'
-        self.status.say(words)
+        self.status.show_message(words)
 
     def _draw_all(self):
         """Draw everything that changed."""
@@ -714,7 +714,7 @@ class QEDRMatrix(Explorer):
         if place[0] < 0 or self.recording is None:
             reason = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) cannot be opened'
             self.points.mark(point_shapes(self.points.figure, *place))
-            self.status.say(f'{_row_words(self._table(), *map(int, place))}: {reason}.')
+            self.status.show_message(f'{_row_words(self._table(), *map(int, place))}: {reason}.')
         else:
             self.seek(*place)
 
@@ -742,7 +742,7 @@ class QEDRMatrix(Explorer):
         self.matrix = view('codes and factors; the menus Code and Factor choose the same cells')
         self.points = view('one code against one factor; the buttons smallest and largest open steps, too')
         self.curve = view('D, C and I (an error) over alpha; the slider alpha chooses the same')
-        self.words, self.stage = Words(), W.VBox([]).add_class('srlviz-column')
+        self.words, self.stage = SafeHTML(), W.VBox([]).add_class('srlviz-column')
         self.ends = [
             button('smallest', lambda: self._open_extreme(-1), 'open the step with the smallest value of this code'),
             button('largest', lambda: self._open_extreme(1), 'open the step with the largest value of this code'),

@@ -23,13 +23,13 @@ from ..figures.runs import plot_run_curves, plot_failures, plot_progress, run_pa
 from ..figures.style import style
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     button,
     check_choice,
     columns,
     menu,
     menu_values,
-    reacts,
+    on_change,
     row,
     set_options,
 )
@@ -165,7 +165,7 @@ class _RunViews:
 
     def __init__(self, folder: RunFolder):
         self.folder, self.keys = folder, []
-        self.words, self.facts, self.note = Words(), Words(), Words()
+        self.words, self.facts, self.note = SafeHTML(), SafeHTML(), SafeHTML()
         self.bar, self.plot = PlotView(label='progress'), PlotView(label='curves of the runs')
         self.list = RowList(header=True, height=330, label='runs', empty='no run matches')
         self.menus = _RunMenus()
@@ -250,18 +250,18 @@ class RunMonitor(Explorer):
     def _is_run(self, proposal):
         return check_choice('run', proposal['value'], ['', *self.run_folder.runs['key']])
 
-    @reacts('parameter')
+    @on_change('parameter')
     def _on_parameter(self, _):
         with self.quietly():
             self.value = ''
             self.views.menus.offer_values(self.run_folder.runs, self.parameter)
         self._show()
 
-    @reacts('status_filter', 'value', 'curve', 'key')
+    @on_change('status_filter', 'value', 'curve', 'key')
     def _on_choice(self, _):
         self._show()
 
-    @reacts('watching')
+    @on_change('watching')
     def _on_watching(self, _):
         if not self.watching or self._task is not None and not self._task.done():
             return
@@ -294,7 +294,7 @@ class RunMonitor(Explorer):
             changed = self.run_folder.refresh()
         except (OSError, ValueError) as problem:
             self.state = 'lost'
-            self.views.words.say(str(problem), 'alert')
+            self.views.words.show_message(str(problem), 'alert')
             return
         previous, self.state = self.state, _sweep_state(self.run_folder.counts)
         self.views.words.value = _state_words(self.run_folder)

@@ -27,12 +27,12 @@ from ..figures.landing.flights import column, find_sensors, plot_traces, short_n
 from ..figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     button,
     check_choice,
     columns,
     menu,
-    reacts,
+    on_change,
     row,
     script,
     set_options,
@@ -379,7 +379,7 @@ class _SensorPicker(W.VBox):
 
     def __init__(self):
         self.rank, self.varies, self.choices, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
-        self.found, self.list = Words(), RowList(multiple=True, height=142, label='sensors')
+        self.found, self.list = SafeHTML(), RowList(multiple=True, height=142, label='sensors')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1.3fr)'),
             dict(label='unit', kind='text', width='56px'),
@@ -433,7 +433,7 @@ class _SensorPicker(W.VBox):
 
     def _update_text(self):
         self.list.empty = _empty_text(self.n_constant)
-        self.found.say(_found_text(len(self.list.shown), self.n_constant, self.drawn))
+        self.found.show_message(_found_text(len(self.list.shown), self.n_constant, self.drawn))
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #9b04e4ac
 def film_modality(episode: Episode) -> str:
@@ -502,7 +502,7 @@ class SensorParts:
         browser.on(table, 'picked', toggle)
         browser.on(browser, 'picture', resize)
 
-    def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: Words) -> W.Box:
+    def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: SafeHTML) -> W.Box:
         """Arrange the parts in two columns."""
         return columns([self.film, *below], [menus, self.picker, self.scroll, status])
 
@@ -682,14 +682,14 @@ class SensorBrowser(EpisodeSeeker, Explorer):
             return tuple(dict.fromkeys(check_column(c, self.table, self.reading.timed) for c in value))
         return check_episodes(trait, value, self.recording, self.episode)
 
-    @reacts('recording', 'episode')
+    @on_change('recording', 'episode')
     def _on_episode(self, change):
         if change['name'] == 'recording':
             self._read_recording()
         self._read(self.start_step)
         self._draw()
 
-    @reacts('chosen', 'against')
+    @on_change('chosen', 'against')
     def _on_chosen(self, _):
         self._draw()
 

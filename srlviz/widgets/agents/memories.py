@@ -25,7 +25,18 @@ from ...figures.agents.memories import plot_cost, plot_recall, plot_saliency, pl
 from ...figures.agents.rollouts import Strip, factor_strip, heat_trace, joined, thin
 from ...figures.inks import INK, WRONG
 from ...figures.style import style
-from ..base import Explorer, Words, busy, button, check_choice, check_index, columns, menu, reacts, row
+from srlviz.widgets.base import (
+    Explorer,
+    SafeHTML,
+    busy,
+    button,
+    check_choice,
+    check_index,
+    columns,
+    menu,
+    on_change,
+    row,
+)
 from .play import HIDDEN, INTERACTION
 from .returns import play_agent, played_strips
 from ..views import PlotView
@@ -604,7 +615,7 @@ class MemoryExplorer(Explorer):
     ):
         super().__init__(interactive)
         self.readings = _Readings(memories, streams, saliency, n_hidden, seed, steps)
-        self.views, self.facts = _MemoryViews(dict(recall=recall, cost=cost)), Words()
+        self.views, self.facts = _MemoryViews(dict(recall=recall, cost=cost)), SafeHTML()
         self.method = method or next(iter(self.readings.memories))
         self.stream = stream or self.readings.fitting(self.method)[0]
         self._lay_out()
@@ -643,7 +654,7 @@ class MemoryExplorer(Explorer):
         """List the other memories that can read the stream."""
         return [m for m in self.readings.memories if m != self.method and self.stream in self.readings.fitting(m)]
 
-    @reacts('method', 'stream', 'resets', 'channel', 'log', 'show', 'panel', 'against', 't')
+    @on_change('method', 'stream', 'resets', 'channel', 'log', 'show', 'panel', 'against', 't')
     def _on_choice(self, change):
         self._draw(change['name'])
 
@@ -731,7 +742,7 @@ class MemoryExplorer(Explorer):
         if has_weights and (everything or changed in ('channel', 'log', 'against', 't')):
             self.views.weights.figure = self._figure_of_weights()
         self.menus.show_step(self.t, self.resets, self.readings.original_resets(self.stream))
-        self.status.say(_step_text(self.t, self.resets, self.weigh()[self.t] if has_weights else None))
+        self.status.show_message(_step_text(self.t, self.resets, self.weigh()[self.t] if has_weights else None))
 
     def _show_panel(self):
         """Show the plots over time, or a table, on the left."""

@@ -27,7 +27,7 @@ from ...core.policies import as_policy, policy_identity
 from ...core.recordings import Episode, Recording
 from ...figures.frames import frame_png, plot_frame
 from ...figures.agents.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout
-from ..base import Explorer, Quiet, Words, button, columns, menu, reacts, row, script, sheet
+from ..base import Explorer, Quiet, SafeHTML, button, columns, menu, on_change, row, script, sheet
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #3ed87902
 def make_world(task: str, **options) -> gymnasium.Env:
@@ -455,7 +455,7 @@ class _PlayDesk:
     """
 
     def __init__(self, act: Callable, undo: Callable, next_game: Callable):
-        self.board, self.help, self.steps = PlayBoard(), Words(), Words()
+        self.board, self.help, self.steps = PlayBoard(), SafeHTML(), SafeHTML()
         self.board.on_act, self.board.on_undo, self.board.on_new = act, undo, next_game
 
     def take(self, recorder: Recorder):
@@ -558,13 +558,13 @@ class PlayWidget(Explorer):
         self._next = check_task(proposal['value'], given=self._given)
         return task_of(self._next.unwrapped)
 
-    @reacts('task')
+    @on_change('task')
     def _on_task(self, _):
         self.games.take(self._next)
         self._take()
         self.new_game(self.seed)
 
-    @reacts('seed', 'reveal')
+    @on_change('seed', 'reveal')
     def _on_choice(self, change):
         self.games.looked = self.games.looked or self.reveal
         self.new_game(self.seed) if change['name'] == 'seed' else self._draw()
@@ -575,7 +575,7 @@ class PlayWidget(Explorer):
 
     def _draw(self):
         self.desk.draw(self.recorder, self.reveal)
-        self.status.say(_game_words(self.env, self.recorder))
+        self.status.show_message(_game_words(self.env, self.recorder))
 
     def new_game(self, seed: int | None = None):
         """Start a game with a seed; earlier games are kept."""

@@ -24,14 +24,14 @@ from ...figures.agents.rollouts import plot_rollout
 from ...figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     busy,
     check_choice,
     check_index,
     columns,
     menu,
     menu_values,
-    reacts,
+    on_change,
     row,
     sheet,
 )
@@ -167,7 +167,7 @@ class _RolloutView:
     """Player and strips of one rollout, synchronised."""
 
     def __init__(self):
-        self.player, self.help = WorldPlayer(fps=4.0, zoom=1), Words()
+        self.player, self.help = WorldPlayer(fps=4.0, zoom=1), SafeHTML()
         label = 'return, rewards, hidden state and observation over the steps; click or drag to move the picture'
         self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
 
@@ -302,19 +302,19 @@ class EnvironmentExplorer(Explorer):
             return value if self.quiet else check_index('step', value, len(self.rollout.episode) + 1, where)
         return check_choice(name, value, menu_values(getattr(self.menus, name)))
 
-    @reacts('task', 'policy', 'seed')
+    @on_change('task', 'policy', 'seed')
     def _on_choice(self, _):
         self._show(0, note=self._play_or_random())
 
-    @reacts('episode', 'reveal')
+    @on_change('episode', 'reveal')
     def _on_episode(self, change):
         self._show(0 if change['name'] == 'episode' else self.t)
 
-    @reacts('factor', 'against')
+    @on_change('factor', 'against')
     def _on_strips(self, _):
         self._draw()
 
-    @reacts('t')
+    @on_change('t')
     def _on_t(self, _):
         if self.player.value != self.t:
             self.player.seek(self.t)  # not by `value`, which is lost while the page opens an episode
@@ -407,4 +407,4 @@ class EnvironmentExplorer(Explorer):
         self.view.draw(self.env, self.rollout, **self._look())
         limits, means = self.env.unwrapped.return_range, self.rollouts.means(self.task, self.seed)
         words = _rollout_words(self.rollout.episode, self.policy, means, self.rollouts.n, limits)
-        self.status.say(Markup('{}{}').format(note, words))
+        self.status.show_message(Markup('{}{}').format(note, words))

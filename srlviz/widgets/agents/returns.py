@@ -45,7 +45,7 @@ from srlviz.figures.agents.returns import (
 )
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ...figures.style import pretty, split_method
-from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
+from ..base import Explorer, SafeHTML, busy, button, check_choice, columns, menu, on_change, row
 from ..board import Board, Choice, blank_figure
 from srlviz.widgets.agents.play import (
     HIDDEN,
@@ -569,7 +569,7 @@ class _AgentView:
     """Player, description and strips of a `Played`, synchronised."""
 
     def __init__(self):
-        self.player, self.words = WorldPlayer(fps=4.0, zoom=1), Words()
+        self.player, self.words = WorldPlayer(fps=4.0, zoom=1), SafeHTML()
         self.factor = menu('Hidden', [('all', '')], 230)
         label = 'observations, hidden state, predictions and memory over the steps; click or drag to move the picture'
         self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
@@ -681,15 +681,15 @@ class MMERDashboard(Board, Explorer):
         if self.playing and {'task', 'method'} & {*names}:
             self._watch()
 
-    @reacts('methods', 'best')
+    @on_change('methods', 'best')
     def _on_filter(self, _):
         self.draw()
 
-    @reacts('playing', 'seed')
+    @on_change('playing', 'seed')
     def _on_playing(self, _):
         self._watch()
 
-    @reacts('factor')
+    @on_change('factor')
     def _on_factor(self, _):
         if self.now:
             self.agent.draw(self.now, self.factor)
@@ -737,14 +737,14 @@ class MMERDashboard(Board, Explorer):
     def _show_hint(self):
         """Show a hint in the status line, unless an agent is watched."""
         if self.playing:
-            self.status.say('')
+            self.status.show_message('')
             return
         words = Markup('{}{}').format(_HINT, _DOTS if self.agents.found else _NO_AGENTS.format())
         if epochs := epoch_words(self.table.scores):
             words += _COMPARABLE.format(epochs)
         if self.table.others:
             words += f' Of the studies in this table {self.table.study} is shown, not {", ".join(self.table.others)}.'
-        self.status.say(words)
+        self.status.show_message(words)
 
     def draw_detail(self):
         """Draw the curves and bars of a task, or a memory on all tasks, and offer its agent."""

@@ -20,7 +20,18 @@ from markupsafe import Markup
 from ...core.recordings import Factor, Recording
 from ...figures.atari.codes import factor_differences, patch, plot_loss_map, plot_neighbours, plot_patches
 from ...figures.style import method_color, pretty
-from ..base import Explorer, Words, busy, button, check_choice, check_index, columns, menu, reacts, row
+from srlviz.widgets.base import (
+    Explorer,
+    SafeHTML,
+    busy,
+    button,
+    check_choice,
+    check_index,
+    columns,
+    menu,
+    on_change,
+    row,
+)
 from ..frames import best_zoom, episode_menu
 from ..views import FramePicker, FramePlayer, PlotView
 
@@ -229,18 +240,18 @@ class InfoNCEMap(Explorer):
             self.cell = self.menus.cell.value
             self.episode, self.t = self.losses.pairs[self.shown()]
 
-    @reacts('part')
+    @on_change('part')
     def _on_part(self, change):
         same = self.losses.hardest(change['old'])[self.pair]  # the same frames
         self._open(self.losses.rank(self.part, same))
         self._draw(None)
 
-    @reacts('pair')
+    @on_change('pair')
     def _on_pair(self, _):
         self._open(self.pair)
         self._draw(None)
 
-    @reacts('episode', 't')
+    @on_change('episode', 't')
     def _on_frame(self, _):
         try:
             self.seek(self.episode, self.t)
@@ -253,13 +264,13 @@ class InfoNCEMap(Explorer):
         self._open(self.losses.rank(self.part, self.losses.find(episode, t)))
         self._draw(None)
 
-    @reacts('cell')
+    @on_change('cell')
     def _draw(self, _):
-        self.status.say(_pair_words(self.losses, self.part, self.pair, self.shown()))
+        self.status.show_message(_pair_words(self.losses, self.part, self.pair, self.shown()))
         self.patches.figure = _plot_place(*self._at(), side=130, gap=24, fit=True)
         self._draw_map(None)
 
-    @reacts('show_map')
+    @on_change('show_map')
     def _draw_map(self, _):
         self.map.figure = self.figure(tall=True, zoom=self.losses.zoom(222, 300))
 
@@ -408,7 +419,7 @@ class _NeighbourRows(W.VBox):
         }
         for m, picker in self.pickers.items():
             picker.observe(lambda _, m=m, picker=picker: press(m, picker.picked), 'picks')
-        self.rows = {m: W.VBox([Words(_KEY.format(method_color(m), pretty(m))), p]) for m, p in self.pickers.items()}
+        self.rows = {m: W.VBox([SafeHTML(_KEY.format(method_color(m), pretty(m))), p]) for m, p in self.pickers.items()}
         self.children = list(self.rows.values())
 
     def show(self, nearest: Nearest, factor: str | None = None):
@@ -463,7 +474,7 @@ class _Query(Explorer):
         self.player.show(self.recording[self.episode].obs['frame'], value=t, label=label)
         self.t = t
 
-    @reacts('episode')
+    @on_change('episode')
     def _on_episode(self, _):
         self._load(0)
 
@@ -501,7 +512,7 @@ class _Lookup(Explorer):
         self.k = k
         self.neighbours, self.recording, self.apart, self.press = dict(neighbours), recording, apart, press
         self.factors, width = [f.name for f in recording.factors], recording[0].obs['frame'].shape[2]
-        self.rows, self.table = _NeighbourRows(list(neighbours), width, self._pressed), Words(tabbable=True)
+        self.rows, self.table = _NeighbourRows(list(neighbours), width, self._pressed), SafeHTML(tabbable=True)
         self.table.layout = dict(max_height='190px', overflow='auto')
         methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
         factors = menu('Factor', [('how many differ', ''), *((n, n) for n in self.factors)], 240)
@@ -536,16 +547,16 @@ class _Lookup(Explorer):
         under = f'how many of {len(self.nearest.factors)} factors differ' if self.factor is None else self.factor
         query = 'Nearest to episode {}, t {}.'.format(*self.nearest.query)
         more = 'Click one to make it the query.' if live else 'For another frame click “find neighbours”.'
-        self.status.say(f'{query} Under each frame: its distance, episode:t, and {under}. {more}')
+        self.status.show_message(f'{query} Under each frame: its distance, episode:t, and {under}. {more}')
 
-    @reacts('k', 'method')
+    @on_change('k', 'method')
     def _again(self, _):
         try:
             self.look(*self.nearest.query)
         except ValueError as problem:
-            self.status.say(f'No neighbours: {problem}')
+            self.status.show_message(f'No neighbours: {problem}')
 
-    @reacts('factor')
+    @on_change('factor')
     def _on_factor(self, _):
         self.rows.offer(self.nearest, self.factor)
         self.describe()
@@ -645,18 +656,18 @@ class NearestFrames(Explorer):
             self.query.seek(episode, t)
         self._follow(None)
 
-    @reacts('live')
+    @on_change('live')
     def _follow(self, _):
         """Find the neighbours of a new frame, unless a search is slow or the film is playing."""
         if (self.query.episode, self.query.t) == self.lookup.nearest.query:
             self.lookup.describe(self.live)
         elif not self.live or self.query.player.playing:
-            self.status.say(_stale_words(self.lookup.nearest.query, self.live))
+            self.status.show_message(_stale_words(self.lookup.nearest.query, self.live))
         else:
             try:
                 self.live = self.find() < SLOW
             except ValueError as problem:
-                self.status.say(f'No neighbours: {problem}')
+                self.status.show_message(f'No neighbours: {problem}')
 
     def _pressed(self, episode, t):
         self.trail.leave(self.query.episode, self.query.t)

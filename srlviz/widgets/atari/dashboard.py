@@ -168,7 +168,7 @@ class _GameFrames(W.VBox):
     Parameters
     ----------
     open_game : function from a game to (results, recording), or None
-    say : shows a text, as `Words.say`
+    show_message : shows a text, as `SafeHTML.show_message`
 
     Traits: opened, the game whose frames are open, or ''. `error` is the last error of `open_game`, or None.
     """
@@ -176,18 +176,18 @@ class _GameFrames(W.VBox):
     opened = traitlets.Unicode('')
     error = None
 
-    def __init__(self, open_game: Callable | None, say: Callable):
+    def __init__(self, open_game: Callable | None, show_message: Callable):
         super().__init__()
-        self.open_game, self.say = open_game, say
+        self.open_game, self.show_message = open_game, show_message
         self.press = button('Open frames', lambda: None)
         self.children = [self.press]
 
     def ask(self, task: str, use: Callable):
         """Open a game, and pass (results, recording) to a function; an error of either is shown and stored."""
         if not self.open_game:
-            return self.say(_NO_FRAMES)
+            return self.show_message(_NO_FRAMES)
         title, self.error = game_title(task), None
-        self.say(f'Opening {title} ... this may take a while.', busy=True)
+        self.show_message(f'Opening {title} ... this may take a while.', busy=True)
         self.press.disabled = True
         try:
             use(*self.open_game(task))
@@ -195,7 +195,7 @@ class _GameFrames(W.VBox):
         except Exception as e:  # any error of the user's function is shown in the page
             self.error, self.opened = e, ''
             failed = Markup('<b>{} could not be opened.</b> {}: {} (The error is stored in <code>.error</code>.)')
-            self.say(failed.format(title, type(e).__name__, e))
+            self.show_message(failed.format(title, type(e).__name__, e))
         finally:
             self.press.disabled = False
 
@@ -401,7 +401,7 @@ class AtariDashboard(Board, Explorer):
     ):
         super().__init__(interactive)
         self.table = _GameTable(scores, paper)
-        self.frames = _GameFrames(open_game, self.status.say)
+        self.frames = _GameFrames(open_game, self.status.show_message)
         self.detail = _GameDetail(self.table, self.frames, marks)
         start = dict(view=view, source=source, metric=metric, conditioning=conditioning, data=data, task=task)
         self.make_parts(**start, method=method)
@@ -431,7 +431,7 @@ class AtariDashboard(Board, Explorer):
         if detail:
             self.detail.show(self._current_choice(), self.method)
             if not self.frames.opened:
-                self.status.say(self.frames.hint(self.task, self.detail.there))
+                self.status.show_message(self.frames.hint(self.task, self.detail.there))
         super().draw()
 
     def set_cell(self, **chosen):
@@ -481,10 +481,10 @@ class AtariDashboard(Board, Explorer):
         def turn(_=None):
             if frames.opened:
                 sides.add_class('srlviz-alone')
-                self.status.say('')
+                self.status.show_message('')
             else:
                 sides.remove_class('srlviz-alone')
-                self.status.say(frames.hint(self.task, detail.there))
+                self.status.show_message(frames.hint(self.task, detail.there))
             sides.children[0].layout.display = 'none' if frames.opened else ''
             back.layout.display = '' if frames.opened else 'none'
 

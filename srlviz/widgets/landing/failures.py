@@ -27,7 +27,7 @@ from srlviz.evaluate.prediction.detection import (
 from ...figures.landing.failures import plot_both_kinds, plot_calibration, plot_failure_curves
 from ...figures.scores.score_map import number
 from ...figures.landing.targets import MEAN, encoder_label, label_words, output_words, target_rank
-from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
+from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from .flights import check_flights
 from ..sensors import RowList, Several
 from .targets import TargetPredictions, OpenedFlight, check_row, window_length, window_seconds
@@ -211,7 +211,7 @@ class FailureExplorer(Explorer):
             return check_choice('encoder', value, of.encoders[self.factor] if self.factor else of.predictions)
         return check_choice('failure' if name == 'factor' else 'list', value, of.names if name == 'factor' else _KINDS)
 
-    @reacts('factor', 'method')
+    @on_change('factor', 'method')
     def _on_choice(self, change):
         encoders = self.failures.encoders[self.factor]
         if self.method not in encoders:
@@ -220,15 +220,15 @@ class FailureExplorer(Explorer):
         self._set_slider()
         self._draw()
 
-    @reacts('methods')
+    @on_change('methods')
     def _on_methods(self, _):
         self._draw()
 
-    @reacts('threshold', 'kind')
+    @on_change('threshold', 'kind')
     def _on_threshold(self, _):
         self._draw(curves=False)
 
-    @reacts('opened')
+    @on_change('opened')
     def _on_opened(self, _):
         if self.opened and self.opened_flight.browser is None:
             with self.quietly():
@@ -294,7 +294,7 @@ class FailureExplorer(Explorer):
             label='predictions for windows with and without the failure; click to set the threshold', config=config
         )
         self.calibration = PlotView(label='calibration', config=config)
-        self.counts, self.nothing = Words(), Words()
+        self.counts, self.nothing = SafeHTML(), SafeHTML()
         self.list = RowList(
             header=True, height=198, label='windows, the highest prediction first, or misclassified flights'
         )
@@ -363,7 +363,7 @@ class FailureExplorer(Explorer):
             hint += ' All test windows have this failure.'
         elif not present.any():
             hint += ' No test window has this failure, so detection cannot be measured.'
-        self.status.say(hint)
+        self.status.show_message(hint)
 
     def _list_flights(self):
         """Fill the list: windows, misclassified flights, or, if there are none, those nearest to the threshold."""
@@ -444,6 +444,6 @@ class FailureExplorer(Explorer):
         for part, to in ((self.opened_flight.previous, self.row - 1), (self.opened_flight.next, self.row + 1)):
             part.disabled = not 0 <= to < len(self.listed)
         if self.opened:
-            self.status.say('')
+            self.status.show_message('')
         else:
             self._draw()

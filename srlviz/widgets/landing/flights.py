@@ -46,7 +46,7 @@ from srlviz.figures.landing.flights import (
     place_name,
 )
 from ...figures.style import pretty
-from ..base import Explorer, Words, button, check_choice, check_index, menu, reacts, row
+from ..base import Explorer, SafeHTML, button, check_choice, check_index, menu, on_change, row
 from ..frames import NO_EPISODE
 from srlviz.widgets.sensors import (
     Reading,
@@ -283,7 +283,7 @@ class _FlightPaths:
     """Summary, height and path of a flight, with height and path of another one for comparison."""
 
     def __init__(self):
-        self.facts = Words()
+        self.facts = SafeHTML()
         self.profile = self._view('height and glide slope over the distance to the threshold')
         self.map = self._view('path over the runway, seen from above')
 
@@ -571,7 +571,7 @@ class _FleetList:
     """
 
     def __init__(self, table: pd.DataFrame, info: FlightInfo, act):
-        self.table, self.act, self.at, self.words, self.hint = table, act, NO_EPISODE, Words(), Words(_HINT)
+        self.table, self.act, self.at, self.words, self.hint = table, act, NO_EPISODE, SafeHTML(), SafeHTML(_HINT)
         self.rows = RowList(header=True, height=min(28 * len(table) + 2, 480), label='flights')
         self.rows.columns, self.rows.rows = _fleet_rows(table, info)
         self.rows.empty = 'no flight matches'
@@ -661,11 +661,11 @@ class FleetBrowser(Explorer):
     def _is_known(self, proposal):
         return self.menus.check(proposal['trait'].name, proposal['value'])
 
-    @reacts('outcome', 'airport', 'split', 'event', 'within')
+    @on_change('outcome', 'airport', 'split', 'event', 'within')
     def _on_filter(self, _):
         self._find()
 
-    @reacts('episode')
+    @on_change('episode')
     def _on_episode(self, _):
         self.flights.open(self.episode)
         listed = self.episode == NO_EPISODE

@@ -31,7 +31,7 @@ from srlviz.figures.landing.reconstructions import (
 )
 from ...figures.scores.score_map import number
 from ...figures.landing.targets import encoder_label, label_words
-from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
+from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from ..frames import EpisodeSeeker, as_recording, check_episodes, episode_label, episode_menu
 from ..sensors import RowList, Several, StepCursor, check_column, merge_choice, column_table
 from ..views import FramePicker, FramePlayer, PlotView
@@ -183,14 +183,14 @@ class _ReconstructionParts:
         )
         self.cursor = StepCursor(channel=self.player.channel, within='srlviz-reconstructions', kinds=['line', 'line'])
         self.picker = FramePicker(label='frames with the largest errors: true, reconstructed, difference')
-        self.worst_words = Words('Largest errors')
+        self.worst_words = SafeHTML('Largest errors')
         self.list = RowList(multiple=True, header=True, height=226, label='sensors, the largest error first')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1fr)'),
             dict(label='error (sd)', kind='number', width='76px', title='root mean square, in standard deviations'),
             dict(label='', kind='spark', width='96px'),
         ]
-        self.list.empty, self.words, self.found = 'no sensor matches', Words(), Words()
+        self.list.empty, self.words, self.found = 'no sensor matches', SafeHTML(), SafeHTML()
         self.search = W.Text(placeholder='search sensors by name', continuous_update=True, layout=dict(width='230px'))
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
 
@@ -237,7 +237,7 @@ class _ReconstructionParts:
         self.list.shown = [int(i) for i in one.order if fits[i] and known[i]]
         still = int((fits & ~known).sum())
         omitted = f', {still:,} constant or not reconstructed' if still else ''
-        self.found.say(f'{len(self.list.shown):,} sensors{omitted}')
+        self.found.show_message(f'{len(self.list.shown):,} sensors{omitted}')
 
 # %% ../../../nbs/08_widgets/landing/02_reconstructions.ipynb #d6bf6617
 class ReconstructionBrowser(EpisodeSeeker, Explorer):
@@ -305,7 +305,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
             return tuple(dict.fromkeys(check_column(c, table, ()) for c in value))
         return check_episodes(name, value, self.recording, self.episode)
 
-    @reacts('recording')
+    @on_change('recording')
     def _on_recording(self, _):
         self.cached.clear()
         with self.quietly():
@@ -313,7 +313,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         self._offer_episodes()
         self._read()
 
-    @reacts('episode', 'method')
+    @on_change('episode', 'method')
     def _on_episode(self, change):
         try:
             self._read(self.t if change['name'] == 'method' else self.start_step)
@@ -322,7 +322,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
                 setattr(self, change['name'], change['old'])
             raise
 
-    @reacts('chosen')
+    @on_change('chosen')
     def _on_chosen(self, _):
         self._draw_chosen()
 
@@ -393,7 +393,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         words = Markup('<b>{}</b>, root mean square errors: {}{}.')
         self.parts.words.value = words.format(label_words(self.method), ', '.join(texts), missing)
         more = len(episodes) < len(self.sources)
-        self.status.say('Choose another encoder to compare its errors.' if more else '')
+        self.status.show_message('Choose another encoder to compare its errors.' if more else '')
 
     def _draw_chosen(self):
         """Draw the chosen sensors, true and reconstructed."""

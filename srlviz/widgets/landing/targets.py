@@ -37,7 +37,7 @@ from srlviz.figures.landing.targets import (
     target_grid,
     target_rank,
 )
-from ..base import Explorer, Words, busy, button, columns, reacts, row
+from ..base import Explorer, SafeHTML, busy, button, columns, on_change, row
 from ...figures.style import pretty
 from ..board import HALF_PAGE, Board, Choice
 from .flights import FlightBrowser, check_flights
@@ -163,7 +163,7 @@ class OpenedFlight:
 
     def __init__(self, flights: Recording | Episode | None, close: Callable, step: Callable | None = None):
         self.flights = None if flights is None else check_flights(flights)
-        self.browser, self.words, self.content = None, Words(), W.VBox([])
+        self.browser, self.words, self.content = None, SafeHTML(), W.VBox([])
         self.content.layout.overflow = 'visible'
         self.back = button('‹ back', close, 'return to the figure')
         self.previous = button('previous', lambda: step(-1), 'open the previous one')
@@ -539,7 +539,7 @@ class TargetTable(Board, Explorer):
             same = [k for k in grid.value.index if k[1] == method] or list(grid.value.index)
             self.method = encoder_label((same[0][1], int(same[0][2]), same[0][0]))
 
-    @reacts('opened')
+    @on_change('opened')
     def _on_opened(self, _):
         if self.opened and self.opened_flight.browser is None:
             with self.quietly():
@@ -702,7 +702,7 @@ class TargetTable(Board, Explorer):
         self.open_worst.layout.display = '' if seen and self.flight and self.flights is not None else 'none'
         self.words.value, self.detail.figure = self._detail_words(), self._detail_figure()
         points = _POINTS if seen and self.opened_flight.flights is not None else ''
-        self.status.say(_NONE if len(self.predictions) and not target else _HINT + points)
+        self.status.show_message(_NONE if len(self.predictions) and not target else _HINT + points)
 
     def outputs_by_r2(self) -> list[str]:
         """List the outputs of the chosen target; more than 24 are sorted by R²."""
@@ -770,7 +770,7 @@ class TargetTable(Board, Explorer):
         self.filters.layout.display = 'none' if self.opened else ''
         self.show_stage(self.opened)
         if self.opened:
-            self.status.say('')
+            self.status.show_message('')
         else:
             self.draw()
 
@@ -789,7 +789,7 @@ class TargetTable(Board, Explorer):
         """Create the parts and arrange them."""
         config = dict(displayModeBar=False)
         self.detail = PlotView(label='predicted against true, or all encoders; click a point', config=config)
-        self.words = Words()
+        self.words = SafeHTML()
         open_worst = lambda: self.open_window(self._worst_window())
         self.open_worst = button('open it', open_worst, 'open the flight at the window with the largest error')
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
