@@ -467,7 +467,7 @@ def follow(w: dict):
         w[k]
         for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
     )
-    heat.side.predictions.confused.value = True
+    heat.side.predictions.confusion_button.value = True
     heat.side.film.picker.picked = 0
     heat.side.film.picker.picks += 1
     yield

@@ -49,37 +49,37 @@ def sheet(*names: str) -> str:
 
 # %% ../../nbs/08_widgets/00_base.ipynb #430d6ba8
 class SafeHTML(W.HTML):
-    """A line of text; a `markupsafe.Markup` is shown as HTML.
+    """An HTML widget that escapes text; only a `markupsafe.Markup` is shown as HTML.
 
     Traits
     ------
     value : HTML of the line; a plain str is escaped when it is set
     """
 
-    def __init__(self, words: str = '', **traits):
-        super().__init__(value=words, **traits)
+    def __init__(self, text: str = '', **traits):
+        super().__init__(value=text, **traits)
         self.add_class('srlviz-words')
 
     @traitlets.validate('value')
     def _escaped(self, proposal):
         return escape(proposal['value'])
 
-    def show_message(self, words: str = '', role: str = 'status', busy: bool = False):
+    def show_message(self, message: str = '', role: str = 'status', busy: bool = False):
         """Show a message that screen readers announce at once.
 
         Parameters
         ----------
-        words : str, or Markup
+        message : str, or Markup
         role : 'status', or 'alert' for an error
         busy : whether the operation is still running
         """
         state = Markup(' aria-busy="true"') if busy else ''
-        self.value = Markup('<span role="{}"{}>{}</span>').format(role, state, words)
+        self.value = Markup('<span role="{}"{}>{}</span>').format(role, state, message)
 
 # %% ../../nbs/08_widgets/00_base.ipynb #e8e98a6e
 @contextmanager
 def busy(line: SafeHTML, words: str, *controls):
-    """Show in a line what is running, and disable controls until it is done."""
+    """Show in a status line what is running, and disable controls until it is done."""
     enabled = [c for c in controls if not c.disabled]
     for c in enabled:
         c.disabled = True
@@ -172,7 +172,8 @@ class _CommFactory:
         self.create = create
 
     def __call__(self, *args, **named):
-        return (comm.DummyComm if _WITHOUT_COMMS.get() else self.create)(*args, **named)
+        create = comm.DummyComm if _WITHOUT_COMMS.get() else self.create
+        return create(*args, **named)
 
 
 @contextmanager
@@ -222,8 +223,10 @@ _HEAD = Markup(
 def write_page(path, figures: Sequence[go.Figure], title: str = 'srlviz') -> pathlib.Path:
     """Write figures into one self-contained HTML page, plotly.js included."""
     path = pathlib.Path(path)
-    divs = [style(f, dark=False).to_html(full_html=False, include_plotlyjs=i == 0) for i, f in enumerate(figures)]
-    page = ''.join([_HEAD.format(title), *divs, '</main></body></html>'])
+    parts = [_HEAD.format(title)]
+    for i, figure in enumerate(figures):
+        parts.append(style(figure, dark=False).to_html(full_html=False, include_plotlyjs=i == 0))
+    page = ''.join([*parts, '</main></body></html>'])
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding='utf-8')
     return path
@@ -249,24 +252,26 @@ class _NotebookPicture:
     def __init__(self, explorer: 'Explorer'):
         from IPython.display import display
 
-        self.explorer, self.figure_json, self.failed = explorer, '', False
+        self.explorer = explorer
+        self.figure_json = ''  # of the stored picture
+        self.failed = False
         self.output = display({'text/html': '<span class="srlviz-unseen"></span>'}, raw=True, display_id=True)
-        known = [k for k in self.displayed if k.explorer is not explorer and k.explorer.comm is not None]
-        self.displayed[:] = known + [self] * (self.output is not None)
+        others = [p for p in self.displayed if p.explorer is not explorer and p.explorer.comm is not None]
+        self.displayed[:] = others if self.output is None else [*others, self]
 
     def take(self, view):
         """Let a view in the page render the current figure, unless that picture is stored already."""
         figure = ink(to_json_plotly(unlinked(self.explorer.figure()).to_dict()), dark=False)
         if figure != self.figure_json:
-            words = f'Saved picture of {self.explorer!r}. Run the cell to interact with it.'
-            view.draw_picture(figure, words, partial(self.keep, figure))
+            caption = f'Saved picture of {self.explorer!r}. Run the cell to interact with it.'
+            view.draw_picture(figure, caption, partial(self.keep, figure))
 
     def keep(self, figure: str, png: bytes, size: Sequence[int]):
         """Store the picture of a figure in the notebook."""
         self.figure_json = figure
-        look = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
         bundle = {'image/png': base64.b64encode(png).decode(), 'text/plain': repr(self.explorer)}
-        self.output.update(bundle, raw=True, metadata=look)
+        metadata = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
+        self.output.update(bundle, raw=True, metadata=metadata)
 
 
 def take_pictures(view: W.Widget):
@@ -277,7 +282,7 @@ def take_pictures(view: W.Widget):
     view : with `draw_picture(figure_json, words, keep)`, which calls `keep(png, (width, height))`
     """
     for picture in list(_NotebookPicture.displayed):
-        if picture.failed or picture.figure_json and not _contains(picture.explorer, view):
+        if picture.failed or (picture.figure_json and not _contains(picture.explorer, view)):
             continue
         try:
             picture.take(view)
@@ -294,21 +299,21 @@ def _contains(box: W.Widget, part: W.Widget) -> bool:
 class Quiet:
     """Mixin of widgets whose traits can change without a reaction: in `with self.quietly()`, `quiet` is True."""
 
-    _silence = 0
+    _quiet_depth = 0  # number of nested `quietly` blocks
 
     @property
     def quiet(self) -> bool:
         """Whether trait changes are ignored."""
-        return self._silence > 0
+        return self._quiet_depth > 0
 
     @contextmanager
     def quietly(self):
         """Change traits without a reaction."""
-        self._silence += 1
+        self._quiet_depth += 1
         try:
             yield
         finally:
-            self._silence -= 1
+            self._quiet_depth -= 1
 
 
 class Explorer(Quiet, W.VBox):
@@ -323,7 +328,7 @@ class Explorer(Quiet, W.VBox):
     `figures()`, everything that `to_html` writes. `status` is its status line.
     """
 
-    _silence = 1  # nothing reacts before `start_reacting`
+    _quiet_depth = 1  # nothing reacts before `start_reacting`
 
     def __init_subclass__(cls, **options):
         """Build explorers that are not interactive without comms, or papermill would store the state of their parts."""
@@ -332,23 +337,24 @@ class Explorer(Quiet, W.VBox):
         signature = inspect.signature(init)
 
         @wraps(init)
-        def init_quietly(self, *args, **named):
+        def wrapped_init(self, *args, **named):
             interactive = signature.bind(self, *args, **named).arguments.get('interactive')
             with nullcontext() if is_interactive(interactive) else without_comms():
                 init(self, *args, **named)
 
-        cls.__init__ = init_quietly
+        cls.__init__ = wrapped_init
 
     def __init__(self, interactive: bool | None = None):
         super().__init__()
         self._problem = ''  # the last error in the status line, until something succeeds
-        self.interactive, self.status = is_interactive(interactive), SafeHTML()
+        self.interactive = is_interactive(interactive)
+        self.status = SafeHTML()
         self.status.add_class('srlviz-status')
         self.add_class('srlviz-explorer')
 
     def start_reacting(self):
         """React to trait changes from now on; the last call of a constructor."""
-        self._silence = 0
+        self._quiet_depth = 0
 
     def bind(self, **parts):
         """Link traits to parts: `bind(t=slider)` to its value, `bind(t=(player, 'step'))` to another trait."""
@@ -371,7 +377,7 @@ class Explorer(Quiet, W.VBox):
         return result
 
     def report_problem(self, words: str, role: str = 'status'):
-        """Show a problem in the status line; with no words clear the last problem, if it is still shown."""
+        """Show a problem in the status line; '' clears the last problem, if it is still shown."""
         if words:
             self.status.show_message(words, role)
             self._problem = self.status.value
@@ -409,7 +415,9 @@ SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps
 
 def _is_chosen(value) -> bool:
     """Whether something is chosen; None, '' and -1 stand for nothing."""
-    return value is not None and not (isinstance(value, (str, int)) and value in ('', -1))
+    if isinstance(value, (str, int)):
+        return value not in ('', -1)
+    return value is not None
 
 
 def _with_step(trait: str, traits: Sequence[str]) -> list[str]:
@@ -436,18 +444,18 @@ class Selection(traitlets.HasTraits):
         for trait in traits:
             if getattr(self, trait) is None and _is_chosen(getattr(explorer, trait)):
                 self.set_trait(trait, getattr(explorer, trait))
-        self._update(explorer, traits)
-        explorer.observe(lambda change: self._read(explorer, _with_step(change['name'], traits)), traits)
-        self.observe(lambda change: self._update(explorer, _with_step(change['name'], traits)), traits)
+        self._copy_to(explorer, traits)
+        explorer.observe(lambda change: self._copy_from(explorer, _with_step(change['name'], traits)), traits)
+        self.observe(lambda change: self._copy_to(explorer, _with_step(change['name'], traits)), traits)
 
-    def _read(self, explorer: traitlets.HasTraits, traits: Sequence[str]):
+    def _copy_from(self, explorer: traitlets.HasTraits, traits: Sequence[str]):
         """Set traits of this selection to those of an explorer."""
         with self.hold_trait_notifications():
             for trait in traits:
                 if _is_chosen(getattr(explorer, trait)):
                     self.set_trait(trait, getattr(explorer, trait))
 
-    def _update(self, explorer: traitlets.HasTraits, traits: Sequence[str]):
+    def _copy_to(self, explorer: traitlets.HasTraits, traits: Sequence[str]):
         """Set traits of an explorer to those of this selection."""
         changes = {}
         for trait in traits:
@@ -460,7 +468,7 @@ class Selection(traitlets.HasTraits):
         position = {k: changes.pop(k) for k in ('episode', 't') if k in changes}
         try:
             for trait, value in changes.items():
-                if offers(trait) != ['']:  # without names there is nothing to choose
+                if offers(trait) != ['']:  # only the empty name: there is nothing to choose
                     setattr(explorer, trait, value)
             if position and hasattr(explorer, 'seek'):
                 explorer.seek(position.get('episode', explorer.episode), position.get('t', explorer.t))

@@ -164,17 +164,20 @@ class EpisodeMenus:
     """
 
     def __init__(self, explorer: Explorer, label: Callable[[Recording, int], str] = episode_label, width: int = 240):
-        self.explorer, self.label, self.width, self.row, self.links = explorer, label, width, row(), []
+        self.explorer, self.label, self.width = explorer, label, width
+        self.row = row()
+        self.links = []  # of the menus to the traits
 
     def offer(self, recording: Recording):
         """Offer the episodes of another recording, and set the traits to its first and to none, without a reaction."""
-        look, explorer = dict(label=self.label, width=self.width), self.explorer
-        for old in self.links:
-            old.unlink()
+        explorer = self.explorer
+        for old_link in self.links:
+            old_link.unlink()
         with explorer.quietly():
-            explorer.episode, explorer.against = 0, NO_EPISODE
-            self.episode = episode_menu(recording, **look)
-            self.against = episode_menu(recording, 'Compare', 'no other episode', **look)
+            explorer.episode = 0
+            explorer.against = NO_EPISODE
+            self.episode = episode_menu(recording, label=self.label, width=self.width)
+            self.against = episode_menu(recording, 'Compare', 'no other episode', label=self.label, width=self.width)
             self.links = [
                 traitlets.link((explorer, 'episode'), (self.episode, 'value')),
                 traitlets.link((explorer, 'against'), (self.against, 'value')),
@@ -237,13 +240,15 @@ class FactorStrip:
             lines.append(Over(self.words[1], self.against.series(factor), step=step))
         if second and second != factor:
             info = self.factors[second]
-            look = dict(right=True, unit=info.unit, names=info.names, step=info.kind == 'categorical')
-            lines.append(Over(pretty(second), self.values.series(second), **look))
+            step = info.kind == 'categorical'
+            values = self.values.series(second)
+            lines.append(Over(pretty(second), values, right=True, unit=info.unit, names=info.names, step=step))
         return lines
 
     def look(self, factor: str, second: str = '') -> dict:
         """Return keyword arguments for the figure of a factor."""
-        info, over = self.factors[factor], self.over(factor, second)
+        info = self.factors[factor]
+        over = self.over(factor, second)
         return dict(name=factor, unit=info.unit, names=info.names, step=info.kind == 'categorical', over=over)
 
     def figure(self, factor: str, second: str = '', height: int = 210) -> go.Figure:
@@ -266,13 +271,16 @@ class _FactorMenus:
     """
 
     def __init__(self, explorer: Explorer):
-        self.factor, self.second = menu('Factor', [('', '')], 240), menu('Compare', [('', '')], 240)
-        self.explorer, self.row = explorer, row(self.factor, self.second)
+        self.explorer = explorer
+        self.factor = menu('Factor', [('', '')], 240)
+        self.second = menu('Compare', [('', '')], 240)
+        self.row = row(self.factor, self.second)
         explorer.bind(factor=self.factor, second=self.second)
 
     def offer(self, names: Sequence[str]):
         """Offer other factors; the chosen one stays if it is among them."""
-        options, explorer = [(n, n) for n in names], self.explorer
+        explorer = self.explorer
+        options = [(n, n) for n in names]
         chosen = explorer.factor if explorer.factor in list(names) else next(iter(names), '')
         with explorer.quietly():
             self.factor.options = options or [('(none)', '')]
@@ -285,7 +293,8 @@ class _FactorMenus:
 def _show_film(player: FramePlayer, frames, title: str, marked: pd.DataFrame, t: int = 0):
     """Show frames with their marks (table t, name, x, y) in a player, from step t on."""
     objects, xy = mark_array(marked, len(frames))
-    labels, colors = [pretty(n) for n in objects], list(mark_colors(objects).values())
+    labels = [pretty(n) for n in objects]
+    colors = list(mark_colors(objects).values())
     player.show(frames, value=t, label=title, names=objects, labels=labels, colors=colors, xy=xy)
 
 
@@ -358,12 +367,12 @@ class _FrameReading:
 
     def sheet(self, n: int, strip: FactorStrip, factor: str, second: str, marked: bool) -> go.Figure:
         """Draw n frames side by side, and a factor over time below them."""
-        look = dict(values=self.values.series(factor)) | strip.look(factor, second) if factor else {}
-        return plot_film_sheet(self.frames, n, marks=self.marked if marked else None, title=self.title, **look)
+        line = dict(values=self.values.series(factor)) | strip.look(factor, second) if factor else {}
+        return plot_film_sheet(self.frames, n, marks=self.marked if marked else None, title=self.title, **line)
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #fd87b06e
 class _FrameParts:
-    """Player, table of factors and strip, in step.
+    """Player, factor table and strip, which show the same step.
 
     Parameters
     ----------
@@ -430,7 +439,8 @@ class FrameBrowser(EpisodeSeeker, Explorer):
     ):
         super().__init__(interactive)
         self.requested_factors, self.marks, self.modality = factors, marks, modality
-        self.recording, self.parts = as_recording(recording), _FrameParts(zoom)
+        self.recording = as_recording(recording)
+        self.parts = _FrameParts(zoom)
         self.player, self.strip, self.table = self.parts.player, self.parts.strip, self.parts.table
         self.episodes, self.factors = EpisodeMenus(self), _FactorMenus(self)
         self._update_menus()
