@@ -34,10 +34,12 @@ def method_name(encoder) -> str:
     """Return the name of an encoder or its class in score tables: STDIM is 'st_dim', STDIM(loss='jsd') 'jsd_st_dim'."""
     if isinstance(encoder, type):
         return spell_method(encoder.__name__)
-    best, n_arguments = spell_method(type(encoder).__name__), -1
+    best = spell_method(type(encoder).__name__)
+    n_arguments = -1
     for name, arguments in _variants(type(encoder)).items():
         if len(arguments) > n_arguments and all(getattr(encoder, k) == v for k, v in arguments.items()):
-            best, n_arguments = name, len(arguments)
+            best = name
+            n_arguments = len(arguments)
     return best
 
 

@@ -298,12 +298,16 @@ def probe(
     for m in find_methods(baselines):
         methods.setdefault(m.name, m)
     if game is not None:
-        study, task, n_classes = 'atari', game_name(game), 256
+        study = 'atari'
+        task = game_name(game)
+        n_classes = 256
         prepared = _record_game(game, frames, policy, version, seed, out, progress)
         left_out = {}
     else:
         prepared, left_out = _prepare_factors(recording)
-        study, task, n_classes = 'own', prepared.name or 'own', None
+        study = 'own'
+        task = prepared.name or 'own'
+        n_classes = None
     fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
         results = probe_methods(

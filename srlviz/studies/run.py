@@ -244,13 +244,15 @@ def take_parameters(namespace: dict[str, Any]) -> None:
     ------
     ValueError : for an undeclared parameter (with the nearest declared one), or a value of the wrong type
     """
-    declared, given = {}, set()
+    declared = {}
+    given = set()
     for source in filter(None, namespace.get('In', [])):
         with suppress(SyntaxError):
             if source.lstrip().startswith('# Parameters'):  # papermill's cell
                 given = {node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)}
             elif found := _declared_in(source):
-                declared, given = found, set()
+                declared = found
+                given = set()
     values = {name: namespace[name] for name in (*declared, *given) if name in namespace}
     namespace.update(_parse_parameters(values, declared, 'this study'))
     if 'out' in declared and namespace.get('out'):

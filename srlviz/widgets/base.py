@@ -139,7 +139,8 @@ def set_options(part: W.Widget, options: Iterable, min_options: int = 1):
 
     With fewer than `min_options` the menu is hidden.
     """
-    options, value = list(options), part.value
+    options = list(options)
+    value = part.value
     if list(part.options) != options:
         part.options = options
         if value in menu_values(part):

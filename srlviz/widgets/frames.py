@@ -72,7 +72,9 @@ class FactorValues:
     """
 
     def __init__(self, episode: Episode, names: Sequence[str], texts: Mapping[str, Sequence[str]] = {}):
-        self.episode, self.names, self.texts = episode, list(names), texts
+        self.episode = episode
+        self.names = list(names)
+        self.texts = texts
         self.shape = len(episode), len(names)
 
     def series(self, name: str, part: slice = slice(None)) -> np.ndarray:
@@ -208,7 +210,8 @@ class FrameTable(anywidget.AnyWidget):
     def show(self, table: Iterable[dict], values):
         """Replace the numbers: a row of `factor_row` for each column of values, (T, n_rows)."""
         with self.hold_sync():
-            self.rows, self.table = Numbers(values), list(table)
+            self.rows = Numbers(values)
+            self.table = list(table)
             self.numbers = self.rows.info(self.numbers['id'] + 1)
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #748318fe
@@ -351,7 +354,10 @@ class _FrameReading:
 
     def __init__(self, recording: Recording, i: int, table: pd.DataFrame, modality: str = 'frame', marks='auto'):
         episode = recording[i]
-        self.recording, self.i, self.table, self.frames = recording, i, table, episode.obs[modality]
+        self.recording = recording
+        self.i = i
+        self.table = table
+        self.frames = episode.obs[modality]
         self.marked = _pick_marks(marks, recording, i, episode)
         self.values = FactorValues(episode, table['name'])
         self.title = episode_title(recording, i)
@@ -380,7 +386,8 @@ class _FrameParts:
     """
 
     def __init__(self, zoom: float | None = None):
-        self.zoom, self.player = zoom, FramePlayer()
+        self.zoom = zoom
+        self.player = FramePlayer()
         self.strip = strip_view(self.player.channel)
         self.table = FrameTable(channel=self.player.channel, label='factors of this step')
 
@@ -456,7 +463,8 @@ class FrameBrowser(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 'against', 't', 'factor', 'second')
     def _is_there(self, proposal):
-        trait, value = proposal['trait'].name, proposal['value']
+        trait = proposal['trait'].name
+        value = proposal['value']
         if trait == 'recording':
             recording = as_recording(value)
             if self.modality not in recording[0].obs:

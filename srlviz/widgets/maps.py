@@ -395,7 +395,8 @@ class CodesExplorer(Explorer):
     def _on_recording(self, _):
         self._read_recording()
         with self.quietly():
-            self.steps, self.tags = Steps(), {}
+            self.steps = Steps()
+            self.tags = {}
             self.moment.recording = self.recording
             self.episode, self.t = self.moment.episode, self.moment.t
         self.tagging.offer()
@@ -564,7 +565,8 @@ class CodesExplorer(Explorer):
 
     def _make_menus(self) -> list[W.Widget]:
         """Make the menus of encoders, maps and colours; a menu without a choice is hidden."""
-        by_method, style = self.maps.by_method, dict(description_width='62px')
+        by_method = self.maps.by_method
+        style = dict(description_width='62px')
         hows = [(dict(pca='PCA', tsne='t-SNE', umap='UMAP').get(how, how), how) for how in self._hows()]
         others = [('no second encoder', ''), *((pretty(m), m) for m in by_method if m)]
         colours = [('one colour', ''), *((name, name) for name in self.columns[False].names)]

@@ -141,7 +141,8 @@ class Moment(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 't')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name == 'recording':
             return as_recording(value)
         return check_episodes(name, value, self.recording, self.episode)
@@ -178,7 +179,8 @@ class Moment(EpisodeSeeker, Explorer):
 
     def current(self) -> pd.Series:
         """Return the true factors of the current step, by name."""
-        names, title = self.reading.table['name'], f'episode {self.episode}, t {self.t}'
+        names = self.reading.table['name']
+        title = f'episode {self.episode}, t {self.t}'
         return step_factors(self.reading.episode, names, self.t, title)
 
     def figure(self) -> go.Figure:

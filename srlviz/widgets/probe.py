@@ -73,12 +73,16 @@ class _FactorPredictions:
     """
 
     def __init__(self, results: Mapping, factor: str, method: str, against: str = '', names=()):
-        self.factor, self.method, self.against, self.names = factor, method, against, tuple(names)
+        self.factor = factor
+        self.method = method
+        self.against = against
+        self.names = tuple(names)
         known = {name: result for name, result in results.items() if factor in result.truth}
         self.truth = self.predicted = self.second = None
         self.worst = pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
         if method in known:
-            self.truth, self.predicted = known[method].truth[factor], known[method].predicted[factor]
+            self.truth = known[method].truth[factor]
+            self.predicted = known[method].predicted[factor]
             self.worst = worst_steps(self.truth, self.predicted)
             if against in known and known[against].truth.index.equals(self.truth.index):
                 self.second = known[against].predicted[factor]
@@ -234,7 +238,8 @@ class _ProbePredictions(Quiet, W.VBox):
         """Show the predictions of a factor by a method, the worst step first; return a sentence about them."""
         same_cell = (factor, method) == (self.shown.factor, self.shown.method)
         self.shown = _FactorPredictions(self.results, factor, method, against, self.names.get(factor, ()))
-        tested, worst = self.shown.episodes(), self.shown.places()
+        tested = self.shown.episodes()
+        worst = self.shown.places()
         with self.quietly():
             if worst and not same_cell:
                 self.seek(*worst[0])
@@ -378,7 +383,9 @@ class ProbeScores:
     """
 
     def __init__(self, scores: pd.DataFrame, task: str | None = None, metric: str = 'f1', paper=None):
-        self.table, self.paper, self._drawn = with_labels(scores), paper, (None, None)
+        self.table = with_labels(scores)
+        self.paper = paper
+        self._drawn = (None, None)
         ours = self.table[self.table['source'] != 'paper']
         if not len(ours):
             raise ValueError("scores must contain some that are not from a paper; use plot_probe_heatmap for these")

@@ -139,7 +139,8 @@ class _CodeTable:
     """
 
     def __init__(self, codes: np.ndarray, factors: pd.DataFrame):
-        self.codes, self.factors = np.asarray(codes), _named_factors(factors)
+        self.codes = np.asarray(codes)
+        self.factors = _named_factors(factors)
         if self.codes.ndim != 2 or len(self.codes) != len(self.factors):
             raise ValueError(
                 f"codes must be (n_rows, n_codes), with as many rows of factors; got {self.codes.shape} and "
@@ -192,7 +193,8 @@ def _table_by_episode(codes: Sequence, recording: Recording, truth: pd.DataFrame
         return table
     index, known = table.factors.index, truth.index
     if table.is_episodic and known.nlevels == 2 and known.get_level_values(0).is_unique:
-        index, known = index.get_level_values(0), known.get_level_values(0)
+        index = index.get_level_values(0)
+        known = known.get_level_values(0)
     rows = known.get_indexer(index)
     if (rows < 0).any():
         return table
@@ -374,7 +376,8 @@ class QEDRMatrix(Explorer):
 
     @traitlets.validate('method', 'regressor', 'alpha', 'code', 'factor', 'by', 'order', 'below')
     def _validate(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         by_regressor = self.results.by_method.get(self.method, {})
         known = dict(method=self.results.by_method, order=SORTS, below=_BELOW, regressor=by_regressor)
         if name in known:
@@ -495,7 +498,8 @@ class QEDRMatrix(Explorer):
             factor = str(R.columns[k])
         set_options(self.menus['factor'], [(str(k), str(k)) for k in R])
         self._offer_codes(factor)
-        self.code, self.factor = int(code), factor
+        self.code = int(code)
+        self.factor = factor
         set_options(self.menus['by'], [(name or 'none', name) for name in self._colours()], 2)
         self._offer_rows()
 
@@ -595,7 +599,8 @@ class QEDRMatrix(Explorer):
     def _column(self, name: str) -> tuple[pd.Series, str, tuple[str, ...]]:
         """Return the values of a factor, its unit, and names of values; a category without names is named by value."""
         values = self._table().factors[name]
-        unit, names = '', ()
+        unit = ''
+        names = ()
         for factor in () if self.recording is None else self.recording.factors:
             if factor.name == name:
                 unit, names = factor.unit, factor.names
@@ -660,7 +665,8 @@ class QEDRMatrix(Explorer):
         """Describe the chosen cell in numbers."""
         r = self._result()
         R = r.importance.to_numpy(float)
-        i, k = self.code, list(r.importance.columns).index(self.factor)
+        i = self.code
+        k = list(r.importance.columns).index(self.factor)
         words = Markup('<b>code {}, {}</b>: importance {}').format(
             r.importance.index[i], self.factor, number(R[i, k], 3)
         )

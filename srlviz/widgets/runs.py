@@ -167,9 +167,11 @@ class _RunViews:
     """
 
     def __init__(self, folder: RunFolder):
-        self.folder, self.keys = folder, []
+        self.folder = folder
+        self.keys = []
         self.words, self.facts, self.note = SafeHTML(), SafeHTML(), SafeHTML()
-        self.bar, self.plot = PlotView(label='progress'), PlotView(label='curves of the runs')
+        self.bar = PlotView(label='progress')
+        self.plot = PlotView(label='curves of the runs')
         self.list = RowList(header=True, height=330, label='runs', empty='no run matches')
         self.menus = _RunMenus()
         tip = 'refresh every few seconds'

@@ -122,7 +122,8 @@ def column_table(recording: Recording, modalities: Sequence[str]) -> pd.DataFram
 
     `meta['columns']` names those of `sensors`; in a recording without sensors, those of its only vector.
     """
-    columns, vectors = recording.meta.get('columns'), vector_modalities(recording[0])
+    columns = recording.meta.get('columns')
+    vectors = vector_modalities(recording[0])
     named = vectors[0] if len(vectors) == 1 else 'sensors'
     groups, names = [], []
     for modality in modalities:
@@ -264,7 +265,8 @@ def _sensor_column(name: str, table: pd.DataFrame, factors: Sequence[str] = ()) 
     ----------
     factors : other names that an error may suggest
     """
-    full, short = table['name'].tolist(), table['name'].map(short_name).tolist()
+    full = table['name'].tolist()
+    short = table['name'].map(short_name).tolist()
     if name in full:
         return full.index(name)
     if short.count(name) == 1:
@@ -714,7 +716,8 @@ class SensorBrowser(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 'against', 't', 'group', 'chosen')
     def _is_there(self, proposal):
-        trait, value = proposal['trait'].name, proposal['value']
+        trait = proposal['trait'].name
+        value = proposal['value']
         if trait == 'recording':
             return self.adapter.check(value)
         if trait == 'group':

@@ -67,7 +67,8 @@ class _FigureTrait(traitlets.Instance):
     """Trait of a figure that is compared by identity, because comparing two figures takes longer than drawing one."""
 
     def set(self, obj, value):
-        old, new = obj._trait_values.get(self.name), self._validate(obj, value)
+        old = obj._trait_values.get(self.name)
+        new = self._validate(obj, value)
         obj._trait_values[self.name] = new
         if new is not old:
             obj._notify_trait(self.name, old, new)
@@ -188,7 +189,8 @@ def _encode_chunk(frames, columns: int) -> bytes:
     """Arrange frames on one sheet, row by row, and encode it without loss: gray as PNG, colour as WebP."""
     frames = np.stack([check_frame(f) for f in frames])
     n, height, width = frames.shape[:3]
-    rows, channels = -(-n // columns), frames.shape[3:]
+    rows = -(-n // columns)
+    channels = frames.shape[3:]
     sheet = np.zeros((rows * columns, height, width, *channels), np.uint8)
     sheet[:n] = frames
     sheet = sheet.reshape(rows, columns, height, width, *channels).swapaxes(1, 2)

@@ -79,7 +79,8 @@ class PairLosses:
                 f"{type(encoder).__name__} has no loss_map(previous, now); contrastive encoders such as STDIM do"
             )
         _check_frames(recording, "the map compares frames")
-        self.pairs, shrink = _sample_pairs(recording, n_pairs, seed), getattr(encoder, 'shrink', 1)
+        self.pairs = _sample_pairs(recording, n_pairs, seed)
+        shrink = getattr(encoder, 'shrink', 1)
         self.stride, self.field = stride or 16 * shrink, field or 44 * shrink
         self.previous = np.stack([np.asarray(recording[e].obs['frame'][t - 1]) for e, t in self.pairs])
         self.current = np.stack([np.asarray(recording[e].obs['frame'][t]) for e, t in self.pairs])
@@ -137,8 +138,10 @@ def _pair_words(at: PairLosses, part: str, rank: int, k: int) -> Markup:
 
 def _place_patches(at: PairLosses, part: str, k: int, cell: tuple[int, int]) -> tuple[list, list[str]]:
     """Cut out the receptive field of a place in pair k and in the best match, with a caption for each."""
-    cut, t = lambda frame: patch(frame, *cell, stride=at.stride, field=at.field), at.pairs[k][1]
-    patches, words = [cut(at.previous[k]), cut(at.current[k])], [f'before: t {t - 1}', f'now: t {t}']
+    cut = lambda frame: patch(frame, *cell, stride=at.stride, field=at.field)
+    t = at.pairs[k][1]
+    patches = [cut(at.previous[k]), cut(at.current[k])]
+    words = [f'before: t {t - 1}', f'now: t {t}']
     other = int(at.matches[part][k][cell]) if part in at.matches else None
     if other == k:
         words[0] += ' (best match)'
@@ -209,10 +212,8 @@ class InfoNCEMap(Explorer):
         self.losses = PairLosses(encoder, recording, n_pairs, seed, stride, field)
         plain = dict(config=dict(displayModeBar=False))
         self.map = PlotView(label='loss at each place; the menu Place chooses the same', **plain)
-        self.menus, self.patches = (
-            _PairMenus(self.losses),
-            PlotView(label='receptive field of the chosen place', **plain),
-        )
+        self.menus = _PairMenus(self.losses)
+        self.patches = PlotView(label='receptive field of the chosen place', **plain)
         self.on(self.map, 'clicked', lambda press: self.set_trait('cell', tuple(map(int, press['data']))))
         self.part = next(iter(self.losses.losses))
         self._open(0)
@@ -290,7 +291,8 @@ def _factors_at(recording: Recording, steps: pd.DataFrame) -> pd.DataFrame:
     """Return the numeric factors at some steps: a row for each (episode, t), a column for each factor."""
     rows = []
     for e, t in zip(steps['episode'].astype(int), steps['t'].astype(int)):
-        factors, values = recording[e].factors, {}
+        factors = recording[e].factors
+        values = {}
         for f in recording.factors:
             if f.name in factors and np.issubdtype(factors[f.name].dtype, np.number):
                 values[f.name] = float(np.broadcast_to(factors[f.name], len(recording[e]))[t])
@@ -315,7 +317,8 @@ class Nearest:
     """
 
     def __init__(self, neighbours: Mapping[str, object], recording: Recording, episode, t, k: int = 6, apart: int = 30):
-        self.recording, self.query = recording, (episode, t)
+        self.recording = recording
+        self.query = (episode, t)
         self.factors = _factors_at(recording, pd.DataFrame([self.query], columns=['episode', 't'])).iloc[0]
         self.found, self.differences = {}, {}
         for method, one in neighbours.items():
@@ -331,7 +334,8 @@ class Nearest:
 
     def captions(self, method: str, factor: str | None = None) -> list[str]:
         """Return captions: distance, episode:t, and the number of factors that differ, or the value of one factor."""
-        by_name, captions = {f.name: f for f in self.recording.factors}, []
+        by_name = {f.name: f for f in self.recording.factors}
+        captions = []
         for r in self.found[method].to_dict('records'):
             difference = _differing(self.factors, r, by_name.get(factor))
             captions.append(f'{r["distance"]:.3g} · {r["episode"]:.0f}:{r["t"]:.0f}\n{difference}')
@@ -359,7 +363,8 @@ def _differing(query: pd.Series, row: Mapping, factor: Factor | None = None) -> 
         if not len(query):
             return ''
         return f'{n} differ{"s" if n == 1 else ""}' if n else 'all the same'
-    value, difference = row[factor.name], row[factor.name] - query[factor.name]
+    value = row[factor.name]
+    difference = row[factor.name] - query[factor.name]
     words = factor.word(value) if factor.names else f'{value:g}'
     if difference == 0:
         return words + ' ='
@@ -383,12 +388,15 @@ def _agreement_table(nearest: Nearest) -> Markup:
 
     Factors that differ most often are first.
     """
-    tables, by_name = nearest.differences, {f.name: f for f in nearest.recording.factors}
+    tables = nearest.differences
+    by_name = {f.name: f for f in nearest.recording.factors}
     if not len(nearest.factors) or not tables:
         return Markup('')
     lines = []
     for name in sorted(nearest.factors.index, key=lambda n: sum(table.loc[n, 'same'] for table in tables.values())):
-        factor, value, cells = by_name[name], nearest.factors[name], []
+        factor = by_name[name]
+        value = nearest.factors[name]
+        cells = []
         for method, table in tables.items():
             same, off = table.loc[name, ['same', 'off']]
             words = f'{same:.0f} of {len(nearest.found[method])}'
@@ -483,7 +491,8 @@ class _Query(Explorer):
         check_index('episode', episode, len(self.recording), 'the recording has episodes')
         t = int(np.clip(t, 0, self.recording.lengths[episode] - 1))
         with self.quietly(), self.hold_trait_notifications():
-            other, self.episode = episode != self.episode, episode
+            other = episode != self.episode
+            self.episode = episode
             self._load(t) if other else self.set_trait('t', t)
         self.player.seek(t)
 
@@ -510,9 +519,14 @@ class _Lookup(Explorer):
             raise ValueError("neighbours is empty; pass at least one method: {'st_dim': Neighbours(codes), ...}")
         super().__init__()
         self.k = k
-        self.neighbours, self.recording, self.apart, self.press = dict(neighbours), recording, apart, press
-        self.factors, width = [f.name for f in recording.factors], recording[0].obs['frame'].shape[2]
-        self.rows, self.table = _NeighbourRows(list(neighbours), width, self._pressed), SafeHTML(tabbable=True)
+        self.neighbours = dict(neighbours)
+        self.recording = recording
+        self.apart = apart
+        self.press = press
+        self.factors = [f.name for f in recording.factors]
+        width = recording[0].obs['frame'].shape[2]
+        self.rows = _NeighbourRows(list(neighbours), width, self._pressed)
+        self.table = SafeHTML(tabbable=True)
         self.table.layout = dict(max_height='190px', overflow='auto')
         methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
         factors = menu('Factor', [('how many differ', ''), *((n, n) for n in self.factors)], 240)
@@ -579,7 +593,8 @@ class _Trail:
     """
 
     def __init__(self, go):
-        self.go, self.visited = go, []
+        self.go = go
+        self.visited = []
         self.button = button('back', self.back, 'return to the previous query', disabled=True)
 
     def leave(self, episode: int, t: int):
@@ -626,8 +641,13 @@ class NearestFrames(Explorer):
     def __init__(self, neighbours, recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
         _check_frames(recording, "neighbours are shown as frames")
         super().__init__(interactive)
-        self.query, self.lookup = _Query(recording, episode, t), _Lookup(neighbours, recording, apart, self._pressed, k)
-        self.status, self.trail, self.k, self.episode, self.t = self.lookup.status, _Trail(self._go), k, episode, t
+        self.query = _Query(recording, episode, t)
+        self.lookup = _Lookup(neighbours, recording, apart, self._pressed, k)
+        self.status = self.lookup.status
+        self.trail = _Trail(self._go)
+        self.k = k
+        self.episode = episode
+        self.t = t
         follow = W.Checkbox(description='follow the frame', indent=False, layout=dict(width='140px'))
         self.press = button('find neighbours', self.find, 'find the neighbours of the shown frame')
         self.bind(**{name: (self.query, name) for name in ('episode', 't')}, live=follow)
@@ -642,7 +662,8 @@ class NearestFrames(Explorer):
 
     @traitlets.validate('episode', 't', 'method', 'factor')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name in ('episode', 't'):
             return self.query.check(name, value, self.episode)
         return self.lookup.check(name, value)

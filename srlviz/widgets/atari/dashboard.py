@@ -65,7 +65,8 @@ class _GameTable:
         scores = with_labels(scores.astype(dict.fromkeys(text, 'category')))
         self.all = scores.astype(dict(label='category'))
         self.means = self.all[self.all['target'] == 'mean']
-        self.paper, self._cache = paper, {}
+        self.paper = paper
+        self._cache = {}
         ours = self.all['source'] != 'paper'
         self.metrics = sorted(self.all['metric'].unique(), key=_METRICS.index)
         found = {d if d == 'ppo' else 'random' for d in self.all.loc[ours, 'data'].unique()}
@@ -135,7 +136,8 @@ def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.
 
 def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Plot the games of a choice; an empty figure with the reason if there are none."""
-    rest, task = choice.of('metric', 'data'), None if choice.task == 'all' else choice.task
+    rest = choice.of('metric', 'data')
+    task = None if choice.task == 'all' else choice.task
     try:
         if choice.view == 'conditioning':
             return _conditioning_figure(table, rest, room)
@@ -186,7 +188,8 @@ class _GameFrames(W.VBox):
         """Open a game, and pass (results, recording) to a function; an error of either is shown and stored."""
         if not self.open_game:
             return self.show_message(_NO_FRAMES)
-        title, self.error = game_title(task), None
+        title = game_title(task)
+        self.error = None
         self.show_message(f'Opening {title} ... this may take a while.', busy=True)
         self.press.disabled = True
         try:
@@ -256,7 +259,8 @@ class _GameDetail(Quiet, W.VBox):
         """Show a choice; keep factor, method and frames if it has them, too."""
         scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data', 'source').values())
         other_task = self.choice and choice.task != self.choice.task
-        self.choice, self.there = choice, scores is not None
+        self.choice = choice
+        self.there = scores is not None
         with self.quietly():
             if other_task or not scores or self.factor not in scores.factors:
                 self.leave()

@@ -82,7 +82,8 @@ class _Poke:
     def __init__(self, lab, address: int, value: int, frames: int, names: Mapping[int, Sequence[str]]):
         self.address, self.value, self.frames, self.now = address, value, frames, int(lab.ram[address])
         self.name = byte_label(address, names)
-        self.before, self.after = lab.unpoked(frames), lab.poke(address, value, frames)
+        self.before = lab.unpoked(frames)
+        self.after = lab.poke(address, value, frames)
         self.box = difference(self.before, self.after)[1]
 
     def words(self) -> Markup:
@@ -128,7 +129,9 @@ class _PokedPicture(Explorer):
         words = 'the picture with the byte set, without, and the difference'
         self.view = PlotView(label=words, config=dict(displayModeBar=False))
         self.on(self.view, 'box', self._dragged)
-        self.children, self.address, self.frames = [self.view], address, frames
+        self.children = [self.view]
+        self.address = address
+        self.frames = frames
         self.start_reacting()
         self.shift(None)
 
@@ -180,7 +183,8 @@ def _plot_bytes(
     selected : the address to frame
     fit : leave the width to the page
     """
-    game, look = pretty(lab.game), dict(selected=selected, fit=fit)
+    game = pretty(lab.game)
+    look = dict(selected=selected, fit=fit)
     if view == 'values':
         return plot_ram(lab.ram, lab.labels, previous=previous, title=f'{game}: the 128 bytes', **look)
     if effects is not None:
@@ -211,7 +215,10 @@ class _ByteGrid(Explorer):
 
     def __init__(self, lab, region: W.Widget | None = None):
         super().__init__()
-        self.lab, self.region, self.effects, self.earlier = lab, region or W.VBox(), None, None
+        self.lab = lab
+        self.region = region or W.VBox()
+        self.effects = None
+        self.earlier = None
         self.views = [v for v in _VIEWS if region is not None or v != 'region']
         views = W.ToggleButtons(options=[(_VIEWS[v], v) for v in self.views], style=dict(button_width='auto'))
         words = 'the bytes of memory; the menu above chooses the same byte'
@@ -460,7 +467,9 @@ class RAMExplorer(Explorer):
         address = min(names, default=0) if address is None else address
         self.picture = _PokedPicture(lab, names, address=address, frames=frames, select=predict is not None)
         self.region = _RegionSearch(recording, predict, self.size) if predict else None
-        self.grid, self.bar, self.status = _ByteGrid(lab, self.region), _ByteBar(lab, names), self.picture.status
+        self.grid = _ByteGrid(lab, self.region)
+        self.bar = _ByteBar(lab, names)
+        self.status = self.picture.status
         self.moment = _MomentControls(lab, self.status, self._moved)
         self._join()
         self.children = [columns([self.picture], [self.moment, self.bar, self.status, self.grid], 'narrow')]

@@ -52,7 +52,9 @@ class _FailurePredictions:
     """
 
     def __init__(self, results: Mapping):
-        self.predictions, self.encoders, self._cache = TargetPredictions(results), {}, {}
+        self.predictions = TargetPredictions(results)
+        self.encoders = {}
+        self._cache = {}
         if not len(self.predictions):
             raise ValueError("results is empty; give (method, n_codes, inputs) -> result of score_targets")
         for label in self.predictions:
@@ -186,7 +188,9 @@ class FailureExplorer(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.failures, self.wrong, self.listed = _FailurePredictions(results), pd.DataFrame(), pd.DataFrame()
+        self.failures = _FailurePredictions(results)
+        self.wrong = pd.DataFrame()
+        self.listed = pd.DataFrame()
         self._curves = {}
         self.flights = None if flights is None else check_flights(flights)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
@@ -204,7 +208,9 @@ class FailureExplorer(Explorer):
 
     @traitlets.validate('factor', 'method', 'methods', 'kind')
     def _is_there(self, proposal):
-        name, value, of = proposal['trait'].name, proposal['value'], self.failures
+        name = proposal['trait'].name
+        value = proposal['value']
+        of = self.failures
         if name == 'methods':
             return tuple(check_choice('encoder', encoder_label(m), of.predictions) for m in value)
         if name == 'method':
@@ -272,7 +278,8 @@ class FailureExplorer(Explorer):
         """Draw the static form: the curves, or the flight that is open."""
         if self.opened:
             return self.opened_flight.figure()
-        name, shown = output_words(self.factor), self._shown_methods()
+        name = output_words(self.factor)
+        shown = self._shown_methods()
         title = f'{name[:1].upper()}{name[1:]}: {label_words(self.method)}'
         if len(shown) > 1:
             title += f' and {len(shown) - 1} more'
@@ -400,7 +407,8 @@ class FailureExplorer(Explorer):
         """Set the slider's range to that of the predictions, and its value to a threshold; the best one if None."""
         present, predicted = self.failures.pair(self.method, self.factor)
         best = best_threshold(present, predicted)
-        low, high = float(predicted.min()), max(float(predicted.max()), best)
+        low = float(predicted.min())
+        high = max(float(predicted.max()), best)
         high = high if predicted.max() > low else low + 1
         value = best if threshold is None else threshold
         with self.quietly():
@@ -415,7 +423,8 @@ class FailureExplorer(Explorer):
         """Open the flight of a row of the list at its worst window, in place of the curves."""
         line = self.listed.iloc[k]
         windows = self.failures.predictions[self.method].windows
-        window, length = windows.iloc[int(line['window'])], window_length(windows)
+        window = windows.iloc[int(line['window'])]
+        length = window_length(windows)
         words = Markup(
             '<b>{}</b>, {}: {}, {} (shaded), predicted {} at a threshold of {}. {} of {} in the list.'
         ).format(
@@ -431,8 +440,11 @@ class FailureExplorer(Explorer):
         with busy(self.status, 'opening the flight', self.opened_flight.back):
             self.opened_flight.open(window, length, words, [self.factor])
         with self.quietly():
-            self.row, self.flight, self.opened = k, str(window['flight']), True
-            self.episode, self.t = self.opened_flight.number, int(window['start'])
+            self.row = k
+            self.flight = str(window['flight'])
+            self.opened = True
+            self.episode = self.opened_flight.number
+            self.t = int(window['start'])
         self._turn()
 
     def _turn(self):

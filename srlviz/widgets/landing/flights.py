@@ -204,7 +204,8 @@ _POSE = ('along_track', 'cross_track', 'height')
 
 def sensor_table(recording: Recording) -> pd.DataFrame:
     """Return a table of the sensors: named by `meta['columns']`, or as the 1,090 of the landings, else numbered."""
-    n, ours = recording[0].obs['sensors'].shape[1], pd.read_csv(sample_path('landing_sensors.csv'))
+    n = recording[0].obs['sensors'].shape[1]
+    ours = pd.read_csv(sample_path('landing_sensors.csv'))
     columns = recording.meta.get('columns', ())
     if len(columns) == n:
         names = columns
@@ -317,8 +318,10 @@ class _FlightAdapter(RecordingAdapter):
 
     def __init__(self, sensors: pd.DataFrame | None = None, flights: pd.DataFrame | None = None):
         super().__init__(sensors, 'sensors')
-        self.flights, self.paths = flights, _FlightPaths()
-        self.above, self.below = [self.paths.facts], [self.paths.profile, self.paths.map]
+        self.flights = flights
+        self.paths = _FlightPaths()
+        self.above = [self.paths.facts]
+        self.below = [self.paths.profile, self.paths.map]
 
     def check(self, recording) -> Recording:
         """Return a recording of flights, or raise a ValueError."""
@@ -511,7 +514,10 @@ def _set_range(slider: W.FloatRangeSlider, values: pd.Series):
     """Set a slider's bounds and value to the range of some values."""
     low, high = float(values.min()), float(values.max())
     slider.min, slider.max = min(low, slider.min), max(high, slider.max)  # bounds must not cross
-    slider.min, slider.max, slider.step, slider.value = low, high, (high - low) / 100, (low, high)
+    slider.min = low
+    slider.max = high
+    slider.step = (high - low) / 100
+    slider.value = (low, high)
     slider.readout_format = ',.0f' if high - low >= 100 else '.3g'
 
 
@@ -571,7 +577,11 @@ class _FleetList:
     """
 
     def __init__(self, table: pd.DataFrame, info: FlightInfo, act):
-        self.table, self.act, self.at, self.words, self.hint = table, act, NO_EPISODE, SafeHTML(), SafeHTML(_HINT)
+        self.table = table
+        self.act = act
+        self.at = NO_EPISODE
+        self.words = SafeHTML()
+        self.hint = SafeHTML(_HINT)
         self.rows = RowList(header=True, height=min(28 * len(table) + 2, 480), label='flights')
         self.rows.columns, self.rows.rows = _fleet_rows(table, info)
         self.rows.empty = 'no flight matches'
@@ -640,8 +650,11 @@ class FleetBrowser(Explorer):
         self.table = fleet_table(recording if table is None else table, recording.hz)
         if len(self.table) != len(recording):
             raise ValueError(f"table has {len(self.table)} flights, the recording has {len(recording)}")
-        self.sensors, self.browser, self.info = sensors, None, flight_info(recording)
-        self.menus, self.place = _FleetMenus(self.table, self.info), W.VBox([])
+        self.sensors = sensors
+        self.browser = None
+        self.info = flight_info(recording)
+        self.menus = _FleetMenus(self.table, self.info)
+        self.place = W.VBox([])
         self.flights = _FleetList(self.table, self.info, lambda i: setattr(self, 'episode', i))
         self.list = self.flights.rows
         self.bind(**{trait: (self.menus, trait) for trait in (*self.menus.menus, 'within')})
@@ -654,7 +667,8 @@ class FleetBrowser(Explorer):
 
     @traitlets.validate('episode')
     def _is_flight(self, proposal):
-        i, n = proposal['value'], len(self.recording)
+        i = proposal['value']
+        n = len(self.recording)
         return i if i == NO_EPISODE else check_index('episode', i, n, 'there are, besides -1 for none,')
 
     @traitlets.validate('outcome', 'airport', 'split', 'event', 'condition')

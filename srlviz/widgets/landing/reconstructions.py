@@ -92,7 +92,8 @@ class _Reconstruction(Mapping):
     def __init__(self, episode: Episode, by_modality: Mapping):
         self.by_modality = {k: np.asarray(v) for k, v in by_modality.items() if k in episode.obs}
         if not self.by_modality:
-            names, expected = ', '.join(by_modality) or 'no modality', ', '.join(episode.obs)
+            names = ', '.join(by_modality) or 'no modality'
+            expected = ', '.join(episode.obs)
             raise ValueError(f"the reconstruction has {names}; expected one of the episode's modalities: {expected}")
         for k, v in self.by_modality.items():
             if len(v) != len(episode):
@@ -137,7 +138,9 @@ class _ReconstructedEpisode:
 
     def __init__(self, episode: Episode, reconstruction: _Reconstruction, spread: np.ndarray | None = None):
         self.episode, self.reconstruction = episode, reconstruction
-        self.film, self.errors, self.totals = None, None, {}
+        self.film = None
+        self.errors = None
+        self.totals = {}
         self.order, self.size = np.zeros(0, int), np.zeros(0)
         if reconstruction.film:
             self.film = SideBySide(episode.obs[reconstruction.film], reconstruction[reconstruction.film])
@@ -147,7 +150,8 @@ class _ReconstructedEpisode:
             spread = spread_of(self.true) if spread is None else spread
             self.errors = sensor_errors(self.true, reconstruction[reconstruction.numbers], spread)
             self.totals['sensors (standard deviations)'] = root_mean(self.errors, 1)
-            self.order, self.size = rank_sensors(self.errors), root_mean(self.errors, 0)
+            self.order = rank_sensors(self.errors)
+            self.size = root_mean(self.errors, 0)
 
     def worst(self, n: int = 3) -> list[int]:
         """Find the steps with the largest errors, at least 11 apart, in order of time."""
@@ -274,7 +278,9 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.sources, self.cached, self.parts = _encoder_sources(encoders), {}, _ReconstructionParts()
+        self.sources = _encoder_sources(encoders)
+        self.cached = {}
+        self.parts = _ReconstructionParts()
         self.spread = None if spread is None else np.asarray(spread, np.float64)
         self.recording = recording
         self.method = method or next(iter(self.sources))
@@ -295,7 +301,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 't', 'method', 'chosen')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name == 'recording':
             return as_recording(value)
         if name == 'method':
@@ -328,7 +335,9 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
 
     def figure(self, frames: int = 6) -> go.Figure:
         """Draw the static form: some frames, the chosen sensors, errors over time."""
-        one, hz, parts = self.one, self.recording.hz, []
+        one = self.one
+        hz = self.recording.hz
+        parts = []
         if one.film is not None:
             parts.append(plot_reconstruction(one.film.true, one.film.predicted, frames, hz=hz))
         if one.errors is not None and self.chosen:
@@ -340,7 +349,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         """Return the chosen episode with its reconstruction by the chosen encoder, computed once."""
         key = (self.method, self.episode)
         if key not in self.cached:
-            source, episode = self.sources[self.method], self.recording[self.episode]
+            source = self.sources[self.method]
+            episode = self.recording[self.episode]
             if _is_reconstruction(source):
                 if len(source) != len(self.recording):
                     raise ValueError(
@@ -384,7 +394,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
                 errors.setdefault(modality, {})[m] = error
         self.parts.errors.figure = plot_errors(errors, first=self.method, hz=self.recording.hz, height=92)
         self.parts.cursor.kinds = ['line'] * (1 + (self.table is not None))
-        texts, n_missing = [], 0
+        texts = []
+        n_missing = 0
         for modality, error in self.one.totals.items():
             name, _, unit = modality.rstrip(')').partition(' (')
             texts.append(f'{name} {number(float(root_mean(error, 0)))} {unit}')
@@ -406,7 +417,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
 
     def _sensor_figure(self, height: int | None = None) -> go.Figure:
         """Plot the chosen sensors, true and reconstructed."""
-        at, reconstructed = list(self.chosen), self.one.reconstruction[self.one.reconstruction.numbers]
+        at = list(self.chosen)
+        reconstructed = self.one.reconstruction[self.one.reconstruction.numbers]
         units = [short_unit(u) for u in self.table['units'].fillna('').iloc[at]]
         return plot_sensor_predictions(
             self.one.true[:, at],

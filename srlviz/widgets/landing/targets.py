@@ -163,7 +163,9 @@ class OpenedFlight:
 
     def __init__(self, flights: Recording | Episode | None, close: Callable, step: Callable | None = None):
         self.flights = None if flights is None else check_flights(flights)
-        self.browser, self.words, self.content = None, SafeHTML(), W.VBox([])
+        self.browser = None
+        self.words = SafeHTML()
+        self.content = W.VBox([])
         self.content.layout.overflow = 'visible'
         self.back = button('‹ back', close, 'return to the figure')
         self.previous = button('previous', lambda: step(-1), 'open the previous one')
@@ -434,9 +436,13 @@ class TargetTable(Board, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table, self.predictions = _TargetScoresTable(scores), TargetPredictions(results)
+        self.table = _TargetScoresTable(scores)
+        self.predictions = TargetPredictions(results)
         self.flights = None if flights is None else check_flights(flights)
-        self.pressed, self._compared, self._bounds, self._r2 = 'ours', {}, {}, {}
+        self.pressed = 'ours'
+        self._compared = {}
+        self._bounds = {}
+        self._r2 = {}
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
         rows = [pick_targets(self.table.scores, m, group=g) for g, of in self.table.metrics_of.items() for m in of]
         keys = pd.concat(rows)[['method', 'inputs', 'n_codes']].drop_duplicates().itertuples(index=False)
@@ -449,7 +455,8 @@ class TargetTable(Board, Explorer):
             self.pressed = 'paper' if self.source == 'paper' else 'ours'
             self.head = head or (self.table.heads or [''])[0]
             self.width = self._first_width() if width is None else width
-            self.inputs, self.method = inputs, next(iter(self.encoders))
+            self.inputs = inputs
+            self.method = next(iter(self.encoders))
         start = dict(group=group, metric=self.metric, head=self.head, width=self.width)
         self.make_parts(**start, inputs=inputs, show=show, source=source, view=view)
         with self.quietly():
@@ -625,7 +632,8 @@ class TargetTable(Board, Explorer):
         look = self._table_look() | dict(inputs=None, n_codes=None)
         try:
             grid = target_grid(self.table.scores, source=self.pressed, **look)
-            value, mean = grid.value.at[(inputs, method, n_codes), self.target], grid.mean[self.target]
+            value = grid.value.at[(inputs, method, n_codes), self.target]
+            mean = grid.mean[self.target]
         except (KeyError, ValueError):
             return Markup('{}: no value for this choice').format(where)
         words = f': {metric_label(self.metric)} {number(value, 3)}'
@@ -679,7 +687,8 @@ class TargetTable(Board, Explorer):
         """Draw predictions against truth, or the encoders on one target."""
         target, outputs = self._outputs_of()
         if self.view == 'windows' and target:
-            r, output = self.predictions[self.method], self.factor if self.factor in outputs else outputs[0]
+            r = self.predictions[self.method]
+            output = self.factor if self.factor in outputs else outputs[0]
             flight = self.flight if self.flight in set(r.windows['flight']) else ''
             pair = self.predictions.pair(self.method, target, output)
             return plot_predicted(*pair, r.windows, name=output, unit=self.unit(output), flight=flight, hz=self.hz)
@@ -734,7 +743,8 @@ class TargetTable(Board, Explorer):
     def _flight_words(self, i: int) -> Markup:
         """Describe truth and prediction of a window."""
         target, outputs = self._outputs_of()
-        window, parts = self.predictions[self.method].windows.iloc[i], []
+        window = self.predictions[self.method].windows.iloc[i]
+        parts = []
         shown = outputs if len(outputs) <= 3 else [self.factor or outputs[0]]
         for k in shown:
             truth, predicted = self.predictions.pair(self.method, target, k)
@@ -761,8 +771,10 @@ class TargetTable(Board, Explorer):
         with busy(self.status, 'opening the flight', self.opened_flight.back):
             self.opened_flight.open(window, self.length, self._flight_words(i), list(dict.fromkeys(chosen)))
         with self.quietly():
-            self.flight, self.opened = window['flight'], True
-            self.episode, self.t = self.opened_flight.number, int(window['start'])
+            self.flight = window['flight']
+            self.opened = True
+            self.episode = self.opened_flight.number
+            self.t = int(window['start'])
         self._turn()
 
     def _turn(self):
