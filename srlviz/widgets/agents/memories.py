@@ -342,8 +342,11 @@ def _named_memories(memories) -> dict:
         memories = {inner.__name__ if isinstance(inner, type) else type(inner).__name__: memories}
     if not memories:
         raise ValueError("memories is empty; pass at least one, such as {'GRU': GRU}")
-    is_agent = lambda m: not isinstance(m, type) and callable(getattr(m, 'rows', None))
-    return {name: _AgentMemory(m) if is_agent(m) else m for name, m in memories.items()}
+    named = {}
+    for name, memory in memories.items():
+        is_agent = not isinstance(memory, type) and callable(getattr(memory, 'rows', None))
+        named[name] = _AgentMemory(memory) if is_agent else memory
+    return named
 
 
 def _streams_of(memories: Mapping, streams, steps: int) -> dict[str, Stream]:

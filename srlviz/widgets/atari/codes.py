@@ -138,7 +138,10 @@ def _pair_words(at: PairLosses, part: str, rank: int, k: int) -> Markup:
 
 def _place_patches(at: PairLosses, part: str, k: int, cell: tuple[int, int]) -> tuple[list, list[str]]:
     """Cut out the receptive field of a place in pair k and in the best match, with a caption for each."""
-    cut = lambda frame: patch(frame, *cell, stride=at.stride, field=at.field)
+
+    def cut(frame):
+        return patch(frame, *cell, stride=at.stride, field=at.field)
+
     t = at.pairs[k][1]
     patches = [cut(at.previous[k]), cut(at.current[k])]
     words = [f'before: t {t - 1}', f'now: t {t}']

@@ -451,7 +451,10 @@ _LISTED_CONDITIONS = ('wind_speed', 'visibility', 'touchdown_sink', 'touchdown_g
 def _fleet_rows(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> tuple[list[dict], list[list]]:
     """Return columns and rows of a table of flights for a RowList."""
     more = [c for c in _LISTED_CONDITIONS if c in table]
-    wide = lambda low, high: f'minmax({low}px, {high})'
+
+    def wide(low: int, high: str) -> str:
+        return f'minmax({low}px, {high})'
+
     columns = [
         dict(label='#', kind='number', width=wide(32, '44px')),
         dict(label='runway', kind='text', width=wide(72, '92px')),
@@ -465,17 +468,19 @@ def _fleet_rows(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> tuple[l
 
 
 def _heading(name: str, info: FlightInfo) -> str:
+    """Return the heading of a condition, with its unit."""
     unit = info.units.get(name, '')
     return info.labels.get(name, factor_label(name)) + (f' ({unit})' if unit else '')
 
 
 def _fleet_row(r: dict, more: Sequence[str], info: FlightInfo) -> list:
-    known = lambda v: None if v != v else round(float(v), 2)
+    """Return the row of a flight, with more conditions."""
+    conditions = [None if np.isnan(r[c]) else round(float(r[c]), 2) for c in more]
     outcome = format_value(r.get('outcome', ''))
     ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
     happened = [info.events.get(n) or family(n) or n for _, n, _ in r['events']]
     first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
-    return [*first, *(known(r[c]) for c in more), r['split'], happened]
+    return [*first, *conditions, r['split'], happened]
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #a64ba416
 def _in_families(names: Iterable[str]) -> list[str]:

@@ -44,7 +44,7 @@ from .flights import FlightBrowser, check_flights
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #dcfebb7b
-_READ = ('windows', 'names', 'truth', 'predicted', 'units')
+_RESULT_FIELDS = ('windows', 'names', 'truth', 'predicted', 'units')
 
 
 def _truth_and_predicted(result, target: str):
@@ -70,36 +70,43 @@ class TargetPredictions(Mapping):
         if results is not None and not isinstance(results, Mapping):
             raise ValueError(f"results are a mapping (method, n_codes, inputs) -> result; got {type(results).__name__}")
         self.results = results if results is not None else {}
-        self.of = {encoder_label(k): k for k in self.results}
+        self.key_of = {encoder_label(k): k for k in self.results}
 
     def __len__(self):
-        return len(self.of)
+        return len(self.key_of)
 
     def __iter__(self):
-        return iter(self.of)
+        return iter(self.key_of)
 
     def __getitem__(self, label: str):
-        result = self.results[self.of[label]]
-        if missing := [k for k in _READ if not hasattr(result, k)]:
+        result = self.results[self.key_of[label]]
+        missing = [name for name in _RESULT_FIELDS if not hasattr(result, name)]
+        if missing:
             raise ValueError(f"the result of {label} has no {', '.join(missing)}; give what score_targets returns")
         return result
 
     def targets(self, label: str) -> list[str]:
         """List the targets that an encoder has stored predictions for."""
-        return (
-            [t for t in self[label].names if _truth_and_predicted(self[label], t) is not None] if label in self else []
-        )
+        if label not in self:
+            return []
+        result = self[label]
+        return [t for t in result.names if _truth_and_predicted(result, t) is not None]
 
     def pair(self, label: str, target: str, output: str) -> tuple[np.ndarray, np.ndarray]:
         """Return truth and predictions of one output, both (n,), in its units."""
-        r = self[label]
-        k = list(r.names[target]).index(output)
-        return tuple(np.asarray(r.units(target, np.asarray(x)), float)[:, k] for x in _truth_and_predicted(r, target))
+        result = self[label]
+        k = list(result.names[target]).index(output)
+        truth, predicted = _truth_and_predicted(result, target)
+
+        def in_units(values):
+            return np.asarray(result.units(target, np.asarray(values)), float)[:, k]
+
+        return in_units(truth), in_units(predicted)
 
     def intervals(self, protocol: str = '') -> pd.DataFrame:
         """Collect the error intervals of a head: method, inputs, n_codes, target, low, high."""
         parts = []
-        for label, key in self.of.items():
+        for label, key in self.key_of.items():
             if hasattr(self[label], 'interval') and getattr(self[label], 'protocol', protocol) == protocol:
                 method, n_codes, inputs = key if isinstance(key, tuple) else (key, 0, '')
                 found = self[label].interval()[['target', 'low', 'high']]
@@ -273,6 +280,7 @@ class _TargetScoresTable:
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #19814ca6
 def _word(board, value) -> str:
+    """Return the label of a value in a menu."""
     return 'all' if value == 0 else _WORDS.get(value, str(value))
 
 
@@ -291,8 +299,9 @@ def _follow_target(board, target: str) -> dict:
     first = table.metric_in(group, board.metric)
     for metric in (first, *table.metrics_of[group]):
         rows = pick_targets(table.scores, metric, group=group)
-        if found := set(rows.loc[rows['target'] == target, 'source']):
-            board.pressed = board.pressed if board.pressed in found else min(found)
+        sources = set(rows.loc[rows['target'] == target, 'source'])
+        if sources:
+            board.pressed = board.pressed if board.pressed in sources else min(sources)
             source = board.source if board.source == 'both' else board.pressed
             return dict(group=group, metric=metric, source=source)
     return dict(group=group, metric=first)
@@ -301,8 +310,9 @@ def _follow_target(board, target: str) -> dict:
 def _follow_method(board, method: str) -> dict:
     """Choose a width and inputs that include the encoder."""
     _, inputs, n_codes = board.encoders[method]
-    width = board.width if board.width in (0, n_codes) or not n_codes else n_codes
-    return dict(width=width, inputs=board.inputs if board.inputs in ('all', inputs) or not inputs else 'all')
+    width = n_codes if n_codes and board.width not in (0, n_codes) else board.width
+    inputs = 'all' if inputs and board.inputs not in ('all', inputs) else board.inputs
+    return dict(width=width, inputs=inputs)
 
 
 def _follow_source(board, source: str) -> dict:
