@@ -444,7 +444,7 @@ class _Readings:
         return self.weighed.get((method, stream, resets, channel), make)
 
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #8b818355
-def _memory_text(name: str, memory, seen: Passage, made: bool) -> Markup:
+def _memory_text(name: str, memory, seen: Passage, untrained: bool) -> Markup:
     """Describe a memory: its inputs, state, outputs and parameters."""
     n = seen.state.shape[1]
     shapes = [' × '.join(map(str, s)) if s else 'a step counter' for s in seen.shapes]
@@ -456,7 +456,7 @@ def _memory_text(name: str, memory, seen: Passage, made: bool) -> Markup:
     words = Markup('<span><b>{}</b> ({}{}): {} inputs, {}, {} outputs, {:,} parameters.</span>')
     count = sum(p.numel() for p in memory.parameters())
     kind = memory.words if isinstance(memory, _AgentMemory) else type(memory).__name__
-    return words.format(name, kind, ', untrained' * made, memory.n_in, state, memory.n_out, count)
+    return words.format(name, kind, ', untrained' * untrained, memory.n_in, state, memory.n_out, count)
 
 
 def _step_text(t: int, resets: Sequence[int], weights: np.ndarray | None) -> str:
@@ -714,10 +714,10 @@ class MemoryExplorer(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw all figures that `to_html` writes."""
-        made = [self.figure()]
+        figures = [self.figure()]
         if self.readings.saliency is not None:
-            made.append(plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log))
-        return made + [_plot_table(name, table, self.method) for name, table in self.views.tables.items()]
+            figures.append(plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log))
+        return figures + [_plot_table(name, table, self.method) for name, table in self.views.tables.items()]
 
     def _adapt_choice(self, changed: str):
         """After a change of memory or stream, adapt the other choices to it."""
@@ -760,8 +760,8 @@ class MemoryExplorer(Explorer):
         """Redraw what depends on the changed trait."""
         if changed in ('method', 'stream'):
             self._adapt_choice(changed)
-            made = isinstance(self.readings.memories[self.method], type)
-            self.facts.value = _memory_text(self.method, self.memory, self.passage(), made)
+            untrained = isinstance(self.readings.memories[self.method], type)
+            self.facts.value = _memory_text(self.method, self.memory, self.passage(), untrained)
         everything = changed in ('method', 'stream', 'resets')
         has_weights = self.readings.saliency is not None
         if everything or changed == 'panel':

@@ -741,8 +741,8 @@ class MMERDashboard(Board, Explorer):
         """Draw all that `to_html` writes."""
         choice = self._current_choice()
         views = self.offers('view')
-        made = [_plot_overview(self.table, choice._replace(view=v), self.marked) for v in views]
-        return made + _detail_figures(self.table, choice) + [self.figure()] * bool(self.playing and self.now)
+        figures = [_plot_overview(self.table, choice._replace(view=v), self.marked) for v in views]
+        return figures + _detail_figures(self.table, choice) + [self.figure()] * bool(self.playing and self.now)
 
     def _current_choice(self) -> _Choice:
         """Collect the choices that figures depend on."""
@@ -767,8 +767,8 @@ class MMERDashboard(Board, Explorer):
         choice = self._current_choice()
         if self.detailed != choice._replace(view=''):
             self.detailed = choice._replace(view='')
-            made = _detail_figures(self.table, choice, half=True)
-            for plot, fig in zip(self.plots, [*made, None]):
+            figures = _detail_figures(self.table, choice, half=True)
+            for plot, fig in zip(self.plots, [*figures, None]):
                 plot.layout.display = 'none' if fig is None else ''
                 if fig is not None:
                     plot.figure = fig.update_layout(width=None)

@@ -120,8 +120,8 @@ def _most_scored(table: _GameTable, metric: str, n: int) -> list[str]:
     """List the n encoders probed with both conditionings in the most games."""
     rows = table.means[(table.means['source'] != 'paper') & (table.means['metric'] == metric)]
     rows = rows[(rows['group'] == 'all') & ~rows['method'].isin(UNCONDITIONED) & (rows['data'] != 'ppo')]
-    held = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
-    return [str(m) for m in held.sort_values(kind='stable').index[-n:]]
+    n_tasks = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
+    return [str(m) for m in n_tasks.sort_values(kind='stable').index[-n:]]
 
 
 def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
@@ -238,7 +238,8 @@ class _GameDetail(Quiet, W.VBox):
     """
 
     shown, factor, method = traitlets.Unicode('factors'), traitlets.Unicode(''), traitlets.Unicode('')
-    choice, made, there = None, None, False
+    choice = heatmap = None
+    there = False  # whether the table has scores of the chosen game
 
     def __init__(self, table: _GameTable, frames: _GameFrames, marks='auto'):
         super().__init__()
@@ -253,7 +254,7 @@ class _GameDetail(Quiet, W.VBox):
 
     @property
     def probe(self) -> ProbeHeatmap | None:
-        return self.made if self.there else None
+        return self.heatmap if self.there else None
 
     def show(self, choice: _Choice, method: str):
         """Show a choice; keep factor, method and frames if it has them, too."""
@@ -275,17 +276,17 @@ class _GameDetail(Quiet, W.VBox):
             self.factor = ''
             if self.frames.opened:
                 self.frames.opened = ''
-                self.made.set_results(None)
+                self.heatmap.set_results(None)
         self._draw()
 
     def _load(self, scores, factor, method):
-        if self.made:
-            return self.made.load(scores, factor, method, self.choice.metric)
-        self.made = _part_probe(scores, method, self.choice.metric, self.marks)
+        if self.heatmap:
+            return self.heatmap.load(scores, factor, method, self.choice.metric)
+        self.heatmap = _part_probe(scores, method, self.choice.metric, self.marks)
         for name in ('factor', 'method'):
-            self.made.observe(lambda change: self._on_probe(change['name'], change['new']), name)
-        self.made.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
-        self.children = [self.top, self.categories, self.made]
+            self.heatmap.observe(lambda change: self._on_probe(change['name'], change['new']), name)
+        self.heatmap.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
+        self.children = [self.top, self.categories, self.heatmap]
 
     def _on_probe(self, name, value):
         if not self.quiet:
@@ -326,8 +327,8 @@ class _GameDetail(Quiet, W.VBox):
         shown = {self.frames.press: self.there and self.frames.open_game and not opened}
         shown[self.toggle] = self.there and not opened
         shown[self.categories] = not factors
-        if self.made:
-            shown[self.made] = factors
+        if self.heatmap:
+            shown[self.heatmap] = factors
         for part, on in shown.items():
             part.layout.display = '' if on else 'none'
 
@@ -466,11 +467,11 @@ class AtariDashboard(Board, Explorer):
     def figures(self) -> list[go.Figure]:
         """Draw games, categories, raw against standardized codes, and the factors of the game."""
         choice = self._current_choice()
-        made = [self.figure(), _category_figure(self.table, choice, {})]
+        figures = [self.figure(), _category_figure(self.table, choice, {})]
         if self.view != 'conditioning':
             other = _games_figure(self.table, _Choice(choice | dict(view='conditioning')), {})
-            made += [other] if other.data else []
-        return made + (self.detail.probe.figures() if self.detail.probe else [])
+            figures += [other] if other.data else []
+        return figures + (self.detail.probe.figures() if self.detail.probe else [])
 
     def _current_choice(self) -> _Choice:
         """Return the choices that figures depend on."""

@@ -273,8 +273,8 @@ class _ByteGrid(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw the values, and the effects if they are computed."""
-        made = [self.figure('values')]
-        return made if self.effects is None else [*made, self.figure('effects')]
+        figures = [self.figure('values')]
+        return figures if self.effects is None else [*figures, self.figure('effects')]
 
 # %% ../../../nbs/08_widgets/atari/01_ram.ipynb #6d51ff67
 _SMALL = dict(description_width='auto')
@@ -509,7 +509,7 @@ class RAMExplorer(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw the pictures, the bytes, and the result of a search."""
-        made = [self.figure(), *self.grid.figures()]
+        figures = [self.figure(), *self.grid.figures()]
         if self.region is not None and self.region.table is not None:
-            made.append(self.region.figure())
-        return made
+            figures.append(self.region.figure())
+        return figures

@@ -210,12 +210,15 @@ class FailureExplorer(Explorer):
     def _is_there(self, proposal):
         name = proposal['trait'].name
         value = proposal['value']
-        of = self.failures
+        failures = self.failures
         if name == 'methods':
-            return tuple(check_choice('encoder', encoder_label(m), of.predictions) for m in value)
+            return tuple(check_choice('encoder', encoder_label(m), failures.predictions) for m in value)
         if name == 'method':
-            return check_choice('encoder', value, of.encoders[self.factor] if self.factor else of.predictions)
-        return check_choice('failure' if name == 'factor' else 'list', value, of.names if name == 'factor' else _KINDS)
+            known = failures.encoders[self.factor] if self.factor else failures.predictions
+            return check_choice('encoder', value, known)
+        if name == 'factor':
+            return check_choice('failure', value, failures.names)
+        return check_choice('list', value, _KINDS)
 
     @on_change('factor', 'method')
     def _on_choice(self, change):
@@ -288,8 +291,8 @@ class FailureExplorer(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw all parts."""
-        made = [self.figure(), self.kinds.figure, self.calibration.figure]
-        return made if self.opened or self.opened_flight.browser is None else [*made, self.opened_flight.figure()]
+        figures = [self.figure(), self.kinds.figure, self.calibration.figure]
+        return figures if self.opened or self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
     def _lay_out(self):
         """Create the parts, arrange them, and bind traits to them."""

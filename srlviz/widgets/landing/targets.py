@@ -613,9 +613,9 @@ class TargetTable(Board, Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw the table, the detail and the last opened flight."""
-        made = [self.plot_map(), self._detail_figure()]
-        made[1].layout.title.text = f'{label_words(self.method)}: {made[1].layout.title.text}'
-        return made if self.opened_flight.browser is None else [*made, self.opened_flight.figure()]
+        figures = [self.plot_map(), self._detail_figure()]
+        figures[1].layout.title.text = f'{label_words(self.method)}: {made[1].layout.title.text}'
+        return figures if self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
     def plot_map(self, half: bool = False) -> go.Figure:
         sources = None if self.source == 'both' else [self.source]
