@@ -72,9 +72,8 @@ class _QEDRResults:
     def __init__(self, results):
         self.by_method = {}
         self._paths = {}  # cached tables of `path`
-        if not isinstance(results, Mapping):
-            results = {'': results}
-        for method, of_method in results.items():
+        methods = results if isinstance(results, Mapping) else {'': results}
+        for method, of_method in methods.items():
             of_method = list(of_method) if isinstance(of_method, (list, tuple)) else [of_method]
             self.by_method[str(method)] = self._by_regressor(of_method, str(method))
         if not self.by_method or not all(self.by_method.values()):

@@ -614,7 +614,7 @@ class TargetTable(Board, Explorer):
     def figures(self) -> list[go.Figure]:
         """Draw the table, the detail and the last opened flight."""
         figures = [self.plot_map(), self._detail_figure()]
-        figures[1].layout.title.text = f'{label_words(self.method)}: {made[1].layout.title.text}'
+        figures[1].layout.title.text = f'{label_words(self.method)}: {figures[1].layout.title.text}'
         return figures if self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
     def plot_map(self, half: bool = False) -> go.Figure:
