@@ -448,7 +448,7 @@ def widgets(interactive: bool) -> dict:
         empty=evil('empty'),
         header=True,
     )
-    line = base.Words()
+    line = base.SafeHTML()
     with pytest.raises(ValueError), base.busy(line, evil('work')):
         raise ValueError(evil('failure'))
     return made | dict(
@@ -467,7 +467,7 @@ def follow(w: dict):
         w[k]
         for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
     )
-    heat.side.predictions.confused.value = True
+    heat.side.predictions.confusion_button.value = True
     heat.side.film.picker.picked = 0
     heat.side.film.picker.picks += 1
     yield
@@ -923,9 +923,9 @@ def test_texts_set_after_the_style():
 
 @pytest.mark.parametrize('word', MORE)
 def test_more_kinds_of_attack(word):
-    line, view = base.Words(word), views.PlotView(plain_figure(word))
+    line, view = base.SafeHTML(word), views.PlotView(plain_figure(word))
     assert wrong(line) == [] and wrong(view) == [] and Reader(line.value).tags == []
-    line.say(word, word)
+    line.show_message(word, word)
     assert Reader(line.value).tags == ['span'] and [a[:2] for a in Reader(line.value).attributes] == [('span', 'role')]
 
 

@@ -46,7 +46,7 @@ class Board:
         return self.ask('recorder.steps')
 
     def anew(self, task):
-        "The first game of a task, by Python; what is true is hidden"
+        "The first game of a task, by Python; the state is hidden"
         first = f"set_trait('task', {task!r})", "set_trait('reveal', False)", 'new_game(0)'
         self.lab.ask(f"[{', '.join(f'{self.name}.{what}' for what in first)}]")
         self.settled()
@@ -204,7 +204,7 @@ def test_a_whole_game(cards):
 
 
 def test_a_game_is_a_recording(cards, lab):
-    "Two games, in one of them a step taken back and a look at what is true: saved and loaded, they are the same"
+    "Two games, in one of them a step taken back and a look at the state: saved and loaded, they are the same"
     cards.focus()
     for key in 'hsd':
         cards.press(key)

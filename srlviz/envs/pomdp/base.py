@@ -537,7 +537,7 @@ class Task(abc.ABC):
         "Draw a record on a `srlviz.envs.pomdp.drawing.Sheet`: the observation and, with `reveal`, the hidden state."
         from srlviz.envs.pomdp.drawing import Sheet
 
-        sheet = Sheet(('the agent sees', 'what is true')[: 1 + bool(reveal)])
+        sheet = Sheet(('observation', 'state')[: 1 + bool(reveal)])
         self.draw_seen(sheet.panels[0], e)
         if reveal:
             self.draw_truth(sheet.panels[1], e)

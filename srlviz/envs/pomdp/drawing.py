@@ -732,7 +732,7 @@ class Sheet:
     targets : list of clickable regions, dict(box=(x0, y0, x1, y1), action=...), in pixels of `array()`
     """
 
-    def __init__(self, titles: Sequence[str] = ('the agent sees', 'what is true')):
+    def __init__(self, titles: Sequence[str] = ('observation', 'state')):
         self.titles, self.targets = tuple(titles), []
         self.panels = [
             Panel(empty.copy(), (_MARGIN + i * (_PANEL[0] + _MARGIN), _HEAD), self.targets)
