@@ -361,8 +361,8 @@ class TargetScores(Answer):
         any_of = self.present.any(axis=1)
         means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
         table.loc[len(table)] = means
-        drawn = self._per_resample('auroc', Draws.of(self._units('episode'), n_resamples, seed))
-        low, high = bounds(drawn.to_numpy(), confidence_level)
+        draws = Draws.of(self._unit_of_items('episode'), n_resamples, seed)
+        low, high = bounds(self._metric_by_resample('auroc', draws).to_numpy(), confidence_level)
         table.insert(2, 'low', low)
         table.insert(3, 'high', high)
         return table

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'label_words', 'pick_targets', 'heads', 'TargetGrid',
-           'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking', 'output_scores',
+           'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking', 'r2_by_output',
            'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #d25c34dc
@@ -444,8 +444,8 @@ def plot_target_ranking(
     )
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #8a981117
-def output_scores(truth: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:
-    """Score each output separately.
+def r2_by_output(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Compute the R² of each output, relative to the mean of these windows.
 
     Parameters
     ----------
@@ -453,13 +453,14 @@ def output_scores(truth: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row per output: mse, and r2 (relative to the mean of these windows; NaN where the truth is constant)
+    (n_out,) at most 1; NaN where the truth is constant
     """
     truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
     if truth.shape != predicted.shape or truth.ndim != 2:
         raise ValueError(f"truth and predicted are both (windows, outputs); got {truth.shape} and {predicted.shape}")
-    error, spread = ((predicted - truth) ** 2).mean(0), truth.var(0)
-    return pd.DataFrame(dict(mse=error, r2=np.where(spread > 1e-12, 1 - error / np.maximum(spread, 1e-12), np.nan)))
+    mse = ((predicted - truth) ** 2).mean(0)
+    variance = truth.var(0)
+    return np.where(variance > 1e-12, 1 - mse / np.maximum(variance, 1e-12), np.nan)
 
 
 def jitter(values: np.ndarray, share: float = 0.012) -> np.ndarray:
@@ -520,7 +521,7 @@ def plot_predicted(
         at = keep[which[keep]]
         ids = [[int(rows[i]), flights[i], int(start[i]), float(truth[i]), round(float(start[i]) / hz, 1)] for i in at]
         fig.add_scatter(x=x[at], y=predicted[at], mode='markers', marker=marker, customdata=ids, hovertemplate=hover)
-    r2 = output_scores(truth[:, None], predicted[:, None])['r2'][0]
+    (r2,) = r2_by_output(truth[:, None], predicted[:, None])
     title = f'{len(keep):,} of {n:,} windows' if len(keep) < n else f'{n:,} windows'
     title += f' ({(~known).sum():,} without a truth)' if not known.all() else ''
     title += f', R² {number(r2)}' if r2 == r2 else ''
