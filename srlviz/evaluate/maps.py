@@ -262,9 +262,8 @@ def _compute_map(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) 
             bar.update()
     mask = np.zeros(len(rows), bool)
     mask[drawn] = True
-    trust = _sample_trustworthiness(
-        rows, xy, seed if mask.all() else [seed, 1]
-    )  # a different sample than the mapped one
+    sample_seed = seed if mask.all() else [seed, 1]  # another sample than the one that was mapped
+    trust = _sample_trustworthiness(rows, xy, sample_seed)
     return dict(xy=xy.astype(np.float32), drawn=mask, explained=explained, trustworthiness=np.float64(trust))
 
 

@@ -133,9 +133,10 @@ def _why_not_comparable(task: str, label: str) -> str:
 
 def _changed_cells(tasks: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
     "Mark the cells that cannot be compared with the paper: bool, tasks x memories"
-    return pd.DataFrame(
-        {m: [_why_not_comparable(t, m) != '' for t in tasks] for m in labels}, index=list(tasks), dtype=bool
-    )
+    columns = {}
+    for label in labels:
+        columns[label] = [_why_not_comparable(task, label) != '' for task in tasks]
+    return pd.DataFrame(columns, index=list(tasks), dtype=bool)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #56b9b906
 RETURN_ORDER = dict(task=_task_rank, label=memory_rank)
@@ -295,9 +296,8 @@ def plot_returns_heatmap(
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c95e5860
 def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
     """Look up the returns of random play and the oracle on a task: 'random' and 'oracle', if the table has them."""
-    rows = scores[
-        (scores['metric'] == 'return') & (scores['target'] == 'return') & scores['method'].isin(list(_REFERENCES))
-    ]
+    is_return = (scores['metric'] == 'return') & (scores['target'] == 'return')
+    rows = scores[is_return & scores['method'].isin(list(_REFERENCES))]
     rows = rows[rows['task'].map(paper_name) == paper_name(task)]
     return rows.groupby('method')['value'].mean().reindex(list(_REFERENCES)).dropna().to_dict()
 
@@ -316,9 +316,8 @@ def _paper_marks(printed: ScoreGrid, labels: Sequence[str]) -> pd.DataFrame:
             why = _why_not_comparable(task, label) if labels else ''
             hover = f'<b>{task}</b><br>{label} (paper)<br>MMER <b>{number(value, 3)}</b> ± {spread:.3f}'
             hover += f'<br>not comparable with ours: {why}' if why else ''
-            row = dict(
-                label=label, series=_NOT_COMPARABLE if why else 'paper', hover=hover, data=[task, 'paper', label]
-            )
+            series = _NOT_COMPARABLE if why else 'paper'
+            row = dict(label=label, series=series, hover=hover, data=[task, 'paper', label])
             rows.append(row | dict(value=value, low=value - spread, high=value + spread))
     return pd.DataFrame(rows)
 

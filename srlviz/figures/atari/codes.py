@@ -491,9 +491,8 @@ def _byte_grid(z, text, hover, names, selected, title, colour, fit):
         text=[f'<b>{words}</b>' if a in names else words for a, words in enumerate(text)],
         textfont=dict(size=11 if fit else 12, color=inks),
     )
-    boxes = [
-        _outline_of_byte(a, _CELL, 2.5) for a in names if a < n
-    ]  # all at once: plotly checks shapes at each addition
+    # shapes are set all at once, because plotly checks all of them at each addition
+    boxes = [_outline_of_byte(a, _CELL, 2.5) for a in names if a < n]
     if selected is not None:
         boxes.append(_outline_of_byte(selected, WRONG, 4))
     across, down = _grid_axes()
