@@ -390,7 +390,8 @@ class FramePicker(anywidget.AnyWidget):
 
     def show(self, frames, captions):
         """Replace the frames; none is chosen."""
+        images = [frame_png(f) for f in frames]
         with self.hold_sync():
             self.picked = -1
             self.captions = list(captions)
-            self.images = [frame_png(f) for f in frames]
+            self.images = images

@@ -766,8 +766,8 @@ class MMERDashboard(Board, Explorer):
         """Draw the curves and bars of a task, or a memory on all tasks, and offer its agent."""
         choice = self._current_choice()
         if self.detailed != choice._replace(view=''):
-            self.detailed = choice._replace(view='')
             figures = _detail_figures(self.table, choice, half=True)
+            self.detailed = choice._replace(view='')
             for plot, fig in zip(self.plots, [*figures, None]):
                 plot.layout.display = 'none' if fig is None else ''
                 if fig is not None:
