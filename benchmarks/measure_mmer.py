@@ -54,7 +54,7 @@ def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
     yield [(task, 'GRU', 'state', 0) for task in easy]
     for method in (*FIVE[1:], *rest):
         yield [(task, method, '', 0) for task in easy]
-    yield [(task, 'MLP', 'state', 0) for task in easy]  # with which memory bias compares the sighted GRU
+    yield [(task, 'MLP', 'state', 0) for task in easy]  # with which memory bias compares the fully observable GRU
     for seed in (1, 2):
         for method in FIVE:
             yield [(task, method, '', seed) for task in easy]

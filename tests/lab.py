@@ -106,7 +106,7 @@ def nothing_broke(page):
     assert not errors, errors[:3]
 
 
-# what anywidget says of a model that took over two seconds to begin; ours hear all the same (shared.js, hearLate)
+# what anywidget says of a model that took over two seconds to begin; ours recover (shared.js, recoverLateModels)
 LATE = 'Failed to initialize model'
 
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(

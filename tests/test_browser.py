@@ -30,7 +30,7 @@ START = """
 browser.factor, browser.second, browser.against, browser.show_marks = 'player_y', '', -1, True
 browser.player.speed = 1.0
 browser.seek(0, 0)
-heatmap.metric, heatmap.against, heatmap.side.predictions.confused.value = 'f1', '', False
+heatmap.metric, heatmap.against, heatmap.side.predictions.confusion_button.value = 'f1', '', False
 heatmap.choose('player_y', 'majority')
 heatmap.seek(*heatmap.side.predictions.shown.places()[0])"""
 

@@ -221,7 +221,7 @@ FILMS = {
     'an unknown field': (lambda m: head(m, extra={'name': 'x', 'must_understand': False}), "the field 'extra'"),
     'a group': (lambda m: head(m, node_type='group'), "the field 'node_type'"),
     'no chunks': (drop_chunks, 'it has 0 of its 2 chunks'),
-    'no chunks, no promise': (lambda m: (drop_chunks(m), head(m, attributes={})), 'it has 0 of its 2 chunks'),
+    'no chunks, no promise': (lambda m: (drop_chunks(m), head(m, attributes={})), "the field 'attributes'"),
     'a chunk less': (lambda m: m.pop('c/1/0/0/0'), 'it has 1 of its 2 chunks'),
     'a chunk more': (lambda m: m.update({'c/2/0/0/0': m['c/1/0/0/0']}), "'c/2/0/0/0' does not belong"),
     'a stranger in the zip': (lambda m: m.update({'../../x': b'x'}), "'../../x' does not belong"),

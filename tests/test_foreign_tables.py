@@ -375,7 +375,7 @@ FORGED_COURSES = {
     'moments of nothing': (dict(moments={'step': torch.tensor(1.0)}), "'exp_avg'"),
     'moments of another shape': (
         dict(moments=dict.fromkeys(('step', 'exp_avg', 'exp_avg_sq'), torch.zeros(()))),
-        "'(step|exp_avg)",
+        r"\b(step|exp_avg)\b",
     ),
 }
 
@@ -431,7 +431,7 @@ def result(tmp_path):
 FORGED_RESULTS = {  # array -> what is in its place
     'weights with NaN': ({'weight': np.full((2, 4, 3), math.nan)}, "'weight'"),
     'three of forty rows': ({'truth@t': np.zeros(3, int)}, "'truth@t'"),
-    'fewer predictions': ({'predicted/': np.zeros((39, 2), int)}, "'predicted'"),
+    'fewer predictions': ({'predicted/': np.zeros((39, 2), int)}, "'predicted"),
     'values that are no classes': ({'truth/': np.full((40, 2), 0.5)}, "'truth'"),
     'a history with a short column': ({'history/1': np.zeros(1)}, "'history/1'"),
     'biases of another probe': ({'bias': np.zeros((3, 4))}, "'bias'"),

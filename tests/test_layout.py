@@ -316,7 +316,7 @@ def literal(node) -> bool:
 
 
 def markup(root):
-    """Words become markup in one place, the class Words in widgets/base.py;
+    """Words become markup in one place, the class SafeHTML in widgets/base.py;
     a Markup is written out where it stands, and no script sets HTML."""
     for p in modules(root):
         if p.relative_to(root / 'srlviz').parts[0] not in ('figures', 'widgets'):
@@ -325,13 +325,13 @@ def markup(root):
         words = [
             b
             for n in nodes
-            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'Words')
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'SafeHTML')
             for b in n.bases
         ]
         for n in nodes:
             called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
             if called in HTML_NAMES and n not in words:
-                yield f'{name}: {called} beside Words of widgets/base.py'
+                yield f'{name}: {called} beside SafeHTML of widgets/base.py'
             if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
                 yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
     for p in sorted((root / 'srlviz').rglob('*.js')):
@@ -638,7 +638,7 @@ FAULTS = {
         lambda r: edit(r, 'srlviz/encoders/contrast.py', 'import numpy', 'import multiprocessing.pool, numpy'),
     ),
     'two cells in one': (directives, lambda r: drawn(r, 'x = 1\n\n\n#| export\ny = 2\n')),
-    'HTML beside Words': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
+    'HTML beside SafeHTML': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
     'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
     'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
     'Markup of data': (markup, lambda r: drawn(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),

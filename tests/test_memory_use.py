@@ -54,12 +54,12 @@ def test_the_returns_that_ship_say_which_bias_is_missing():
         assert row.missing == ', '.join(lacks), row
 
 
-def test_the_sighted_mlp_is_trained_before_more_seeds():
+def test_the_fully_observable_mlp_is_trained_before_more_seeds():
     "Memory bias needs it: after the easy tasks of every memory, before seeds 1 and 2"
     path = Path(__file__).parents[1] / 'benchmarks/measure_mmer.py'
     trials = [trial for part in runpy.run_path(str(path))['wanted']() for trial in part]
-    sighted = [i for i, (_, *rest) in enumerate(trials) if rest == ['MLP', 'state', 0]]
+    fully_observable = [i for i, (_, *rest) in enumerate(trials) if rest == ['MLP', 'state', 0]]
     easy = [i for i, (task, *rest) in enumerate(trials) if task.endswith('-easy') and rest[1:] == ['', 0]]
-    assert len(sighted) == 15 and all(trials[i][0].endswith('-easy') for i in sighted)
+    assert len(fully_observable) == 15 and all(trials[i][0].endswith('-easy') for i in fully_observable)
     more_seeds = [i for i, trial in enumerate(trials) if trial[3] > 0]
-    assert max(easy) < min(sighted) and max(sighted) < min(more_seeds)
+    assert max(easy) < min(fully_observable) and max(fully_observable) < min(more_seeds)

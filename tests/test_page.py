@@ -53,7 +53,7 @@ def opened(page_path, browser):
 
 def test_page_alone(opened):
     page, asked, refused, errors = opened
-    assert page.locator('h1').all_inner_texts() == ['A table'] and page.locator('dd.own').inner_text() == '5'
+    assert page.locator('h1').all_inner_texts() == ['A table'] and page.locator('dd.changed').inner_text() == '5'
     assert not page.locator('details pre').first.is_visible()
     page.get_by_role('button', name='all code').click()
     assert page.locator('details pre').first.is_visible()

@@ -448,7 +448,7 @@ def widgets(interactive: bool) -> dict:
         empty=evil('empty'),
         header=True,
     )
-    line = base.Words()
+    line = base.SafeHTML()
     with pytest.raises(ValueError), base.busy(line, evil('work')):
         raise ValueError(evil('failure'))
     return made | dict(
@@ -467,7 +467,7 @@ def follow(w: dict):
         w[k]
         for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
     )
-    heat.side.predictions.confused.value = True
+    heat.side.predictions.confusion_button.value = True
     heat.side.film.picker.picked = 0
     heat.side.film.picker.picks += 1
     yield
@@ -874,7 +874,9 @@ def trials() -> pd.DataFrame:
 
 def gaps() -> pd.DataFrame:
     "What `gap_closed` gives, of a task and a method of a stranger's"
-    row = dict(task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, sighted=1.0, gap=1.0, closed=0.5, said='')
+    row = dict(
+        task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, fully_observable=1.0, gap=1.0, closed=0.5, said=''
+    )
     row |= dict(twin=evil('twin'))
     return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, reason=evil('reason'))])
 
@@ -921,9 +923,9 @@ def test_texts_set_after_the_style():
 
 @pytest.mark.parametrize('word', MORE)
 def test_more_kinds_of_attack(word):
-    line, view = base.Words(word), views.PlotView(plain_figure(word))
+    line, view = base.SafeHTML(word), views.PlotView(plain_figure(word))
     assert wrong(line) == [] and wrong(view) == [] and Reader(line.value).tags == []
-    line.say(word, word)
+    line.show_message(word, word)
     assert Reader(line.value).tags == ['span'] and [a[:2] for a in Reader(line.value).attributes] == [('span', 'role')]
 
 

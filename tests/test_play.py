@@ -46,7 +46,7 @@ class Board:
         return self.ask('recorder.steps')
 
     def anew(self, task):
-        "The first game of a task, by Python; what is true is hidden"
+        "The first game of a task, by Python; the state is hidden"
         first = f"set_trait('task', {task!r})", "set_trait('reveal', False)", 'new_game(0)'
         self.lab.ask(f"[{', '.join(f'{self.name}.{what}' for what in first)}]")
         self.settled()
@@ -204,7 +204,7 @@ def test_a_whole_game(cards):
 
 
 def test_a_game_is_a_recording(cards, lab):
-    "Two games, in one of them a step taken back and a look at what is true: saved and loaded, they are the same"
+    "Two games, in one of them a step taken back and a look at the state: saved and loaded, they are the same"
     cards.focus()
     for key in 'hsd':
         cards.press(key)
@@ -353,9 +353,9 @@ def test_linked(page, lab):
 
 def test_hidden(page, lab):
     player = explorer(page)
-    player.get_by_role('button', name='asked', exact=True).click()
+    player.get_by_role('button', name='answer', exact=True).click()
     wait_for(
-        lambda: lab.ask('explorer.factor') == 'asked' and lab.ask('len(explorer.plot.figure.data[2].y)') == 1,
+        lambda: lab.ask('explorer.factor') == 'answer' and lab.ask('len(explorer.plot.figure.data[2].y)') == 1,
         say='a press on a row shows it alone',
     )
     box = page.locator('.srlviz-environment-explorer').get_by_role('checkbox')
@@ -367,7 +367,7 @@ def test_hidden(page, lab):
     )
     in_step(page)
     wait_for(lambda: int(player.get_attribute('data-frame')) == t, say='at the same step')
-    assert not player.get_by_role('button', name='asked', exact=True).count()
+    assert not player.get_by_role('button', name='answer', exact=True).count()
     box.check()
     wait_for(lambda: lab.ask('explorer.reveal'))
 

@@ -281,7 +281,7 @@ FAULTS = {
         lambda d: cell(d / 'X.csv', 5, NAMES[2], 'high'),
         f"X.csv, line 6, column '{NAMES[2]}': expected a number, got 'high'",
     ),
-    'no table': (lambda d: (d / 'X.csv').unlink(), 'KSEA/flight0 holds neither X_modified.csv nor X.csv'),
+    'no table': (lambda d: (d / 'X.csv').unlink(), 'KSEA/flight0 .*X_modified.csv nor X.csv'),
     'a column twice': (
         lambda d: rewrite(d / 'X.csv', [r + [NAMES[3] if not i else '0'] for i, r in enumerate(lines(d / 'X.csv'))]),
         f"X.csv .*columns 3 and 1090 are both '{NAMES[3]}'",
@@ -301,7 +301,7 @@ FAULTS = {
     ),
     'two videos': (
         lambda d: [p.unlink() for p in d.glob('*.jpg')] + [(d / n).touch() for n in ('a.mp4', 'b.avi')],
-        'flight0 holds 2 videos, expected one: a.mp4, b.avi',
+        'flight0 .*2 videos.* a.mp4, b.avi',
     ),
     'only normalised': (
         lambda d: (d / 'X.csv').rename(d / 'X_modified.csv'),

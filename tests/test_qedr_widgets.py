@@ -151,7 +151,12 @@ def test_from_a_cell_to_a_frame(page, lab):
     board.evaluate("e => e.scrollIntoView({ block: 'start' })")
     row = lab.ask("[c[0][0] for c in board.matrix.figure.data[0].customdata].index(1)")
     page.mouse.click(
-        *at(page, 0, lab.ask("list(board.results.of['']['lasso'][0.02].importance).index('side')") + 0.5, row + 0.5)
+        *at(
+            page,
+            0,
+            lab.ask("list(board.results.by_method['']['lasso'][0.02].importance).index('side')") + 0.5,
+            row + 0.5,
+        )
     )
     wait_for(lambda: lab.ask('[board.code, board.factor]') == [1, 'side'], say='the cell is chosen')
     spread = lab.ask('int(np.argmax(board.points.figure.data[0].x))')  # a point that no other covers

@@ -46,7 +46,7 @@ def test_every_world_has_a_viewer_and_conditions():
         ('montezumarevenge', 200, ['room_number held']),
         ('RepeatPrevious-easy', 3, None),
         ('MineSweeper-hard', 2, None),
-        ('PositionOnlyCartPole-easy', 2, ['sighted']),
+        ('PositionOnlyCartPole-easy', 2, ['fully observable']),
     ],
 )
 def test_world(name, n, conditions):

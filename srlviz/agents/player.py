@@ -410,7 +410,7 @@ class AgentRows:
 
 # %% ../../nbs/05_agents/07_player.ipynb #14d83400
 def plain_space(envs: VectorEnv) -> spaces.Space | None:
-    """Return the observation space before flattening; None if there are only vectors, as in `SightedVector`."""
+    """Return the observation space before flattening; None if there are only vectors, as in `FullyObservableVector`."""
     task = getattr(envs, 'task', envs)  # of our environments
     if hasattr(task, 'plain_space'):
         return task.plain_space

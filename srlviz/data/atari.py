@@ -491,7 +491,8 @@ def record_atari(
     Source: ST-DIM paper, section 5; the differences are in the table of nbs/02_data/00_atari.ipynb.
     """
     request = _request(game, steps, policy, seed, n_streams, version, protocol, ram)
-    n_jobs, policy = _count_jobs(n_jobs, n_streams, steps), _check_policy(policy, request['game'])
+    n_jobs = _count_jobs(n_jobs, n_streams, steps)
+    policy = _check_policy(policy, request['game'])
     if out is None:
         return _to_memory(request, policy, n_jobs, progress)
     out = Path(out)
@@ -603,7 +604,9 @@ def _check_policy(policy, game: str):
     names = action_names(game)
     policy = as_policy(policy, spaces.Discrete(len(names)))
     facts = facts_of(policy)
-    n_actions, shape, trained_on = facts['n_actions'], facts['obs_shape'], facts['game']
+    n_actions = facts['n_actions']
+    shape = facts['obs_shape']
+    trained_on = facts['game']
     suffix = f' on {trained_on}' if trained_on else ''
     if n_actions is not None and n_actions != len(names):
         raise ValueError(
@@ -745,7 +748,10 @@ class FrameStackPolicy:
     ):
         from scipy.sparse import csr_array  # NumPy would use all cores for each dense product
 
-        self.act, self.size, self.stack, self.n_actions = as_policy(act), tuple(size), stack, n_actions
+        self.act = as_policy(act)
+        self.size = tuple(size)
+        self.stack = stack
+        self.n_actions = n_actions
         self.identity = f"{self.size} x {stack} {self.act.identity}" if identity is None else identity
         self._down, self._across = (csr_array(area_means(n, m)) for n, m in zip(SCREEN, size))
         self._frames = None

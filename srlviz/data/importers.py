@@ -558,7 +558,10 @@ class _LeRobotTables:
     "Read columns of a LeRobot data set, episode by episode; the last two files stay in memory"
 
     def __init__(self, root: Path, features: Mapping, table: pd.DataFrame, columns: Sequence[str]):
-        self.root, self.features, self.table, self.columns = root, features, table, list(columns)
+        self.root = root
+        self.features = features
+        self.table = table
+        self.columns = list(columns)
         self._rows = lru_cache(2)(self._read)
 
     def _read(self, chunk: int, file: int) -> tuple[int, pa.Table]:
@@ -606,7 +609,10 @@ class _LeRobotEpisodes(Sequence):
     "The episodes of a LeRobot data set, read when accessed"
 
     def __init__(self, root: Path, info: dict, table: pd.DataFrame, columns: dict):
-        self.root, self.info, self.table, self.columns = root, info, table, columns
+        self.root = root
+        self.info = info
+        self.table = table
+        self.columns = columns
         self.lengths = table['length'].to_numpy(int)
         self.rows = _LeRobotTables(root, info['features'], table, [k for k, v in columns.items() if v[0] != 'video'])
         self._video = lru_cache(64)(Video)  # counts the frames of each once

@@ -85,7 +85,9 @@ def open_video(path: str | Path, advice: str = REMAKE_ADVICE, pixels: int = MAX_
             with av.open(os.path.abspath(path), options=limits) as container:
                 stream = container.streams.video[0]
                 stream.codec_context.options = {'max_pixels': str(pixels)}
-                n, height, width = stream.frames, stream.height, stream.width
+                n = stream.frames
+                height = stream.height
+                width = stream.width
                 if n > size:
                     raise ValueError(f"it declares {n} frames in {size} bytes")
                 if height * width > pixels:

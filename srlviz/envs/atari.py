@@ -106,7 +106,9 @@ def rom_path(game: str) -> Path:
     """Return the path of the ROM of a game; a FileNotFoundError says what to install."""
     from ale_py import roms
 
-    game, path, problem = game_name(game), None, 'ale-py does not list it'
+    game = game_name(game)
+    path = None
+    problem = 'ale-py does not list it'
     try:
         path = roms.get_rom_path(rom_name(game))
     except OSError as e:
@@ -332,7 +334,9 @@ def _cell(path, line: int, column: str, text: str) -> str | int | float:
     return text
 
 # %% ../../nbs/01_envs/00_atari.ipynb #ad731f11
-SCREEN, _MANY_STEPS, _BYTE = (210, 160), 10_000, np.uint64(255)
+SCREEN = (210, 160)
+_MANY_STEPS = 10_000
+_BYTE = np.uint64(255)
 
 
 def _update_gray(screen, seen, gray, gray_of_colour):
@@ -374,12 +378,14 @@ class _GrayScreen:
     """
 
     def __init__(self):
-        (self.pixels, self._now, self._seen), self._update = np.zeros((3, *SCREEN), np.uint8), None
+        self.pixels, self._now, self._seen = np.zeros((3, *SCREEN), np.uint8)
+        self._update = None
         self._words = [a.view(np.uint64) for a in (self._now, self._seen, self.pixels)]  # (210, 20)
 
     def use_colour_table(self, ale, gray_of_colour: np.ndarray) -> None:
         """Update only changed pixels from now on; `gray_of_colour` (256,) int16 is learned, -1 if unknown."""
-        self._update, self._gray_of_colour = _compiled_update(), gray_of_colour
+        self._update = _compiled_update()
+        self._gray_of_colour = gray_of_colour
         self._learn(ale)
 
     def _learn(self, ale):
@@ -419,7 +425,9 @@ class RawAtari:
 
         path = rom_path(game)
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        self.game, self.frame_skip, self.ale = game_name(game), frame_skip, ALEInterface()
+        self.game = game_name(game)
+        self.frame_skip = frame_skip
+        self.ale = ALEInterface()
         self.ale.setInt('random_seed', 0)
         self.ale.setFloat('repeat_action_probability', 0.0)
         self.ale.setInt('max_num_frames_per_episode', MAX_FRAMES)
@@ -427,7 +435,9 @@ class RawAtari:
         self.ale.reset_game()
         self._codes = self.ale.getMinimalActionSet()
         self.actions = tuple(a.name for a in self._codes)
-        self._start, self._last, self._played = self.ale.cloneSystemState(), (_GrayScreen(), _GrayScreen()), 0
+        self._start = self.ale.cloneSystemState()
+        self._last = (_GrayScreen(), _GrayScreen())
+        self._played = 0
         self.ale.act(0)  # restoring an emulator that never ran gives another state
 
     def reset(self, noops: int = 2) -> None:
@@ -580,7 +590,9 @@ class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
                 f"AtariFactors needs an Atari environment such as gymnasium.make('ALE/Pong-v5'); got {base}"
             )
         rom = base.spec.kwargs['game'] if base.spec else base._game
-        self.game, self.version, self._ale = game_name(rom), version, base.ale
+        self.game = game_name(rom)
+        self.version = version
+        self._ale = base.ale
         table = annotations(version, self.game)
         self._addresses = dict(zip(table['variable'], table['address'].tolist()))
 

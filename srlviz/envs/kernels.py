@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #01aa437a
-_GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
 _B11, _B27, _B30, _B31, _B32 = np.uint64([11, 27, 30, 31, 32])
 
 
@@ -226,5 +228,6 @@ def compiled(
     copy.__code__ = copy.__code__.replace(co_filename=place.co_filename, co_firstlineno=place.co_firstlineno)
     kind = 3 if nogil else 2  # numba's cache does not distinguish these
     number = zlib.crc32(f"{kind} {version} {code_fingerprint(template, names, set())}".encode())
-    copy.__module__, copy.__qualname__ = owner.__module__, f"{owner.__name__}{template.__name__}.{number:08x}"
+    copy.__module__ = owner.__module__
+    copy.__qualname__ = f"{owner.__name__}{template.__name__}.{number:08x}"
     return cached(copy, nogil)

@@ -86,7 +86,10 @@ class _FrozenEmulator:
     """
 
     def __init__(self, ale):
-        self.ale, self.state, self.ram, self.frame = ale, ale.cloneSystemState(), ale.getRAM(), ale.getScreenRGB()
+        self.ale = ale
+        self.state = ale.cloneSystemState()
+        self.ram = ale.getRAM()
+        self.frame = ale.getScreenRGB()
         self.next = self.tick()
 
     def tick(self) -> np.ndarray:
@@ -147,7 +150,9 @@ class _FrozenEmulator:
 
     def effects(self, labels: pd.DataFrame, delta: int, frames: Sequence[int], game: str) -> pd.DataFrame:
         "Table of `byte_effect` for each of the 128 bytes, with the names of labelled ones."
-        name, rows, plain = dict(zip(labels['address'], labels['variable'])), [], self.draw(frames, rgb=False)
+        name = dict(zip(labels['address'], labels['variable']))
+        rows = []
+        plain = self.draw(frames, rgb=False)
         for a in Bar(range(128), desc=f'{game}: 128 bytes', delay=2, leave=False):
             rows.append((a, name.get(a, ''), *self.byte_effect(a, delta, frames, plain)))
         return pd.DataFrame(rows, columns=['address', 'variable', 'n_pixels', 'x0', 'y0', 'x1', 'y1', 'dx', 'dy'])
@@ -175,7 +180,9 @@ class RAMLab:
 
     def __init__(self, game: str, *, seed: int = 0, steps: int = 200, version: str = 'fixed'):
         self._raw = RawAtari(game)
-        self.game, self.actions, self.labels = self._raw.game, self._raw.actions, _labels(self._raw.game, version)
+        self.game = self._raw.game
+        self.actions = self._raw.actions
+        self.labels = _labels(self._raw.game, version)
         self.restart(seed, steps)
 
     def restart(self, seed: int = 0, steps: int = 200) -> None:
@@ -313,7 +320,10 @@ def _region_steps(recording, box, rng):
         wanted = f"predict_region needs more than {_PIECE_STEPS} steps, to learn from one half and look at the other"
         raise ValueError(f"{wanted}; this recording has {recording.n_steps}")
     chosen = sorted(pieces[i] for i in rng.permutation(len(pieces))[: _MAX_STEPS // _PIECE_STEPS])
-    halves, xs, rams, of = rng.permutation(len(chosen)) % 2, [], [], []
+    halves = rng.permutation(len(chosen)) % 2
+    xs = []
+    rams = []
+    of = []
     for (e, a), half in zip(chosen, halves):
         frames = np.asarray(recording[e].obs['frame'][a : a + _PIECE_STEPS])[:, y0:y1, x0:x1].astype(np.float32)
         xs.append(_cells(_cells(frames, 1), 2).reshape(len(frames), -1))

@@ -48,7 +48,10 @@ def _choices() -> list[str]:
 
 def _study_lines(name: str, rows) -> list[str]:
     "The title and the parameters of one study. They come from its notebook, so control characters are escaped."
-    shown = lambda x: visible(x, max_length=300)
+
+    def shown(x) -> str:
+        return visible(x, max_length=300)
+
     lines = ['', f"{shown(name)}: {shown(rows['title'].iloc[0])}"]
     rows = rows[rows['parameter'] != '']
     names = [shown(p) for p in rows['parameter']]
@@ -87,9 +90,12 @@ _TRUST = '''. Running a notebook runs its code with all your rights: run only no
 
 
 def _parser() -> argparse.ArgumentParser:
+    "Make the parser of the command line, with all commands."
     from srlviz import __version__
 
-    parser = argparse.ArgumentParser('srlviz', description='Does this vector know the state of the world?')
+    parser = argparse.ArgumentParser(
+        'srlviz', description='Study what representations know about the state of the world.'
+    )
     parser.add_argument('--version', action='version', version=f'srlviz {__version__}')
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     listed = commands.add_parser('list', help='list the studies and their parameters')
@@ -116,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_landings(commands) -> None:
+    "Add the command `landings` and its options."
     about = 'generate a set of filmed landing approaches (JSBSim with our avionics, not X-Plane), or check one'
     status = '. Exit status: 0 success, 1 the set has faults, 2 invalid request or failure, 130 interrupted.'
     p = commands.add_parser('landings', help=about, description=about[0].upper() + about[1:] + status)

@@ -34,14 +34,17 @@ def method_name(encoder) -> str:
     """Return the name of an encoder or its class in score tables: STDIM is 'st_dim', STDIM(loss='jsd') 'jsd_st_dim'."""
     if isinstance(encoder, type):
         return spell_method(encoder.__name__)
-    best, n_arguments = spell_method(type(encoder).__name__), -1
+    best = spell_method(type(encoder).__name__)
+    n_arguments = -1
     for name, arguments in _variants(type(encoder)).items():
         if len(arguments) > n_arguments and all(getattr(encoder, k) == v for k, v in arguments.items()):
-            best, n_arguments = name, len(arguments)
+            best = name
+            n_arguments = len(arguments)
     return best
 
 
 def _variants(cls):
+    "The variants that a class declares itself, not its bases: name -> arguments"
     return vars(cls).get('variants', {})
 
 
@@ -77,7 +80,7 @@ class Method:
                 own_arguments = v
         if self.instance is not None:
             self.check_takes_arguments(own_arguments)
-            return _copied(self.instance, self.name)
+            return _copy_to_fit(self.instance, self.name)
         takes = inspect.signature(self.cls).parameters
         common = {k: v for k, v in arguments.items() if k in takes}
         cheap = getattr(self.cls, 'quick', {}) if quick and self.builtin else {}
@@ -94,7 +97,7 @@ def same_name(a, b) -> bool:
     return str(a).lower().replace('_', '') == str(b).lower().replace('_', '')
 
 
-def _copied(instance, name):
+def _copy_to_fit(instance, name):
     "A copy to fit, so that nothing learned from one recording is carried over to the next"
     try:
         return deepcopy(instance)
@@ -128,11 +131,12 @@ def find_method(method) -> Method:
     entry_points = installed('encoders')
     for name, point in entry_points.items():
         if same_name(name, method):
-            return _third_party_method(_loaded(point), name)
+            return _third_party_method(_load_entry_point(point), name)
     raise unknown('method', method, [*builtin, *entry_points])
 
 
 def _third_party_method(encoder, name: str = '') -> Method:
+    "Make a Method of a class, an instance or a torch module; by default it has the name of the class."
     if isinstance(encoder, nn.Module) and not _encodes(encoder):
         name = name or method_name(encoder)
         encoder = as_encoder(encoder)
@@ -150,15 +154,17 @@ def _third_party_method(encoder, name: str = '') -> Method:
     if builtin and not name:
         name = method_name(encoder)
     else:
-        name = _checked_name(name or method_name(getattr(encoder, 'net', encoder)), cls)
+        name = _check_name(name or method_name(getattr(encoder, 'net', encoder)), cls)
     return Method(name, cls, {}, None if is_class else encoder, builtin)
 
 
 def _encodes(encoder) -> bool:
+    "Whether an object or class has the methods of an encoder"
     return all(callable(getattr(encoder, f, None)) for f in ('fit', 'encode'))
 
 
-def _checked_name(name, cls):
+def _check_name(name, cls):
+    "Return the name of a third-party method if it is valid, and not that of a built-in one."
     if not re.fullmatch('[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}', str(name)):
         raise ValueError(f"the name of a method has up to 64 letters, digits or _ . + -; got {name!r:.80}")
     for builtin, (builtin_class, _) in methods().items():
@@ -167,7 +173,8 @@ def _checked_name(name, cls):
     return name
 
 
-def _loaded(point):
+def _load_entry_point(point):
+    "Import what an entry point names."
     try:
         return point.load()
     except Exception as e:
@@ -185,7 +192,7 @@ def find_methods(methods: Iterable | Mapping) -> list[Method]:
     if isinstance(methods, Mapping):
         for name, method in methods.items():
             m = find_method(method)
-            found.append(m if same_name(name, m.name) else replace(m, name=_checked_name(name, None)))
+            found.append(m if same_name(name, m.name) else replace(m, name=_check_name(name, None)))
     else:
         found = [find_method(m) for m in methods]
     names = set()
@@ -243,7 +250,7 @@ def _content(x, name, parents):
     if x is None or type(x) in (bool, int, float):
         return x
     if isinstance(x, (str, Path)):
-        return _text(x, name)
+        return _text_content(x, name)
     if type(x) in (list, tuple, torch.Size):
         return [part(v, i) for i, v in enumerate(x)]
     if type(x) in (set, frozenset):
@@ -251,7 +258,7 @@ def _content(x, name, parents):
     if type(x) in (dict, OrderedDict):
         return {'dict': [[part(k, 'keys'), part(v, k)] for k, v in x.items()]}
     if isinstance(x, (np.ndarray, torch.Tensor)):
-        return _numbers(x, name)
+        return _array_content(x, name)
     if isinstance(x, (torch.dtype, torch.device)):
         return str(x)
     if isinstance(x, (type, FunctionType)):
@@ -259,7 +266,8 @@ def _content(x, name, parents):
     return {'code': _code_of(type(x), name), 'state': part(_state(x, name), '')}
 
 # %% ../../nbs/09_studies/04_methods.ipynb #8f20b49b
-def _text(x, name):
+def _text_content(x, name):
+    "The content of a text: of a file if it names one"
     if not 0 < len(str(x)) < 1000:
         return str(x)
     if Path(x).is_dir():
@@ -267,7 +275,7 @@ def _text(x, name):
     return {'file': checksum(x)} if Path(x).is_file() else str(x)
 
 
-def _numbers(x, name):
+def _array_content(x, name):
     "The content of an array or tensor"
     if isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
         raise Unknown(f"{name} is a weight that is not initialised before the first call")
@@ -297,7 +305,7 @@ def _state(x, name):
 def _code_of(x, name) -> dict:
     "The name of a class or function, and the version of the function, or of the class and its bases"
     parts = [c for c in x.__mro__ if c is not object] if isinstance(x, type) else [x]
-    return {'name': x.__qualname__, 'versions': [[_label(c), c.__qualname__, _version(c, name)] for c in parts]}
+    return {'name': x.__qualname__, 'versions': [[_module_label(c), c.__qualname__, _version(c, name)] for c in parts]}
 
 
 def _version(x, name) -> str:
@@ -339,7 +347,7 @@ def _distributions():
     return packages_distributions()
 
 
-def _label(x):
+def _module_label(x):
     "The module of a class or function; of a script its file name, which in its own process is __main__"
     file = getattr(sys.modules.get(x.__module__), '__file__', None)
     return Path(file).stem if file and x.__module__ == '__main__' else x.__module__

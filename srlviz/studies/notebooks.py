@@ -20,7 +20,7 @@ from ..core.names import unknown
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #fc989b02
 _COLOUR = re.compile(r'\x1b\[[0-9;?]*[A-Za-z]')
-_UNSEEN = re.compile(
+_CONTROL = re.compile(
     r'[\x00-\x08\x0b-\x1f\x7f-\x9f'  # C0, DEL and C1
     r'\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069'  # marks of direction
     r'\u2028\u2029\ufeff\ud800-\udfff\U000e0000-\U000e007f]'
@@ -36,18 +36,23 @@ def visible(text: Any, lines: bool = False, max_length: int | None = None) -> st
     lines : keep line breaks and tabs, which are shown as \\n and \\t otherwise
     max_length : characters; longer text is truncated and ends in …
     """
-    escaped = lambda m: ascii(m[0])[1:-1]
+
+    def escape(match: re.Match) -> str:
+        return ascii(match[0])[1:-1]
+
     text = _COLOUR.sub('', str(text).replace('\r\n', '\n'))
-    text = _UNSEEN.sub(escaped, text)
+    text = _CONTROL.sub(escape, text)
     if not lines:
-        text = re.sub(r'[\n\t]', escaped, text)
+        text = re.sub(r'[\n\t]', escape, text)
     if max_length is not None and len(text) > max_length:
         text = text[: max_length - 1] + '…'
     return text
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #e5243ff3
 def _escape_record(record: logging.LogRecord) -> bool:
-    record.msg, record.args = visible(record.getMessage()), ()
+    "Escape the message of a log record; a filter of `logging`."
+    record.msg = visible(record.getMessage())
+    record.args = ()
     return True
 
 
@@ -69,6 +74,7 @@ _OUTPUT = dict(output_type=(lambda x: isinstance(x, str) and x in _OUTPUTS, f"on
 
 
 def _check_output(o: Any, where: str) -> None:
+    "Check the fields of an output."
     fields = _OUTPUTS[check_fields(o, _OUTPUT, where)['output_type']]
     check_fields(o, fields, where)
     if 'data' not in fields:
@@ -78,6 +84,7 @@ def _check_output(o: Any, where: str) -> None:
 
 
 def _check_cell(cell: Any, where: str) -> None:
+    "Check the fields of a cell, its attachments and its outputs."
     check_fields(cell, dict(cell_type=TEXT, source=LINES, metadata=TABLE), where)
     if 'attachments' in cell:
         check_fields(cell, dict(attachments=TABLE), where)
@@ -143,7 +150,8 @@ def tutorials() -> dict[str, Path]:
 
 def _notebooks_folder(kind: str) -> Path:
     package = Path(resources.files('srlviz'))
-    installed, checkout = package / 'notebooks' / kind, package.parent / 'nbs' / kind
+    installed = package / 'notebooks' / kind
+    checkout = package.parent / 'nbs' / kind
     return checkout if checkout.is_dir() and not installed.is_dir() else installed
 
 
@@ -197,6 +205,7 @@ def notebook_parameters(nb) -> dict[str, dict[str, Any]]:
 
 
 def _declared(p) -> dict[str, Any]:
+    "Return type, default and help of a parameter of papermill."
     try:
         default = ast.literal_eval(p.default)
     except (ValueError, SyntaxError, RecursionError, MemoryError):

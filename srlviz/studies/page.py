@@ -38,7 +38,7 @@ header dl { display: grid; grid-template-columns: fit-content(40%) 1fr; gap: .1r
 header dl { margin: .8rem 0; font-size: .88rem }
 header, dt { overflow-wrap: anywhere } .text { overflow-wrap: break-word }
 dd { margin: 0; font-family: ui-monospace, 'DejaVu Sans Mono', monospace }
-dd.own { font-weight: 600; color: var(--accent) }
+dd.changed { font-weight: 600; color: var(--accent) }
 button { font: inherit; font-size: .85rem; padding: .25rem .8rem; cursor: pointer }
 button { border: 1px solid var(--line); border-radius: 6px; background: var(--wash) }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .4rem 0 }
@@ -136,6 +136,7 @@ def _text_html(text: str) -> str:
 
 
 def _code_html(source: str) -> str:
+    "Render the code of a cell, folded; '' if it has only directives."
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
@@ -152,8 +153,8 @@ _FRAME = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; "
     "object-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'"
 )
-# animate and set give an element an attribute whose name may be written with entities
-_CALLS = re.compile(
+# tags and attributes that cause requests; animate and set give an element an attribute whose name may be entities
+_NETWORK_NAMES = re.compile(
     r'<(?=(?:link|meta|base|i?frame|fencedframe|portal|object|embed|animate\w*|set)\b)'
     r'|(?<=[\s/"\':])href(?=\s*=)(?!\s*=\s*["\']?#)',
     re.I,
@@ -166,7 +167,7 @@ def _frame_html(html: str) -> str:
 
     The page's script sets its height; without scripts it is estimated from the number of table rows.
     """
-    html = _CALLS.sub(lambda m: '&lt;' if m[0] == '<' else 'data-href', html)
+    html = _NETWORK_NAMES.sub(lambda m: '&lt;' if m[0] == '<' else 'data-href', html)
     head = (
         f'<!doctype html><meta charset="utf-8">{_NO_PREFETCH}'
         f'<meta http-equiv="Content-Security-Policy" content="{_FRAME}">'
@@ -231,6 +232,7 @@ def _best_form(data: dict, number: int) -> str:
 
 
 def _output_html(o, number: int) -> str:
+    "Render one output of a cell; '' if it is empty."
     if o.output_type == 'error':
         body = f'<pre class="error">{_text_html(chr(10).join(o.traceback))}</pre>'
     elif o.output_type == 'stream':
@@ -242,6 +244,7 @@ def _output_html(o, number: int) -> str:
 
 
 def _cell_html(cell, i: int) -> str:
+    "Render a cell; '' for parameters, which the header shows."
     if cell.cell_type == 'markdown':
         return f'<div class="text">{_markdown_html(cell.source, cell.get("attachments"))}</div>'
     if cell.cell_type != 'code' or {'parameters', 'injected-parameters'} & set(cell.metadata.get('tags', [])):
@@ -250,24 +253,27 @@ def _cell_html(cell, i: int) -> str:
 
 # %% ../../nbs/09_studies/03_page.ipynb #eee97efc
 _SCRIPT = """'use strict';
-const MOST = 20000;
-const fit = frame => {
+const MAX_HEIGHT = 20000;
+const fitHeight = frame => {
   const page = frame.contentDocument && frame.contentDocument.documentElement;
   if (!page) return;
-  const high = pixels => { frame.style.height = Math.min(Number(pixels) || 150, MOST) + 'px'; };
-  high('1');
-  high(page.scrollHeight);
-  high(2*frame.offsetHeight - Number(page.clientHeight));     // and a bar to scroll by
+  const setHeight = pixels => { frame.style.height = Math.min(Number(pixels) || 150, MAX_HEIGHT) + 'px'; };
+  setHeight('1');
+  setHeight(page.scrollHeight);
+  setHeight(2*frame.offsetHeight - Number(page.clientHeight));     // with room for a scroll bar
 };
 const frames = [...document.querySelectorAll('iframe')];
-for (const frame of frames) { frame.addEventListener('load', () => fit(frame)); fit(frame); }
-let wide = innerWidth;
-addEventListener('resize', () => { if (innerWidth !== wide) { wide = innerWidth; frames.forEach(fit); } });
-for (const place of document.querySelectorAll('.plot')) {
-  const figure = JSON.parse(place.nextElementSibling.textContent);
-  const failed = () => { place.textContent = 'This figure could not be drawn.'; place.style.height = 'auto'; };
-  const how = { responsive: true, displaylogo: false };
-  try { Plotly.newPlot(place, figure.data, figure.layout, how).catch(failed); } catch { failed(); }
+for (const frame of frames) {
+  frame.addEventListener('load', () => fitHeight(frame));
+  fitHeight(frame);
+}
+let width = innerWidth;
+addEventListener('resize', () => { if (innerWidth !== width) { width = innerWidth; frames.forEach(fitHeight); } });
+for (const plot of document.querySelectorAll('.plot')) {
+  const figure = JSON.parse(plot.nextElementSibling.textContent);
+  const fail = () => { plot.textContent = 'This figure could not be drawn.'; plot.style.height = 'auto'; };
+  const config = { responsive: true, displaylogo: false };
+  try { Plotly.newPlot(plot, figure.data, figure.layout, config).catch(fail); } catch { fail(); }
 }
 document.querySelector('header button').addEventListener('click', () => {
   const all = [...document.querySelectorAll('details')], open = !all.every(x => x.open);
@@ -276,11 +282,14 @@ document.querySelector('header button').addEventListener('click', () => {
 """
 
 
-def _allow(*scripts: str) -> str:
+def _content_policy(*scripts: str) -> str:
     "The content security policy of a page with these scripts"
-    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = []
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        allowed.append(f"'sha256-{digest}'")
     return (
-        "default-src 'none'; script-src " + ' '.join(f"'sha256-{h}'" for h in hashes) + "; "
+        f"default-src 'none'; script-src {' '.join(allowed)}; "
         "style-src 'unsafe-inline'; img-src data: blob:; media-src data:; font-src data:; object-src 'none'; "
         "frame-src 'none'; base-uri 'none'; form-action 'none'"
     )
@@ -300,7 +309,7 @@ def _header_html(nb, title: str, declared: dict) -> str:
     for name, value in ({k: p['default'] for k, p in declared.items()} | given).items():
         if name == 'out':
             continue
-        css_class = ' class=own' if name in given else ''
+        css_class = ' class=changed' if name in given else ''
         text = escape(declared.get(name, {}).get('help', ''))
         rows.append(f'<dt>{escape(name)}</dt><dd{css_class} title="{text}">{escape(str(value))}</dd>')
     ran = ''
@@ -348,8 +357,9 @@ def _page_html(nb, name: str, title_of=None) -> str:
 
         plotly = get_plotlyjs()
     style = f'{_VALUES}{_TABLES}{_STYLE}{HtmlFormatter().get_style_defs("details pre")}'
+    policy = _content_policy(plotly, _SCRIPT)
     head = (
-        f'{_PAGE_START}{__version__}"><meta http-equiv="Content-Security-Policy" content="{_allow(plotly, _SCRIPT)}">'
+        f'{_PAGE_START}{__version__}"><meta http-equiv="Content-Security-Policy" content="{policy}">'
         f'{_NO_PREFETCH}<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
         f'<style>{style}</style><script>{plotly}</script></head>'
     )

@@ -115,10 +115,12 @@ class Probed:
             self.f1.round(2).to_string(),
         ]
         first = next(iter(self.results.values()))
-        if caveats := caveat_words(first.caveats)[2:]:
+        caveats = caveat_words(first.caveats)[2:]
+        if caveats:
             lines.append(f'included despite caveats: {caveats}')
-        if line := unconverged_line(self.results):
-            lines.append(line)
+        unconverged = unconverged_line(self.results)
+        if unconverged:
+            lines.append(unconverged)
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return '\n'.join(lines)
@@ -177,7 +179,7 @@ def load_probe(folder: str | Path) -> Probed:
 _MAX_CATEGORIES = 256
 
 
-def _opened(data, episode, factors) -> Recording | None:
+def _as_recording(data, episode, factors) -> Recording | None:
     "Convert `data` to a recording; None stays None."
     is_csv = isinstance(data, (str, Path)) and str(data).lower().endswith('.csv')
     if isinstance(data, pd.DataFrame) or is_csv:
@@ -220,7 +222,7 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
 _CODINGS = 'as it is', 'words', 'whole', 'failure'
 
 
-def _coded(values, coding: str, names: tuple[str, ...]):
+def _encode_values(values, coding: str, names: tuple[str, ...]):
     "Values of a factor as whole numbers"
     if coding == 'words':
         return np.searchsorted(np.array(names), np.asarray(values, str)).astype(np.int64)
@@ -245,7 +247,7 @@ class _CodedEpisodes(Sequence):
         e = self.recording[int(i)]
         factors = {}
         for name, (coding, names) in self.codings.items():
-            factors[name] = e.factors[name] if coding == 'as it is' else _coded(e.factors[name], coding, names)
+            factors[name] = e.factors[name] if coding == 'as it is' else _encode_values(e.factors[name], coding, names)
         return e.replace(factors=factors)
 
     def contents(self, index: np.ndarray) -> list[str]:
@@ -255,8 +257,8 @@ class _CodedEpisodes(Sequence):
         return [f'{whole[i]} {codings}' for i in index]
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
-def _with_classes(recording: Recording) -> tuple[Recording, dict[str, str]]:
-    "A recording with the splits of a probe and the factors that can be probed; and why the others are left out"
+def _prepare_factors(recording: Recording) -> tuple[Recording, dict[str, str]]:
+    "Return a recording with the splits of a probe and the factors that can be probed, and why others are left out."
     name = recording.name or 'the recording'
     if not len(recording):
         raise ValueError(f"{name} has no episodes")
@@ -279,8 +281,9 @@ def _with_classes(recording: Recording) -> tuple[Recording, dict[str, str]]:
         if coding not in _CODINGS:
             left_out[f.name] = coding
             continue
-        values = _coded(table[f.name], coding, names)
-        train_values, test_values = np.unique(values[split == 'probe']), np.unique(values[split == 'test'])
+        values = _encode_values(table[f.name], coding, names)
+        train_values = np.unique(values[split == 'probe'])
+        test_values = np.unique(values[split == 'test'])
         if len(train_values) < 2:
             left_out[f.name] = 'constant'
         elif not np.isin(test_values, train_values).any():
@@ -297,7 +300,7 @@ def _with_classes(recording: Recording) -> tuple[Recording, dict[str, str]]:
 
 
 def _with_codings(recording: Recording, codings: Mapping) -> Recording:
-    "A recording with coded factors; episodes are not wrapped if every factor stays as it is"
+    "Return a recording with factors as whole numbers; episodes are not wrapped if every factor stays as it is."
     kept = [f for f in recording.factors if f.name in codings]
     if all(coding == 'as it is' for coding, _ in codings.values()):
         return recording.replace(factors=kept)
@@ -321,7 +324,7 @@ def _valid_names(names) -> dict:
     return {}
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6f2f4219
-def _recorded(game, frames, policy, version, seed, out, progress) -> Recording:
+def _record_game(game, frames, policy, version, seed, out, progress) -> Recording:
     "Record a game; split it by episodes, drop variables of low entropy and duplicate test frames."
     folder = None if out is None else inside(out, f'recordings/{game_name(game)}-{frames}-seed{seed}')
     n_jobs = None if isinstance(policy, str) else 1  # an agent with its own emulator cannot be sent to processes
@@ -384,19 +387,25 @@ def probe(
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
-    recording = _opened(data, episode, factors)
+    recording = _as_recording(data, episode, factors)
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, or a path")
     methods = _named_methods(net, dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs))
     for m in find_methods(baselines):
         methods.setdefault(m.name, m)
     if game is not None:
-        study, task, n_classes = 'atari', game_name(game), 256
-        prepared, left_out = _recorded(game, frames, policy, version, seed, out, progress), {}
+        study = 'atari'
+        task = game_name(game)
+        n_classes = 256
+        prepared = _record_game(game, frames, policy, version, seed, out, progress)
+        left_out = {}
     else:
-        prepared, left_out = _with_classes(recording)
-        study, task, n_classes = 'own', prepared.name or 'own', None
-    fit, fitted = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None), {}
+        prepared, left_out = _prepare_factors(recording)
+        study = 'own'
+        task = prepared.name or 'own'
+        n_classes = None
+    fitted = {}
+    fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
         results = probe_methods(
             methods,

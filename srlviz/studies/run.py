@@ -25,7 +25,7 @@ from .page import is_srlviz_page, plot_html, to_html  # noqa: F401
 _all_ = ['list_studies', 'studies_folder', 'study_parameters', 'study_path', 'study_title', 'plot_html', 'to_html']
 
 # %% ../../nbs/09_studies/00_run.ipynb #0c1264a3
-def _literal(value):
+def _parse_literal(value):
     "Parse text as a Python or JSON literal; return anything else unchanged."
     if not isinstance(value, str):
         return value
@@ -35,20 +35,21 @@ def _literal(value):
         return json.loads(value)
 
 
-def _listed(value):
+def _parse_list(value):
     "Parse text as a list: a literal, or items separated by commas."
     if not isinstance(value, str) or value.strip()[:1] in ('[', '('):
-        return _literal(value)
+        return _parse_literal(value)
     return [v.strip() for v in value.split(',') if v.strip()]
 
 
-def _number(value):
+def _refuse_bool(value):
+    "Return any value but a bool, which pydantic would take as 0 or 1."
     if isinstance(value, bool):
         raise ValueError('expected a number, not true or false')
     return value
 
 
-def _whole_number(value):
+def _parse_exponent(value):
     "Parse 1e5 as a whole number, which pydantic refuses."
     if isinstance(value, str) and re.fullmatch(r'[+-]?\d+(\.\d*)?[eE]\+?\d+', value) and float(value).is_integer():
         return int(float(value))
@@ -82,17 +83,17 @@ def _annotated_type(annotation: str, item: type | None = None):
     """
     from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
-    any_literal = Annotated[Any, BeforeValidator(_literal)]
+    any_literal = Annotated[Any, BeforeValidator(_parse_literal)]
     types = dict(
-        int=Annotated[int, BeforeValidator(_whole_number), BeforeValidator(_number)],
-        float=Annotated[float, BeforeValidator(_number)],
+        int=Annotated[int, BeforeValidator(_parse_exponent), BeforeValidator(_refuse_bool)],
+        float=Annotated[float, BeforeValidator(_refuse_bool)],
         Path=Annotated[str, AfterValidator(_resolve)],
         bool=bool,
         str=Annotated[str, Strict()],
-        dict=Annotated[dict, BeforeValidator(_literal)],
+        dict=Annotated[dict, BeforeValidator(_parse_literal)],
     )
     item_type = types.get(item.__name__, Any) if item else Any
-    types['list'] = types['tuple'] = Annotated[list[item_type], BeforeValidator(_listed)]
+    types['list'] = types['tuple'] = Annotated[list[item_type], BeforeValidator(_parse_list)]
 
     def union(nodes):
         members = [read(n) for n in nodes]
@@ -121,9 +122,9 @@ def _annotated_type(annotation: str, item: type | None = None):
                 return union([node.slice, ast.Constant(None)])
             case ast.Subscript(value=ast.Name(id='list' | 'tuple')):
                 first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice  # tuple[int, ...]
-                return Annotated[list[read(first)], BeforeValidator(_listed)]
+                return Annotated[list[read(first)], BeforeValidator(_parse_list)]
             case ast.Subscript(value=ast.Name(id='dict'), slice=ast.Tuple(elts=[key, of])):
-                return Annotated[dict[read(key), read(of)], BeforeValidator(_literal)]
+                return Annotated[dict[read(key), read(of)], BeforeValidator(_parse_literal)]
         return any_literal
 
     try:
@@ -243,13 +244,15 @@ def take_parameters(namespace: dict[str, Any]) -> None:
     ------
     ValueError : for an undeclared parameter (with the nearest declared one), or a value of the wrong type
     """
-    declared, given = {}, set()
+    declared = {}
+    given = set()
     for source in filter(None, namespace.get('In', [])):
         with suppress(SyntaxError):
             if source.lstrip().startswith('# Parameters'):  # papermill's cell
                 given = {node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)}
             elif found := _declared_in(source):
-                declared, given = found, set()
+                declared = found
+                given = set()
     values = {name: namespace[name] for name in (*declared, *given) if name in namespace}
     namespace.update(_parse_parameters(values, declared, 'this study'))
     if 'out' in declared and namespace.get('out'):
@@ -271,15 +274,15 @@ class Progress:
         self.live = self.stream.isatty()
         self.heading = None  # of the current section
         self.width = 0  # of the line on the terminal
-        self.section = {}  # id of a cell -> heading
+        self.headings = {}  # id of a cell -> heading of its section
         heading = 'start'
         for c in cells:
             if c.cell_type == 'markdown' and (found := re.search(r'^#+ +(.+)$', c.source, re.M)):
                 heading = visible(found[1].strip(), max_length=60)
-            self.section[c.id] = heading
+            self.headings[c.id] = heading
 
     def start_cell(self, cell, cell_index: int):
-        heading = self.section.get(cell.id, self.heading)  # a cell of papermill's belongs to the current section
+        heading = self.headings.get(cell.id, self.heading)  # a cell of papermill's belongs to the current section
         if heading in (self.heading, None) or cell.cell_type != 'code':
             return
         self.close()
@@ -289,7 +292,8 @@ class Progress:
 
     def _show(self, text: str, end: str):
         line = f"  {self.heading[:32]:32} {time.time() - self.started:5.0f} s  {text}"[: max(20, columns() - 1)]
-        self.stream.write(('\r' + line.ljust(self.width) if self.live else line.rstrip()) + end)
+        shown = '\r' + line.ljust(self.width) if self.live else line.rstrip()
+        self.stream.write(shown + end)
         self.stream.flush()
         self.width = len(line.rstrip())
 
@@ -320,7 +324,7 @@ def columns() -> int:
     return shutil.get_terminal_size((110, 24)).columns
 
 # %% ../../nbs/09_studies/00_run.ipynb #39ffd4e4
-def _import_places(source: Path, parameters: dict) -> list[str]:
+def _import_folders(source: Path, parameters: dict) -> list[str]:
     "Folders of the caller's modules: that of their notebook, and the current one if a parameter names 'module:Class'"
     folders = []
     if source.parent != studies_folder().resolve():
@@ -335,7 +339,9 @@ def _import_places(source: Path, parameters: dict) -> list[str]:
 def _python_path() -> str:
     "PYTHONPATH with absolute paths, since the kernel has another working directory"
     path = os.environ.get('PYTHONPATH', '')
-    return os.pathsep.join(map(os.path.abspath, path.split(os.pathsep))) if path else ''
+    if not path:
+        return ''
+    return os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
 
 
 _TEXT_BARS = 'import tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange'
@@ -380,7 +386,7 @@ def _kernel_manager(folder: Path, import_folders: list[str]):
     return ThisPython
 
 # %% ../../nbs/09_studies/00_run.ipynb #165ab81a
-def _settle_streams(nb):
+def _collapse_streams(nb):
     """Reduce printed text to what a terminal would show at the end."""
     for cell in nb.cells:
         if cell.cell_type != 'code':
@@ -495,21 +501,21 @@ def _execute(nb, target: Path, parameters: dict, progress: bool, import_folders:
             display.close()
 
 # %% ../../nbs/09_studies/00_run.ipynb #329f5b72
-def _sign(path: Path, study: str) -> None:
-    "Reduce printed text, drop the paths of this machine, and mark the notebook as a result."
+def _mark_as_result(path: Path, study: str) -> None:
+    "Mark a notebook as a result, with printed text reduced and without the paths of this machine."
     import nbformat
     from srlviz import __version__
 
-    nb = _settle_streams(nbformat.read(path, 4))
+    nb = _collapse_streams(nbformat.read(path, 4))
     for key in ('input_path', 'output_path', 'environment_variables'):
         nb.metadata.get('papermill', {}).pop(key, None)
     nb.metadata['srlviz'] = dict(study=study, version=__version__)
     nbformat.write(nb, path)
 
 
-def _keep(part: Path, path: Path, study: str) -> Path:
+def _move_result(part: Path, path: Path, study: str) -> Path:
     "Move a notebook to its final path, or to a new name if another file has been created there; return its path."
-    _sign(part, study)
+    _mark_as_result(part, study)
     try:
         _check_free(path, study)
     except FileExistsError:
@@ -518,13 +524,13 @@ def _keep(part: Path, path: Path, study: str) -> Path:
     return path
 
 
-def _failure(part: Path, failed: Path, study: str, error: Exception) -> StudyError:
+def _failure_error(part: Path, failed: Path, study: str, error: Exception) -> StudyError:
     "Keep the notebook of a failed run; return the error to raise."
     text = f"{error.ename}: {error.evalue}" if hasattr(error, 'ename') else f"{type(error).__name__}: {error}"
     kept = ''
     with suppress(Exception):  # a full disk leaves half a notebook, or none
         if file_size(part):
-            kept = f"\n  notebook with the traceback: {_keep(part, failed, study)}"
+            kept = f"\n  notebook with the traceback: {_move_result(part, failed, study)}"
     return StudyError(f"study {visible(study)} stopped: {visible(text, lines=True)}{kept}")
 
 # %% ../../nbs/09_studies/00_run.ipynb #26ce139a
@@ -535,10 +541,10 @@ def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, progress:
         _check_free(path, study, source)
     with _temporary_notebook(out, study) as part:
         try:
-            _execute(nb, part, parameters, progress, _import_places(source, parameters))
+            _execute(nb, part, parameters, progress, _import_folders(source, parameters))
         except Exception as e:
-            raise _failure(part, failed, study, e) from None
-        kept = _keep(part, final, study)
+            raise _failure_error(part, failed, study, e) from None
+        kept = _move_result(part, final, study)
     if kept != final:
         raise StudyError(f"study {visible(study)} ran, but {final} was created by another program; notebook: {kept}")
     if is_result(failed, study):

@@ -43,8 +43,10 @@ def parse_shard(shard: str | tuple[int, int] | None) -> tuple[int, int]:
     """
     if shard is None:
         return 1, 1
-    if isinstance(shard, str) and (m := re.fullmatch(r'\s*(\d+)\s*/\s*(\d+)\s*', shard)):
-        shard = int(m[1]), int(m[2])
+    if isinstance(shard, str):
+        match = re.fullmatch(r'\s*(\d+)\s*/\s*(\d+)\s*', shard)
+        if match:
+            shard = int(match[1]), int(match[2])
     if isinstance(shard, tuple) and len(shard) == 2 and all(isinstance(i, int) for i in shard):
         if 1 <= shard[0] <= shard[1]:
             return shard
@@ -63,7 +65,7 @@ def _workers(workers: int, address: str | None) -> Iterator[tuple]:
         yield p.submit, lambda: 2 * workers if workers > 1 else 1
 
 # %% ../../nbs/09_studies/07_sweep.ipynb #a51c0179
-class _Run:
+class _TrialLoop:
     "Submits trials to workers and collects how they end; `todo` maps keys to parameters."
 
     def __init__(self, folder, study, trial, todo, bar, tables, retry_before):
@@ -197,9 +199,9 @@ def sweep(
         folder = open_store(out, study).resolve()
         request_trials(folder, keyed)
         tables = Tables(folder, study.derive)
-        of_part = dict([*keyed.items()][part - 1 :: parts])
-        _compute(folder, study, of_part, tables, workers, address, retry, progress)
-        clear_claims(folder, of_part)
+        shard_trials = dict([*keyed.items()][part - 1 :: parts])
+        _compute(folder, study, shard_trials, tables, workers, address, retry, progress)
+        clear_claims(folder, shard_trials)
         tables.write()
     else:
         check_store(out, study.name)
@@ -217,6 +219,7 @@ def sweep(
 
 
 def _compute(folder, study, keyed, tables, workers, address, retry, progress):
+    "Run the trials that are not finished, with a progress bar."
     retry_before = time.time() if retry else 0.0
     todo = {k: p for k, p in keyed.items() if not is_finished(folder / 'trials' / k, retry_before)}
     if not todo:
@@ -226,6 +229,6 @@ def _compute(folder, study, keyed, tables, workers, address, retry, progress):
     with Bar(total=len(keyed), initial=n_done, desc=study.name, unit='trial', disable=not progress) as bar:
         try:
             with _workers(min(workers, len(todo)), address) as (submit, slots):
-                _Run(folder, study, trial, todo, bar, tables, retry_before).loop(submit, slots)
+                _TrialLoop(folder, study, trial, todo, bar, tables, retry_before).loop(submit, slots)
         finally:
             tables.write()

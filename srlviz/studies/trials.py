@@ -27,11 +27,13 @@ from .run import inert_value, parse_value
 PLACES = ('out', 'shared')
 
 
-def _no_items(parameters: dict) -> tuple:
+def _nothing(parameters: dict) -> tuple:
+    "Default of `check`, `uses` and `data`: no check, no dependencies"
     return ()
 
 
 def _unchanged(scores):
+    "Default of `derive`: no derived scores"
     return scores
 
 
@@ -54,9 +56,9 @@ class Study:
 
     trial: Callable
     name: str = ''
-    check: Callable[[dict], object] = _no_items
-    uses: Callable[[dict], Iterable] = _no_items
-    data: Callable[[dict], Iterable[str]] = _no_items
+    check: Callable[[dict], object] = _nothing
+    uses: Callable[[dict], Iterable] = _nothing
+    data: Callable[[dict], Iterable[str]] = _nothing
     derive: Callable = _unchanged
 
     def __post_init__(self):
@@ -86,7 +88,7 @@ def _plain_values(study: Study, name: str, values) -> list:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ValueError(f"{name} of the grid must be a list of values, such as [{values!r:.80}]")
     if isinstance(values, (set, frozenset)):
-        values = sorted(values, key=lambda v: (isinstance(v, str), v if isinstance(v, (str, int, float)) else repr(v)))
+        values = sorted(values, key=_set_order)
     values = values.tolist() if isinstance(values, np.ndarray) and values.ndim else list(values)
     if not values:
         raise ValueError(f"{name} of the grid is an empty list: give at least one value, or leave it out")
@@ -96,6 +98,11 @@ def _plain_values(study: Study, name: str, values) -> list:
         raise ValueError(f"parameter {name} of {study.name} {e}") from None
 
 
+def _set_order(value) -> tuple:
+    "Sort key of the values of a set: numbers first, then text"
+    return isinstance(value, str), value if isinstance(value, (str, int, float)) else repr(value)
+
+
 def _plain_grid(study: Study, grid) -> list[dict[str, list]]:
     "Check a grid and return it as a list of dicts of lists of JSON types; generators are consumed here."
     grids = [grid] if isinstance(grid, Mapping) else grid
@@ -103,15 +110,16 @@ def _plain_grid(study: Study, grid) -> list[dict[str, list]]:
         raise ValueError(f"a grid is a dict of lists, or a list of such dicts; got {type(grid).__name__} {grid!r:.80}")
     if not grids:
         raise ValueError(f"the grid of {study.name} is empty: give at least one parameter and its values")
-    takes = study.parameters()
+    declared = study.parameters()
     checked = []
     for g in grids:
         for name in g:
-            if name not in takes:
-                raise unknown(f'parameter of {study.name}', name, takes)
-        if missing := [n for n, p in takes.items() if p.default is p.empty and n not in g]:
+            if name not in declared:
+                raise unknown(f'parameter of {study.name}', name, declared)
+        missing = [name for name, p in declared.items() if p.default is p.empty and name not in g]
+        if missing:
             raise ValueError(f"the grid of {study.name} lacks {', '.join(missing)}, which have no default")
-        checked.append({name: _plain_values(study, name, g[name]) for name in takes if name in g})
+        checked.append({name: _plain_values(study, name, g[name]) for name in declared if name in g})
     return checked
 
 # %% ../../nbs/09_studies/06_trials.ipynb #8ad906d6
@@ -122,7 +130,7 @@ class _UnqualifiedNames(ast.NodeTransformer):
         return ast.Name(node.attr)
 
 
-def _kind(annotation) -> str:
+def _annotation_text(annotation) -> str:
     "An annotation as text for `parse_value`"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     try:
@@ -131,13 +139,13 @@ def _kind(annotation) -> str:
         return 'Any'
 
 
-def _value(study: Study, name: str, value):
+def _convert_value(study: Study, name: str, value):
     "A value of a grid, converted to the annotated type of the parameter"
     p = study.parameters()[name]
     default = None if p.default is p.empty else p.default
     try:
         if p.annotation is not p.empty:
-            value = parse_value(value, _kind(p.annotation), default)
+            value = parse_value(value, _annotation_text(p.annotation), default)
         value = inert_value(value)
     except ValueError as e:
         raise ValueError(f"parameter {name} of {study.name} {e}") from None
@@ -171,7 +179,7 @@ def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) 
         n += math.prod(map(len, values.values()))
         if n > MAX_TRIALS:
             raise ValueError(f"the grid has {n:,} trials, a sweep has at most {MAX_TRIALS:,}: divide it")
-        values = {name: [_value(study, name, v) for v in vs] for name, vs in values.items()}
+        values = {name: [_convert_value(study, name, v) for v in vs] for name, vs in values.items()}
         for combination in itertools.product(*values.values()):
             parameters = dict(zip(values, combination))
             found.setdefault(parameters_hash(parameters), parameters)
@@ -180,8 +188,9 @@ def grid_trials(study: Study, grid: Mapping[str, Sequence] | Sequence[Mapping]) 
     return list(found.values())
 
 # %% ../../nbs/09_studies/06_trials.ipynb #22db6239
-def _hash(*what) -> str:
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:10]
+def _hash(*values) -> str:
+    "Hash JSON values to ten hexadecimal digits."
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def parameters_hash(parameters: Mapping) -> str:
@@ -217,6 +226,7 @@ def _spec_of(module: str):
 
 
 def _origin(module: str) -> str | None:
+    "The file of a module, also of one that has no import spec; None if there is none"
     spec = _spec_of(module)
     return spec.origin if spec and spec.has_location else getattr(sys.modules.get(module), '__file__', None)
 
@@ -244,7 +254,7 @@ def _is_installed(origin: str, top: str) -> bool:
     return any(Path(f).resolve() in path.parents for f in folders)
 
 
-def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
+def _imported_modules(tree: ast.Module, module: str, is_package: bool) -> set[str]:
     "The modules that a source imports; for `from a import b` both a and a.b"
     package = module.split('.') if is_package else module.split('.')[:-1]
     names = set()
@@ -252,8 +262,10 @@ def _imported(tree: ast.Module, module: str, is_package: bool) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
-            parents = package[: len(package) - node.level + 1] if node.level else []
-            base = '.'.join([*parents, *filter(None, [node.module])])
+            parts = package[: len(package) - node.level + 1] if node.level else []
+            if node.module:
+                parts = [*parts, node.module]
+            base = '.'.join(parts)
             names |= {base} | {f'{base}.{a.name}' for a in node.names}
     return names
 
@@ -279,10 +291,10 @@ def _stamp(path: str | Path) -> tuple:
 
 
 @cache
-def _read(path: Path, module: str, stamp: tuple) -> tuple[str, frozenset]:
+def _hash_source(path: Path, module: str, stamp: tuple) -> tuple[str, frozenset]:
     "The hash of a normalised source, and the modules that it imports"
     tree = ast.parse(path.read_text(encoding='utf-8'))
-    names = frozenset(_imported(tree, module, path.name == '__init__.py'))
+    names = frozenset(_imported_modules(tree, module, path.name == '__init__.py'))
     return hashlib.sha256(_normalised_source(tree).encode()).hexdigest(), names
 
 # %% ../../nbs/09_studies/06_trials.ipynb #c365713f
@@ -329,40 +341,51 @@ def reached_modules(*modules: str) -> dict[str, str]:
             continue
         if name in _ENGINE_MODULES and module not in modules:
             continue
-        if (path := _file_of(module)) is None:
+        path = _file_of(module)
+        if path is None:
             continue
-        found[name], names = _read(path, name, _stamp(path))
+        found[name], names = _hash_source(path, name, _stamp(path))
         _check_loaded(module, found[name])
         queue += [*names, name.rpartition('.')[0]]  # a package is loaded before its modules
     return found
 
 # %% ../../nbs/09_studies/06_trials.ipynb #0dabbc1c
-def _dump(value) -> str:
+def _to_json(value) -> str:
+    "JSON with sorted keys: the same text for equal values"
     return json.dumps(value, sort_keys=True)
 
 
-def _named(code: CodeType) -> set[str]:
+def _global_names(code: CodeType) -> set[str]:
     "Global names that a function and its inner functions load"
-    inner = (c for c in code.co_consts if isinstance(c, CodeType))
     loads = 'LOAD_GLOBAL', 'LOAD_NAME', 'LOAD_FROM_DICT_OR_GLOBALS'
-    return {i.argval for i in dis.get_instructions(code) if i.opname in loads}.union(*map(_named, inner))
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in loads}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _global_names(constant)
+    return names
 
 
 def _imports(code: CodeType) -> set[str]:
     "The modules that a function imports"
-    found, module = set(), ''
+    found = set()
+    module = ''
     for i in dis.get_instructions(code):
         if i.opname == 'IMPORT_NAME':
             module = i.argval
             found.add(module)
         elif i.opname == 'IMPORT_FROM':
             found.add(f'{module}.{i.argval}')
-    return found.union(*(_imports(c) for c in code.co_consts if isinstance(c, CodeType)))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _imports(constant)
+    return found
 
 
 def _in_notebook(thing) -> bool:
-    "Whether no file holds the code of a function or class"
-    return thing.__module__ == '__main__' and _file_of('__main__') is None or '<locals>' in thing.__qualname__
+    "Whether a function or class was declared in a notebook, or inside a function"
+    if '<locals>' in thing.__qualname__:
+        return True
+    return thing.__module__ == '__main__' and _file_of('__main__') is None
 
 
 def _is_object(thing) -> bool:
@@ -442,23 +465,22 @@ def _c_name(value) -> str:
 def _content(name: str, value) -> str:
     "The content of a value as JSON; '' for an object, whose class and attributes are hashed instead"
     if value is None or type(value) in (bool, int, float):
-        return _dump(value)
+        return _to_json(value)
     if isinstance(value, str) and not (len(value) < 1000 and os.path.exists(value)):
-        return _dump(value)
+        return _to_json(value)
     from srlviz.studies.methods import Unknown, content_of  # loads torch, which takes seconds
 
     try:
-        return _dump(content_of(value, name))
+        return _to_json(content_of(value, name))
     except Unknown as e:
         if _is_object(value) and hasattr(value, '__dict__'):
             return ''
         raise ValueError(f"a trial cannot depend on {e}; make it a parameter, or create it inside the trial") from e
 
 # %% ../../nbs/09_studies/06_trials.ipynb #5211314f
-class _Reached:
-    """What code depends on, by the path to it.
-
-    Modules are hashed; functions and classes of a notebook stand by their source, values by their content.
+class _Dependencies:
+    """Collects what code depends on: the hashes of modules, the source of functions and classes of a notebook, and the
+    content of values.
     """
 
     def __init__(self):
@@ -527,7 +549,7 @@ class _Reached:
         if in_notebook:
             self.found[path] += ' ' + _source(f)
             self.found |= reached_modules(*_imports(f.__code__))
-            values = {n: f.__globals__[n] for n in sorted(_named(f.__code__)) if n in f.__globals__}
+            values = {n: f.__globals__[n] for n in sorted(_global_names(f.__code__)) if n in f.__globals__}
         else:
             self.found |= reached_modules(module)
         values |= {f'default {i}': v for i, v in enumerate(f.__defaults__ or ())}
@@ -553,7 +575,7 @@ def code_hash(*things) -> str:
     ------
     ValueError : for code without a source, or for a value of the notebook that cannot be hashed
     """
-    reached = _Reached()
+    reached = _Dependencies()
     for thing in things:
         if _is_object(thing):
             reached.add(type(thing).__name__, type(thing))
@@ -567,15 +589,18 @@ def code_hash(*things) -> str:
 # %% ../../nbs/09_studies/06_trials.ipynb #c8dfa506
 @cache
 def _file_content(path: str, stamp: tuple) -> str:
+    "The hash of a file, cached until it is written"
     return checksum(path)
 
 
 @cache
 def _recording_content(path: str, stamps: tuple) -> str:
+    "The fingerprint of a recording, cached until its files are written"
     from srlviz.core.recordings import load_recording
     from srlviz.data.landing import is_flights, read_flights
 
-    return (read_flights if is_flights(path) else load_recording)(path).fingerprint()
+    load = read_flights if is_flights(path) else load_recording
+    return load(path).fingerprint()
 
 
 def _path_content(value: str, refuse: bool) -> str:
@@ -600,7 +625,8 @@ def _paths(name: str, value, is_path: bool) -> Iterator[tuple[str, str]]:
         for k, v in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _paths(f'{name}.{k}', v, is_path)
     elif isinstance(value, str) and value:
-        if os.path.isfile(value) or (is_path or os.sep in value) and os.path.isdir(value):
+        may_be_folder = is_path or os.sep in value
+        if os.path.isfile(value) or (may_be_folder and os.path.isdir(value)):
             yield name, value
 
 
@@ -617,7 +643,8 @@ def _data_hash(study: Study, parameters: Mapping) -> str:
     for name, value in parameters.items():
         is_path = name in annotated and 'Path' in str(annotated[name].annotation)
         for part, path in _paths(name, value, is_path):
-            if content := _path_content(path, refuse=not texts):
+            content = _path_content(path, refuse=not texts)
+            if content:
                 found.append([part, content])
     return _hash(*texts, *found) if texts or found else ''
 

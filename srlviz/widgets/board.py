@@ -24,7 +24,7 @@ from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.score_map import broken_lines, cell_shapes, key_words, plot_scores
 from ..figures.style import pretty, style
-from .base import Explorer, Words, check_choice, columns as two_columns, menu, row, set_options
+from .base import Explorer, SafeHTML, check_choice, columns as two_columns, menu, row, set_options
 from .moment import Moment
 from .views import PlotView
 
@@ -78,7 +78,8 @@ def needing(choices: Sequence[Choice], name: str) -> list[Choice]:
 
 # %% ../../nbs/08_widgets/09_board.ipynb #016e171f
 class Board:
-    """Mixin of boards of scores, next to `Explorer`; a subclass has `choices`, traits of these names, and draws.
+    """Mixin of boards of scores, to be combined with `Explorer`; a subclass declares `choices` and traits of these
+    names, and defines `plot_map` and `draw_detail`.
 
     Attributes: heat (the map), menus (by the name of their trait), sides and stage (boxes), status (a line of text).
     """
@@ -98,7 +99,8 @@ class Board:
 
     def make_parts(self, **start):
         """Make the map and the menus, and link traits to them; `start` are initial values of traits."""
-        self.menus, names = {}, [c.name for c in self.choices]
+        self.menus = {}
+        names = [c.name for c in self.choices]
         self.heat = PlotView(label=self.heat_label, config=dict(displayModeBar=False))
         self._register_validator(type(self)._validate_choice, tuple(names))
         for c in self.choices:
@@ -127,7 +129,8 @@ class Board:
 
     def offer(self, c: Choice):
         """Offer the values of a choice in its menu; the chosen value stays if it is allowed."""
-        part, values = self.menus[c.name], list(c.values(self))
+        part = self.menus[c.name]
+        values = list(c.values(self))
         value = c.nearest(self, getattr(self, c.name), values)
         set_options(part, [(c.words(self, v), v) for v in values], c.min_options)
         if value in values:
@@ -198,8 +201,8 @@ class Board:
     def draw(self):
         """Draw the map, or move its frame, and the detail."""
         if self._drawn != self.map_key():
-            fig = self.plot_map(half=True)
-            self.heat.figure, self._drawn = fig.update_layout(width=None), self.map_key()
+            self.heat.figure = self.plot_map(half=True).update_layout(width=None)
+            self._drawn = self.map_key()
         if self.heat.figure.data and self.heat.figure.data[0].type == 'heatmap':
             self.heat.mark(cell_shapes(self.heat.figure, self.cell_data(), row=self.frames_row))
         self.draw_detail()
@@ -303,17 +306,22 @@ class ScoreBoard(Board, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.scores, self.answers, self.words, self.order = with_labels(scores), dict(answers or {}), words, order
+        self.scores = with_labels(scores)
+        self.answers = dict(answers or {})
+        self.words, self.order = words, order
         self.row_names = (rows,) if isinstance(rows, str) else tuple(rows)
         self.column_names = (columns,) if isinstance(columns, str) else tuple(columns)
-        self.names, self.metrics = (*self.row_names, *self.column_names), list(self.scores['metric'].unique())
+        self.names = (*self.row_names, *self.column_names)
+        self.metrics = list(self.scores['metric'].unique())
         for name in self.names:
             if name not in self.scores:
                 raise unknown('column of a score table', name, list(self.scores))
-        self.detail, self.moment, self.words_line = detail or answer_detail, None, Words()
+        self.detail = detail or answer_detail
+        self.moment = None
+        self.hint = SafeHTML()
         self.details = [PlotView(label='the chosen cell', scrub=True) for _ in range(2)]
         self.make_parts(metric=metric)
-        right = [self.words_line, *self.details]
+        right = [self.hint, *self.details]
         if recording is not None:
             self.moment = (viewer or Moment)(recording)
             self.bind(episode=(self.moment, 'episode'), t=(self.moment, 't'))
@@ -347,16 +355,18 @@ class ScoreBoard(Board, Explorer):
     def _on_shared(self, change):
         if self.quiet:
             return
-        name, traits = change['name'], [self.shared.get(n) for n in self.names]
+        name = change['name']
+        traits = [self.shared.get(n) for n in self.names]
         with self.quietly():
             if name == 'cell':
                 for trait, value in zip(traits, self.cell):
                     if trait and value != 'all':
                         self.set_trait(trait, str(value))
             elif name in traits and self.cell:
-                k = traits.index(name)
-                self.cell = (*self.cell[:k], change['new'], *self.cell[k + 1 :])
-        self.report_errors(self.draw if name not in ('episode', 't') else self.draw_detail)
+                cell = list(self.cell)
+                cell[traits.index(name)] = change['new']
+                self.cell = tuple(cell)
+        self.report_errors(self.draw_detail if name in ('episode', 't') else self.draw)
 
     def read_press(self, data: list) -> dict:
         return dict(cell=tuple(data)) if len(data) == len(self.names) and data[0] != '' else {}
@@ -380,7 +390,9 @@ class ScoreBoard(Board, Explorer):
         return list(self.cell) or [None] * len(self.names)
 
     def plot_map(self, half: bool = False) -> go.Figure:
-        first = lambda key: key[0]
+        def first(key: tuple):
+            return key[0]
+
         return plot_scores(
             self.rows_of_metric(),
             list(self.row_names),
@@ -401,7 +413,7 @@ class ScoreBoard(Board, Explorer):
             view.layout.display = 'none' if fig is None else ''
             if fig is not None:
                 view.figure = fig.update_layout(width=None)
-        self.words_line.value = '' if self.cell else 'Click a cell to see its details.'
+        self.hint.value = '' if self.cell else 'Click a cell to see its details.'
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes."""

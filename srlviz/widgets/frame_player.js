@@ -1,7 +1,7 @@
 // Play frames in the browser. The kernel sends them in chunks, each a lossless picture of some dozens of frames; the visible one comes first.
 // Marks and the table next to the frame are also drawn here, from compact arrays, so playing needs no kernel.
 
-const KEEP_DECODED = 96e6, KEEP_ENCODED = 192e6, IN_FLIGHT = 2;     // bytes, bytes, requests
+const KEEP_DECODED = 96e6, KEEP_ENCODED = 192e6, MAX_REQUESTS = 2;     // bytes, bytes, requests
 const AHEAD = 6, AT_REST = 1, MAX_AHEAD = 24;                          // seconds fetched ahead while playing; chunks at rest, and at most
 const ICONS = {
   first: 'M6 5h2v14H6zM19 5v14L9 12z', back: 'M16 5v14L6 12z', play: 'M7 4v16l13-8z', pause: 'M6 5h4v14H6zM14 5h4v14h-4z',
@@ -48,7 +48,7 @@ class Chunks {
   request(centre, ahead = this.count) {
     this.centre = centre;
     if (!this.source.n || !this.source.width) return;
-    for (let k = 0; k <= ahead && k < this.count && this.requested.size < IN_FLIGHT; k++) {
+    for (let k = 0; k <= ahead && k < this.count && this.requested.size < MAX_REQUESTS; k++) {
       const chunk = (centre + k) % this.count;
       if (this.encoded.has(chunk) || this.requested.has(chunk)) continue;
       if (k > 1 && this.bytes + this.largest * (this.requested.size + 1) > KEEP_ENCODED) return;     // only what will stay is fetched ahead
@@ -103,7 +103,7 @@ function render({ model, el }) {
 
   // views of one channel follow each other by events of the page
   const channel = () => model.get('channel');
-  const announce = () => tell('step', channel(), shown);
+  const announce = () => broadcast('step', channel(), shown);
   const onSeek = ({ detail }) => { if (channel() && detail.channel === channel()) detail.t === undefined ? announce() : go(detail.t); };
   globalThis.addEventListener('srlviz-seek', onSeek);
   globalThis.addEventListener('srlviz-where', onSeek);
@@ -112,20 +112,20 @@ function render({ model, el }) {
   const put = t => model.set({ value: t, seeks_seen: model.get('seeks') });
 
   /** Send a step even if it seems known: an older one may still be on its way to the kernel. Not while a message of the kernel is handled, for what is set then is not sent. */
-  function insist(t) {
+  function resend(t) {
     muted = true;
     model.set('value', -1);
     put(t);
     muted = false;
     model.save_changes();
-    if (shown !== t) { shown = t; restart(); draw(); pump(); }
+    if (shown !== t) { shown = t; restart(); draw(); requestChunks(); }
   }
 
-  function insistSoon(t) { clearTimeout(pending); pending = setTimeout(() => insist(t)); }
+  function resendSoon(t) { clearTimeout(pending); pending = setTimeout(() => resend(t)); }
 
   function newSource(changed) {
     chunks?.close();
-    chunks = new Chunks(model, () => { if (missing) draw(); pump(); });
+    chunks = new Chunks(model, () => { if (missing) draw(); requestChunks(); });
     const { width, height, n: count, label } = model.get('source');
     screen.hidden = !filmed();
     frame.width = width; frame.height = height;
@@ -135,10 +135,10 @@ function render({ model, el }) {
     total.textContent = ` / ${Math.max(count - 1, 0)}`;
     resize();
     shown = clamp(changed ? model.get('source').start : model.get('value'));      // while playing, a `value` from the kernel may be lost; `start` is not
-    if (changed) insistSoon(shown);
+    if (changed) resendSoon(shown);
     restart();
     draw();
-    pump();
+    requestChunks();
   }
   function resize() {
     const { width, height } = model.get('source'), zoom = model.get('zoom'), sharp = globalThis.devicePixelRatio || 1;
@@ -150,7 +150,7 @@ function render({ model, el }) {
     table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }
   const ahead = () => playing ? Math.min(MAX_AHEAD, Math.ceil(AHEAD * model.get('fps') * model.get('speed') / chunks.source.chunk)) : AT_REST;
-  const pump = () => { if (n()) chunks.request(Math.floor(shown / chunks.source.chunk), ahead()); };
+  const requestChunks = () => { if (n()) chunks.request(Math.floor(shown / chunks.source.chunk), ahead()); };
 
   // one frame, its marks, its row of the table
   function draw() {
@@ -213,7 +213,7 @@ function render({ model, el }) {
 
   // moving
   function report(now) { const t = performance.now(); if (now || t - reported > 100) { reported = t; model.save_changes(); } }
-  function set(t, now) { shown = clamp(t); put(shown); draw(); pump(); report(now); }
+  function set(t, now) { shown = clamp(t); put(shown); draw(); requestChunks(); report(now); }
   function go(t) { set(t, true); restart(); }
   function restart() { since = performance.now(); from = shown; }
   function tick(now) {
@@ -231,7 +231,7 @@ function render({ model, el }) {
     restart();
     request = requestAnimationFrame(tick);
     flag();
-    pump();
+    requestChunks();
   }
   function stop() { if (!playing) return; playing = false; cancelAnimationFrame(request); flag(); }
   function flag() {
@@ -260,9 +260,9 @@ function render({ model, el }) {
   });
 
   const on = {
-    'msg:custom': (message, buffers) => { if (message.kind === 'seek') { stop(); go(message.t); insistSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
+    'msg:custom': (message, buffers) => { if (message.kind === 'seek') { stop(); go(message.t); resendSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
     'change:source': () => { stop(); newSource(true); },
-    'change:value': () => { if (!muted && model.get('value') !== shown) { shown = clamp(model.get('value')); draw(); pump(); restart(); } },
+    'change:value': () => { if (!muted && model.get('value') !== shown) { shown = clamp(model.get('value')); draw(); requestChunks(); restart(); } },
     'change:playing': () => { if (model.get('playing') !== playing) toggle(); },
     'change:zoom': () => { resize(); draw(); },
     'change:marks': newMarks, 'change:table': newTable, 'change:picked': () => table.mark(), 'change:numbers': () => { numbers.reset(); drawMarks(); drawTable(); },

@@ -17,7 +17,7 @@ function render({ model, el }) {
   globalThis.addEventListener('srlviz-step', onStep);
   look();
   build();
-  tell('where', model.get('channel'));
+  broadcast('where', model.get('channel'));
   return () => { unlisten(); globalThis.removeEventListener('srlviz-step', onStep); };
 }
 

@@ -22,7 +22,7 @@ from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import Over, check_marks, mark_colors, plot_contact_sheet, plot_factor_strip
 from ..figures.style import pretty
-from .base import Explorer, check_choice, check_index, columns, menu, reacts, row, script, sheet
+from .base import Explorer, check_choice, check_index, columns, menu, on_change, row, script, sheet
 from .views import FramePlayer, Numbers, PlotView, factor_row, mark_array, send_rows
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #c738ef30
@@ -72,7 +72,9 @@ class FactorValues:
     """
 
     def __init__(self, episode: Episode, names: Sequence[str], texts: Mapping[str, Sequence[str]] = {}):
-        self.episode, self.names, self.texts = episode, list(names), texts
+        self.episode = episode
+        self.names = list(names)
+        self.texts = texts
         self.shape = len(episode), len(names)
 
     def series(self, name: str, part: slice = slice(None)) -> np.ndarray:
@@ -164,17 +166,20 @@ class EpisodeMenus:
     """
 
     def __init__(self, explorer: Explorer, label: Callable[[Recording, int], str] = episode_label, width: int = 240):
-        self.explorer, self.label, self.width, self.row, self.links = explorer, label, width, row(), []
+        self.explorer, self.label, self.width = explorer, label, width
+        self.row = row()
+        self.links = []  # of the menus to the traits
 
     def offer(self, recording: Recording):
         """Offer the episodes of another recording, and set the traits to its first and to none, without a reaction."""
-        look, explorer = dict(label=self.label, width=self.width), self.explorer
-        for old in self.links:
-            old.unlink()
+        explorer = self.explorer
+        for old_link in self.links:
+            old_link.unlink()
         with explorer.quietly():
-            explorer.episode, explorer.against = 0, NO_EPISODE
-            self.episode = episode_menu(recording, **look)
-            self.against = episode_menu(recording, 'Compare', 'no other episode', **look)
+            explorer.episode = 0
+            explorer.against = NO_EPISODE
+            self.episode = episode_menu(recording, label=self.label, width=self.width)
+            self.against = episode_menu(recording, 'Compare', 'no other episode', label=self.label, width=self.width)
             self.links = [
                 traitlets.link((explorer, 'episode'), (self.episode, 'value')),
                 traitlets.link((explorer, 'against'), (self.against, 'value')),
@@ -205,7 +210,8 @@ class FrameTable(anywidget.AnyWidget):
     def show(self, table: Iterable[dict], values):
         """Replace the numbers: a row of `factor_row` for each column of values, (T, n_rows)."""
         with self.hold_sync():
-            self.rows, self.table = Numbers(values), list(table)
+            self.rows = Numbers(values)
+            self.table = list(table)
             self.numbers = self.rows.info(self.numbers['id'] + 1)
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #748318fe
@@ -237,13 +243,15 @@ class FactorStrip:
             lines.append(Over(self.words[1], self.against.series(factor), step=step))
         if second and second != factor:
             info = self.factors[second]
-            look = dict(right=True, unit=info.unit, names=info.names, step=info.kind == 'categorical')
-            lines.append(Over(pretty(second), self.values.series(second), **look))
+            step = info.kind == 'categorical'
+            values = self.values.series(second)
+            lines.append(Over(pretty(second), values, right=True, unit=info.unit, names=info.names, step=step))
         return lines
 
     def look(self, factor: str, second: str = '') -> dict:
         """Return keyword arguments for the figure of a factor."""
-        info, over = self.factors[factor], self.over(factor, second)
+        info = self.factors[factor]
+        over = self.over(factor, second)
         return dict(name=factor, unit=info.unit, names=info.names, step=info.kind == 'categorical', over=over)
 
     def figure(self, factor: str, second: str = '', height: int = 210) -> go.Figure:
@@ -266,13 +274,16 @@ class _FactorMenus:
     """
 
     def __init__(self, explorer: Explorer):
-        self.factor, self.second = menu('Factor', [('', '')], 240), menu('Compare', [('', '')], 240)
-        self.explorer, self.row = explorer, row(self.factor, self.second)
+        self.explorer = explorer
+        self.factor = menu('Factor', [('', '')], 240)
+        self.second = menu('Compare', [('', '')], 240)
+        self.row = row(self.factor, self.second)
         explorer.bind(factor=self.factor, second=self.second)
 
     def offer(self, names: Sequence[str]):
         """Offer other factors; the chosen one stays if it is among them."""
-        options, explorer = [(n, n) for n in names], self.explorer
+        explorer = self.explorer
+        options = [(n, n) for n in names]
         chosen = explorer.factor if explorer.factor in list(names) else next(iter(names), '')
         with explorer.quietly():
             self.factor.options = options or [('(none)', '')]
@@ -285,7 +296,8 @@ class _FactorMenus:
 def _show_film(player: FramePlayer, frames, title: str, marked: pd.DataFrame, t: int = 0):
     """Show frames with their marks (table t, name, x, y) in a player, from step t on."""
     objects, xy = mark_array(marked, len(frames))
-    labels, colors = [pretty(n) for n in objects], list(mark_colors(objects).values())
+    labels = [pretty(n) for n in objects]
+    colors = list(mark_colors(objects).values())
     player.show(frames, value=t, label=title, names=objects, labels=labels, colors=colors, xy=xy)
 
 
@@ -342,7 +354,10 @@ class _FrameReading:
 
     def __init__(self, recording: Recording, i: int, table: pd.DataFrame, modality: str = 'frame', marks='auto'):
         episode = recording[i]
-        self.recording, self.i, self.table, self.frames = recording, i, table, episode.obs[modality]
+        self.recording = recording
+        self.i = i
+        self.table = table
+        self.frames = episode.obs[modality]
         self.marked = _pick_marks(marks, recording, i, episode)
         self.values = FactorValues(episode, table['name'])
         self.title = episode_title(recording, i)
@@ -358,12 +373,12 @@ class _FrameReading:
 
     def sheet(self, n: int, strip: FactorStrip, factor: str, second: str, marked: bool) -> go.Figure:
         """Draw n frames side by side, and a factor over time below them."""
-        look = dict(values=self.values.series(factor)) | strip.look(factor, second) if factor else {}
-        return plot_film_sheet(self.frames, n, marks=self.marked if marked else None, title=self.title, **look)
+        line = dict(values=self.values.series(factor)) | strip.look(factor, second) if factor else {}
+        return plot_film_sheet(self.frames, n, marks=self.marked if marked else None, title=self.title, **line)
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #fd87b06e
 class _FrameParts:
-    """Player, table of factors and strip, in step.
+    """Player, factor table and strip, which show the same step.
 
     Parameters
     ----------
@@ -371,7 +386,8 @@ class _FrameParts:
     """
 
     def __init__(self, zoom: float | None = None):
-        self.zoom, self.player = zoom, FramePlayer()
+        self.zoom = zoom
+        self.player = FramePlayer()
         self.strip = strip_view(self.player.channel)
         self.table = FrameTable(channel=self.player.channel, label='factors of this step')
 
@@ -430,7 +446,8 @@ class FrameBrowser(EpisodeSeeker, Explorer):
     ):
         super().__init__(interactive)
         self.requested_factors, self.marks, self.modality = factors, marks, modality
-        self.recording, self.parts = as_recording(recording), _FrameParts(zoom)
+        self.recording = as_recording(recording)
+        self.parts = _FrameParts(zoom)
         self.player, self.strip, self.table = self.parts.player, self.parts.strip, self.parts.table
         self.episodes, self.factors = EpisodeMenus(self), _FactorMenus(self)
         self._update_menus()
@@ -446,7 +463,8 @@ class FrameBrowser(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 'against', 't', 'factor', 'second')
     def _is_there(self, proposal):
-        trait, value = proposal['trait'].name, proposal['value']
+        trait = proposal['trait'].name
+        value = proposal['value']
         if trait == 'recording':
             recording = as_recording(value)
             if self.modality not in recording[0].obs:
@@ -457,13 +475,13 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         names = list(select_factors(self.recording, self.requested_factors)['name'])
         return check_choice('factor', value, names if trait == 'factor' and names else [*names, ''])
 
-    @reacts('recording', 'episode')
+    @on_change('recording', 'episode')
     def _on_episode(self, change):
         if change['name'] == 'recording':
             self._update_menus()
         self._read(self.start_step)
 
-    @reacts('factor', 'second', 'against')
+    @on_change('factor', 'second', 'against')
     def _on_factor(self, _):
         self._draw()
 

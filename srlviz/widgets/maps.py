@@ -31,7 +31,7 @@ from srlviz.figures.maps import (
     side_by_side,
 )
 from ..figures.style import pretty
-from .base import Explorer, Words, button, check_choice, columns, menu, reacts, row, set_options
+from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_change, row, set_options
 from .frames import as_recording, check_episodes
 from .moment import Moment
 from .sensors import film_modality
@@ -50,36 +50,36 @@ class _Maps:
     def __init__(self, maps, recording: Recording):
         if not isinstance(maps, Mapping):
             maps = {'': maps}
-        self.by_method = {str(method): self._by_how(of) for method, of in maps.items()}
+        self.by_method = {str(method): self._by_map_method(of) for method, of in maps.items()}
         if not self.by_method or not all(self.by_method.values()):
             raise ValueError(f"maps must not be empty; got {maps!r:.40}")
         self.check(recording)
 
     @staticmethod
-    def _by_how(maps) -> dict:
+    def _by_map_method(maps) -> dict:
         """Return the maps of one encoder by method of the map."""
         if isinstance(maps, Mapping):
             return dict(maps)
         maps = list(maps) if isinstance(maps, (list, tuple)) else [maps]
-        for made in maps:
-            if not hasattr(made, 'xy'):
-                raise ValueError(f"maps must come from code_map(codes); got {type(made).__name__}")
-        return {made.how: made for made in maps}
+        for m in maps:
+            if not hasattr(m, 'xy'):
+                raise ValueError(f"maps must come from code_map(codes); got {type(m).__name__}")
+        return {m.how: m for m in maps}
 
     def check(self, recording: Recording):
         """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording."""
-        n = recording.lengths
+        n_episodes = len(recording)
         for method, maps in self.by_method.items():
-            for how, made in maps.items():
-                whole = bool((np.asarray(made.t) < 0).all())
-                lengths = np.bincount(made.episode, minlength=len(n))
-                if np.array_equal(lengths, np.ones(len(n)) if whole else n):
+            for how, m in maps.items():
+                is_episodic = bool((np.asarray(m.t) < 0).all())  # a point is a whole episode
+                expected = np.ones(n_episodes) if is_episodic else recording.lengths
+                if np.array_equal(np.bincount(m.episode, minlength=n_episodes), expected):
                     continue
-                points = f'{len(made.t):,} {"episodes" if whole else "steps"}'
+                points = f'{len(m.t):,} {"episodes" if is_episodic else "steps"}'
                 raise ValueError(
-                    f"the map {method} {how} has {points} in {len(np.unique(made.episode))} episodes, the recording "
-                    f"has {recording.n_steps:,} steps in {len(n)}. Give code_map(encoder.encode(recording)); split one "
-                    "array of all steps into episodes with np.split(codes, recording.lengths.cumsum()[:-1])"
+                    f"the map {method} {how} has {points} in {len(np.unique(m.episode))} episodes, the recording "
+                    f"has {recording.n_steps:,} steps in {n_episodes}. Give code_map(encoder.encode(recording)); split "
+                    "one array of all steps into episodes with np.split(codes, recording.lengths.cumsum()[:-1])"
                 )
 
     def get(self, method: str, how: str):
@@ -97,7 +97,8 @@ class _Cards:
     """
 
     def __init__(self, recording: Recording):
-        self.recording, self.last = recording, (-1, None)
+        self.recording = recording
+        self.last = -1, None  # number and Episode of the last one read
 
     def words(self, columns: MapColumns, row: int, factor: str = '') -> list[str]:
         """Return the lines of a card: the step, the factor that colours the points, and other factors."""
@@ -115,7 +116,9 @@ class _Cards:
             self.last = i, self.recording[i]
         episode = self.last[1]
         film = film_modality(episode)
-        return frame_png(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1])) if film else None
+        if not film:
+            return None
+        return frame_png(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1]))
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #7d52c0be
 class _MapPane:
@@ -133,7 +136,8 @@ class _MapPane:
     """
 
     def __init__(self, explorer: Explorer, press: Callable, select: Callable):
-        self.explorer, self.select, self.map, self.method, self.height = explorer, select, None, '', 440
+        self.explorer, self.select = explorer, select
+        self.map, self.method, self.height = None, '', 440
         bar = [['lasso2d', 'select2d', 'pan2d', 'zoomIn2d', 'zoomOut2d', 'resetScale2d']]
         self.view = PlotView(hovers=True, regions=True, config=dict(modeBarButtons=bar))
         explorer.on(self.view, 'clicked', lambda p: press(*p['data'][1:]) if _is_step(p) else None)
@@ -151,15 +155,15 @@ class _MapPane:
 
     def figure(self, cards: bool = False, height: int | None = None) -> go.Figure:
         """Draw the map, for the page with `cards`, else as a static figure with the current step marked."""
-        x = self.explorer
+        explorer = self.explorer
         return plot_code_map(
             self.map,
-            self.columns()[x.factor] if x.factor else None,
-            steps=x.steps,
-            at=None if cards else (x.episode, x.t),
-            tags=x.tags,
-            max_points=x.max_points,
-            drag=x.drag,
+            self.columns()[explorer.factor] if explorer.factor else None,
+            steps=explorer.steps,
+            at=None if cards else (explorer.episode, explorer.t),
+            tags=explorer.tags,
+            max_points=explorer.max_points,
+            drag=explorer.drag,
             cards=cards,
             height=height or self.height,
             title=pretty(self.method),
@@ -196,7 +200,7 @@ def _is_step(point: Mapping) -> bool:
     return isinstance(data, (list, tuple)) and len(data) == 3 and all(isinstance(v, int) for v in data)
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #69ff31e7
-class _TagParts:
+class _TagControls:
     """Controls to add, select and remove tags.
 
     Parameters
@@ -357,13 +361,16 @@ class CodesExplorer(Explorer):
     ):
         super().__init__(interactive)
         recording = as_recording(recording)
-        self.maps, self.scores, self.max_points, self.steps = _Maps(maps, recording), scores, max_points, Steps()
+        self.maps = _Maps(maps, recording)
+        self.scores, self.max_points = scores, max_points
+        self.steps = Steps()
         self.recording = recording
         self._read_recording()
         first = next(iter(self.maps.by_method))
         self.method = method or first
         self.how = how or next(iter(self.maps.by_method[self.method]))
-        self.beside, self.factor = beside, next(iter(self.columns[0].names)) if factor is None else factor
+        self.beside = beside
+        self.factor = next(iter(self.columns[False].names)) if factor is None else factor
         self.episode, self.t = episode, t
         self._arrange()
         self._show()
@@ -374,29 +381,32 @@ class CodesExplorer(Explorer):
         return self._check(proposal['trait'].name, proposal['value'])
 
     def _read_recording(self):
+        # whether a point is a whole episode -> columns
         self.columns = {whole: MapColumns(self.recording, whole, self.scores) for whole in (False, True)}
-        self.cards, self._fingerprint = _Cards(self.recording), ''
+        self.cards = _Cards(self.recording)
+        self._fingerprint = ''
 
     @property
     def panes(self) -> list[_MapPane]:
         """The panes that are shown."""
-        return [self.pane] + [self.second] * bool(self.beside)
+        return [self.pane, self.second] if self.beside else [self.pane]
 
-    @reacts('recording')
+    @on_change('recording')
     def _on_recording(self, _):
         self._read_recording()
         with self.quietly():
-            self.steps, self.tags = Steps(), {}
+            self.steps = Steps()
+            self.tags = {}
             self.moment.recording = self.recording
             self.episode, self.t = self.moment.episode, self.moment.t
         self.tagging.offer()
         self._show()
 
-    @reacts('method', 'how', 'beside')
+    @on_change('method', 'how', 'beside')
     def _on_map(self, _):
         self._show()
 
-    @reacts('factor', 'drag', 'steps', 'tags')
+    @on_change('factor', 'drag', 'steps', 'tags')
     def _on_look(self, change):
         for pane in self.panes:
             pane.draw()
@@ -404,7 +414,7 @@ class CodesExplorer(Explorer):
             self.tagging.offer()
             self._summarize()
 
-    @reacts('episode', 't')
+    @on_change('episode', 't')
     def _on_step(self, change):
         if (self.moment.episode, self.moment.t) != (self.episode, self.t):
             self.moment.seek(self.episode, 0 if change['name'] == 'episode' else self.t)
@@ -412,7 +422,7 @@ class CodesExplorer(Explorer):
             pane.mark()
 
     def follow(self):
-        """Take over the step of `moment`, episode and step at once."""
+        """Set episode and t to those of `moment`, both at once."""
         with self.hold_trait_notifications():
             self.episode, self.t = self.moment.episode, self.moment.t
 
@@ -421,10 +431,10 @@ class CodesExplorer(Explorer):
         return list(self.maps.by_method) if trait == 'method' else None
 
     def _show(self):
-        known = self.maps.by_method[self.method]
-        if self.how not in known:
+        maps = self.maps.by_method[self.method]
+        if self.how not in maps:
             with self.quietly():
-                self.how = next(iter(known))
+                self.how = next(iter(maps))
         self.second.view.layout.display = '' if self.beside else 'none'
         height = 380 if self.beside else 440
         for pane, method in zip(self.panes, (self.method, self.beside)):
@@ -460,9 +470,9 @@ class CodesExplorer(Explorer):
         """Select all steps with the current step's value of the colour; numbers may differ slightly."""
         if not self.factor:
             raise ValueError("choose a colour first: it is the factor whose value is compared")
-        known = self.pane.columns()
-        near = alike(known[self.factor], known.row(self.episode, self.t))
-        self.steps = Steps(known.episode[near], known.t[near])
+        columns = self.pane.columns()
+        same = alike(columns[self.factor], columns.row(self.episode, self.t))
+        self.steps = Steps(columns.episode[same], columns.t[same])
 
     def tag(self, name: str, steps: Steps | None = None):
         """Tag steps with a name; None tags the selected steps, or the current one if none is selected."""
@@ -536,7 +546,8 @@ class CodesExplorer(Explorer):
             return check_choice('factor or score', value, ['', *self.columns[False].names])
         if trait == 'beside':
             return check_choice('method', value, ['', *by_method])
-        return check_choice(trait, value, dict(method=by_method, how=self._hows(), drag=('lasso', 'pan'))[trait])
+        choices = dict(method=by_method, how=self._hows(), drag=('lasso', 'pan'))
+        return check_choice(trait, value, choices[trait])
 
     def _hows(self) -> list[str]:
         """List the methods of all maps."""
@@ -554,7 +565,8 @@ class CodesExplorer(Explorer):
 
     def _make_menus(self) -> list[W.Widget]:
         """Make the menus of encoders, maps and colours; a menu without a choice is hidden."""
-        by_method, style = self.maps.by_method, dict(description_width='62px')
+        by_method = self.maps.by_method
+        style = dict(description_width='62px')
         hows = [(dict(pca='PCA', tsne='t-SNE', umap='UMAP').get(how, how), how) for how in self._hows()]
         others = [('no second encoder', ''), *((pretty(m), m) for m in by_method if m)]
         colours = [('one colour', ''), *((name, name) for name in self.columns[False].names)]
@@ -573,19 +585,23 @@ class CodesExplorer(Explorer):
         def press(episode: int, t: int):
             self.seek(episode, t if t >= 0 else int(self.recording.lengths[episode]) - 1)
 
-        self.pane, self.second = _MapPane(self, press, self.select), _MapPane(self, press, self.select)
+        def select_button(label: str, act: Callable, tooltip: str) -> W.Button:
+            return button(label, lambda: self.report_errors(act), tooltip)
+
+        self.pane = _MapPane(self, press, self.select)
+        self.second = _MapPane(self, press, self.select)
         self.moment = Moment(self.recording, self.episode, self.t, self.interactive)
         self.moment.observe(lambda _: self.follow(), ['episode', 't'])
-        self.summary, self.tagging = Words(), _TagParts(self)
+        self.summary = SafeHTML()
+        self.tagging = _TagControls(self)
         drags = W.ToggleButtons(options=['lasso', 'pan'], tooltips=['select steps', 'move the map'])
         drags.style.button_width = '104px'
         self.bind(drag=drags)
-        reporting = lambda act: lambda: self.report_errors(act)
-        near = 'select all steps with the same value as the current one; numbers may differ slightly'
+        same_value = 'select all steps with the same value as the current one; numbers may differ slightly'
         selecting = [
-            button('this episode', reporting(self.select_episode), 'select all steps of the current episode'),
-            button('this value', reporting(self.select_alike), near),
-            button('nothing', reporting(lambda: self.select(Steps())), 'clear the selection'),
+            select_button('this episode', self.select_episode, 'select all steps of the current episode'),
+            select_button('this value', self.select_alike, same_value),
+            select_button('nothing', lambda: self.select(Steps()), 'clear the selection'),
         ]
         choices = row(*self._make_menus(), drags, W.Label('select'), *selecting)
         left = [self.pane.view, self.tagging.box, self.summary]

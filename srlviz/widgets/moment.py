@@ -14,7 +14,7 @@ import ipywidgets as W
 
 from ..core.recordings import Episode, Recording
 from ..figures.frames import plot_contact_sheet
-from .base import Explorer, Words, reacts
+from .base import Explorer, SafeHTML, on_change
 from srlviz.widgets.frames import (
     EpisodeSeeker,
     FactorStrip,
@@ -58,10 +58,11 @@ class _MomentReading:
 
     def __init__(self, recording: Recording, i: int):
         self.recording, self.episode = recording, recording[i]
-        self.film, texts = film_modality(self.episode), {}
+        self.film = film_modality(self.episode)
         table = select_factors(recording, None)
         known = np.array([name in self.episode.factors for name in table['name']], bool)
         self.table = table[known].reset_index(drop=True)
+        texts = {}  # factor -> its sorted values, if they are strings
         for name in self.table['name']:
             values = self.episode.factors[name]
             if np.dtype(values.dtype).kind not in 'biufcmM':
@@ -85,8 +86,8 @@ class _MomentReading:
             chosen = (*chosen[: _N_COLUMNS - 1], factor)
         return plot_reading(reading, chosen, height=height)
 
-    def drawn(self, factor: str = '') -> go.Figure:
-        """Draw the plot below the frame, of a factor; without a film, of columns."""
+    def plot(self, factor: str = '') -> go.Figure:
+        """Plot a factor over time, below the frame; without a film, plot columns."""
         if self.film:
             return FactorStrip(self.table, self.values).figure(factor, height=140)
         return self.traces(230, factor)
@@ -97,11 +98,11 @@ class _MomentReading:
             return self.traces().add_vline(t, line=dict(width=2)).update_layout(title=f'{self.title}, t {t}')
         frames = self.episode.obs[self.film]
         varies = [f for f in self.table['name'] if np.ptp(np.nan_to_num(self.values.series(f))) > 0]
-        look = {}
+        strip = {}
         if varies:
-            look = FactorStrip(self.table, self.values).look(varies[0]) | dict(values=self.values.series(varies[0]))
+            strip = FactorStrip(self.table, self.values).look(varies[0]) | dict(values=self.values.series(varies[0]))
         zoom = best_zoom(*frames.shape[1:3], tall=260, wide=360)
-        return plot_contact_sheet([np.asarray(frames[t])], [t], zoom=zoom, title=self.title, **look)
+        return plot_contact_sheet([np.asarray(frames[t])], [t], zoom=zoom, title=self.title, **strip)
 
 # %% ../../nbs/08_widgets/06_moment.ipynb #367ac162
 class Moment(EpisodeSeeker, Explorer):
@@ -123,7 +124,8 @@ class Moment(EpisodeSeeker, Explorer):
         super().__init__(interactive)
         self.recording = as_recording(recording)
         is_flight = 'sensors' in self.recording[0].obs
-        self.player, self.words = FilmPlayer() if is_flight else FramePlayer(), Words()
+        self.player = FilmPlayer() if is_flight else FramePlayer()
+        self.words = SafeHTML()
         self.table = FrameTable(channel=self.player.channel, label='true factors of this step', height=250)
         self.table.add_class('srlviz-beside')
         self.on(self.table, 'picked', self._draw)
@@ -139,10 +141,13 @@ class Moment(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 't')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        return as_recording(value) if name == 'recording' else check_episodes(name, value, self.recording, self.episode)
+        name = proposal['trait'].name
+        value = proposal['value']
+        if name == 'recording':
+            return as_recording(value)
+        return check_episodes(name, value, self.recording, self.episode)
 
-    @reacts('recording', 'episode')
+    @on_change('recording', 'episode')
     def _on_episode(self, change):
         if change['name'] == 'recording':
             with self.quietly():
@@ -170,11 +175,12 @@ class Moment(EpisodeSeeker, Explorer):
         factor = factor if factor in set(self.reading.table['name']) else ''
         self.plot.layout.display = 'none' if self.reading.film and not factor else ''
         if factor or not self.reading.film:
-            self.plot.figure = self.reading.drawn(factor)
+            self.plot.figure = self.reading.plot(factor)
 
     def current(self) -> pd.Series:
         """Return the true factors of the current step, by name."""
-        names, title = self.reading.table['name'], f'episode {self.episode}, t {self.t}'
+        names = self.reading.table['name']
+        title = f'episode {self.episode}, t {self.t}'
         return step_factors(self.reading.episode, names, self.t, title)
 
     def figure(self) -> go.Figure:

@@ -119,7 +119,7 @@ function render({ model, el }) {
     'change:actions': drawActions, 'change:sliders': drawActions, 'change:hint': drawActions,
   });
   name();
-  nameParts(el);
+  labelControls(el);
   drawActions();
   draw();
   return unlisten;

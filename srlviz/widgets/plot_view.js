@@ -2,22 +2,23 @@
 // A line at `cursor` is drawn over the plot, not in it: it may follow sixty frames a second. With `scrub` the pointer moves it.
 // Views of one `channel` exchange steps by events of the page, so a line follows a player, and a player the pointer, without the kernel.
 
-const STILL = 3000, LARGEST = 400e3;      // ms without a change before a picture is offered; bytes of one
+const IDLE_MS = 3000, MAX_PICTURE = 400e3;      // ms without a change before a picture is offered; bytes of one
 const figures = shared().figures ??= new Map();      // key of a view -> what it shows: its number, and the JSON of each trace and of the layout
 
 /** plotly.js comes with PlotlyScript; a page that has none after a while asks for it. */
-function askPlotly(model) {
+function requestPlotly(model) {
   const timer = setTimeout(() => model.send({ kind: 'need plotly.js' }), 2500);
   return shared().plotly.then(plotly => { clearTimeout(timer); return plotly; });
 }
 
-function parted(text) {
+/** Split the JSON of a figure into its number and the JSON of each trace and of the layout. */
+function splitFigure(text) {
   const { seq = 0, data, layout } = JSON.parse(text);
   return { seq, data: data.map(trace => JSON.stringify(trace)), layout: JSON.stringify(layout) };
 }
 
-/** A figure as a PNG with a line of words below, for those who open the notebook without a kernel. */
-async function pictured(P, figure, words, width) {
+/** Render a figure as a PNG with a caption below, for a notebook that is opened without a kernel. */
+async function renderPicture(P, figure, words, width) {
   for (const scale of [1, .7, .5]) {
     const { data, layout } = JSON.parse(figure), wide = layout.width ?? width, tall = layout.height ?? 450;
     const image = new Image();
@@ -31,7 +32,7 @@ async function pictured(P, figure, words, width) {
     pen.font = `${12 * scale}px system-ui, sans-serif`;
     pen.fillText(words, 10 * scale, canvas.height - 9 * scale);
     const png = await new Promise(done => canvas.toBlob(done, 'image/png'));
-    if (png.size < LARGEST || scale === .5) return { png: await png.arrayBuffer(), size: [wide, tall + 26] };
+    if (png.size < MAX_PICTURE || scale === .5) return { png: await png.arrayBuffer(), size: [wide, tall + 26] };
   }
 }
 
@@ -49,11 +50,11 @@ function render({ model, el }) {
   el.append(root);
 
   const key = model.get('key');
-  let P = null, ended = false, moving = false, at = model.get('cursor'), still = 0;
+  let P = null, ended = false, moving = false, at = model.get('cursor'), idleTimer = 0;
   let parsed = { dark: null, data: [], layout: null };      // text and object of each part, in the inks of the page
 
-  function whole() {
-    const sent = parted(model.get('fig_json')), known = figures.get(key);
+  function readFigure() {
+    const sent = splitFigure(model.get('fig_json')), known = figures.get(key);
     if (!known || sent.seq >= known.seq) figures.set(key, { ...sent, views: known?.views ?? 0 });
   }
   /** Parse the figure; unchanged parts keep their objects, so that plotly leaves them alone. */
@@ -76,10 +77,10 @@ function render({ model, el }) {
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
-    clearTimeout(still);
-    still = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), STILL);
+    clearTimeout(idleTimer);
+    idleTimer = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), IDLE_MS);
   }
-  const drawWhole = () => { whole(); draw(); };
+  const redraw = () => { readFigure(); draw(); };
   // Send the point under the pointer to the kernel, at most every 50 ms; it replies with a card.
   let over = null, hovers = 0, hoverTimer = 0;
   function hover({ points: [p], event }) {
@@ -117,7 +118,7 @@ function render({ model, el }) {
   }
   /** Set the region inside a lasso or box, in units of the axes; empty after a double click. */
   let shifted = false;
-  function enclosed(event) {
+  function sendRegion(event) {
     const key = letter => Object.keys(event?.range ?? {}).find(name => name.startsWith(letter));
     const box = event?.range && [event.range[key('x')], event.range[key('y')]];
     const x = event?.lassoPoints?.x ?? (box ? [box[0][0], box[0][1], box[0][1], box[0][0]] : []);
@@ -129,10 +130,10 @@ function render({ model, el }) {
     if (message.kind === 'card') {
       showCard(message, buffers);
     } else if (message.kind === 'picture') {
-      const { png, size } = await pictured(P, message.figure, message.words, Math.min(1000, root.closest('.srlviz-explorer')?.clientWidth || 900));
+      const { png, size } = await renderPicture(P, message.figure, message.words, Math.min(1000, root.closest('.srlviz-explorer')?.clientWidth || 900));
       model.send({ kind: 'picture', which: message.which, size }, undefined, [png]);
     } else if (message.kind === 'whole') {
-      figures.set(key, { ...parted(message.figure), views: figures.get(key).views });
+      figures.set(key, { ...splitFigure(message.figure), views: figures.get(key).views });
       draw();
     } else if (message.kind === 'changed') {
       const known = figures.get(key);
@@ -175,7 +176,7 @@ function render({ model, el }) {
     if (t === at) return;
     at = t;
     placeCursor();
-    if (channel()) tell('seek', channel(), t);
+    if (channel()) broadcast('seek', channel(), t);
     else { model.set('cursor', t); model.save_changes(); }
   }
   const channel = () => model.get('channel');
@@ -193,34 +194,34 @@ function render({ model, el }) {
   root.addEventListener('mousedown', event => { if (model.get('scrub') && inside(event)) event.stopPropagation(); }, true);    // else plotly starts a drag of its own
 
   const name = () => root.setAttribute('aria-label', model.get('label') || 'plot');
-  const theme = new MutationObserver(() => { model.set('dark', isDark()); model.save_changes(); inTurn(draw); });
+  const theme = new MutationObserver(() => { model.set('dark', isDark()); model.save_changes(); runInTurn(draw); });
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (P && div._fullLayout && root.clientWidth) Promise.resolve(P.Plots.resize(div)).then(placeCursor, () => {}); });
 
-  askPlotly(model).then(async plotly => {
-    await inTurn(() => {
+  requestPlotly(model).then(async plotly => {
+    await runInTurn(() => {
       if (ended) return;
       P = plotly;
       div.textContent = '';
       return draw();
     });
     if (ended) return;
-    tell('where', channel());
+    broadcast('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    let taken = true;
-    const take = ([p]) => {
-      taken = true;
+    let clickSent = true;
+    const sendClick = ([p]) => {
+      clickSent = true;
       model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
       model.save_changes();
     };
-    div.on('plotly_click', event => take(event.points));
+    div.on('plotly_click', event => sendClick(event.points));
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
-    div.addEventListener('mousedown', () => { taken = false; }, true);
-    div.addEventListener('click', event => { if (!taken && event.target.classList.contains('drag')) setTimeout(() => { if (!taken && !ended && div._hoverdata?.length) take(div._hoverdata); }, 80); });
+    div.addEventListener('mousedown', () => { clickSent = false; }, true);
+    div.addEventListener('click', event => { if (!clickSent && event.target.classList.contains('drag')) setTimeout(() => { if (!clickSent && !ended && div._hoverdata?.length) sendClick(div._hoverdata); }, 80); });
     if (model.get('hovers')) { div.on('plotly_hover', hover); div.on('plotly_unhover', unhover); }
-    if (model.get('regions')) div.on('plotly_deselect', () => enclosed(null));
+    if (model.get('regions')) div.on('plotly_deselect', () => sendRegion(null));
     div.on('plotly_selected', event => {
-      if (model.get('regions')) { if (event?.lassoPoints ?? event?.range) enclosed(event); return; }      // without either, an outline was removed by redrawing
+      if (model.get('regions')) { if (event?.lassoPoints ?? event?.range) sendRegion(event); return; }      // without either, an outline was removed by redrawing
       const [x, y] = ['x', 'y'].map(axis => Object.entries(event?.range ?? {}).find(([name]) => name.startsWith(axis))?.[1].slice().sort((a, b) => a - b));
       model.set('selected', event?.points?.map(p => p.pointNumber) ?? []);
       if (x && y) model.set('box', [x[0], y[0], x[1], y[1]]);
@@ -232,15 +233,15 @@ function render({ model, el }) {
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
 
-  const unlisten = listen(model, { 'change:fig_json': drawWhole, 'change:cursor': onCursor, 'change:ring': placeRing, 'change:label': name, 'msg:custom': receive });
-  whole();
+  const unlisten = listen(model, { 'change:fig_json': redraw, 'change:cursor': onCursor, 'change:ring': placeRing, 'change:label': name, 'msg:custom': receive });
+  readFigure();
   figures.get(key).views++;
   name();
-  nameParts(el);
+  labelControls(el);
   return () => {
     ended = true;
     if (--figures.get(key).views < 1) figures.delete(key);      // a later view requests the figure from the kernel
-    clearTimeout(still);
+    clearTimeout(idleTimer);
     clearTimeout(hoverTimer);
     URL.revokeObjectURL(shownUrl);
     theme.disconnect();

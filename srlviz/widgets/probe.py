@@ -50,6 +50,7 @@ def _check_results(results, recording: Recording | None) -> dict:
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #957b21ac
 def _empty_figure(height: int) -> go.Figure:
+    """Draw a figure without axes or data."""
     axis = dict(visible=False)
     return style(go.Figure(layout=dict(height=height, xaxis=axis, yaxis=axis, margin=dict(t=30, b=4))))
 
@@ -72,12 +73,16 @@ class _FactorPredictions:
     """
 
     def __init__(self, results: Mapping, factor: str, method: str, against: str = '', names=()):
-        self.factor, self.method, self.against, self.names = factor, method, against, tuple(names)
+        self.factor = factor
+        self.method = method
+        self.against = against
+        self.names = tuple(names)
         known = {name: result for name, result in results.items() if factor in result.truth}
         self.truth = self.predicted = self.second = None
         self.worst = pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
         if method in known:
-            self.truth, self.predicted = known[method].truth[factor], known[method].predicted[factor]
+            self.truth = known[method].truth[factor]
+            self.predicted = known[method].predicted[factor]
             self.worst = worst_steps(self.truth, self.predicted)
             if against in known and known[against].truth.index.equals(self.truth.index):
                 self.second = known[against].predicted[factor]
@@ -97,14 +102,14 @@ class _FactorPredictions:
         steps = [f'episode {i}, t {t}' for i, t in self.places()]
         return [line.join([at, f'true {a}', f'predicted {b}']) for at, a, b in zip(steps, true, predicted)]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe how many predictions are wrong, and by how much."""
         if self.truth is None:
             return f'No predictions of {self.factor} by {pretty(self.method)} were given.'
         wrong = int((self.truth != self.predicted).sum())
-        words = f'{self.factor}, {pretty(self.method)}: {wrong:,} of {len(self.truth):,} test steps wrong'
+        counts = f'{self.factor}, {pretty(self.method)}: {wrong:,} of {len(self.truth):,} test steps wrong'
         error = 0 if self.names else median_miss(self.truth, self.predicted)
-        return words + (f', half of them by {error:g} or less.' if error else '.')
+        return f'{counts}, half of them by {error:g} or less.' if error else f'{counts}.'
 
     def confusion(self) -> go.Figure:
         """Draw the confusion matrix."""
@@ -136,7 +141,7 @@ class _FactorPredictions:
         return fig
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #773582f3
-def _whole_zoom(height: int, width: int) -> float:
+def _fitting_zoom(height: int, width: int) -> float:
     """Return the zoom at which a frame fits into half a notebook, in quarters and at least 1."""
     return max(1, int(4 * min(330 / width, 370 / height)) / 4)
 
@@ -156,7 +161,8 @@ class _WorstFrames(W.HBox):
 
     def __init__(self, recording: Recording, marks='auto'):
         super().__init__()
-        zoom, self.places = _whole_zoom(*recording[0].obs['frame'].shape[1:3]), []
+        self.places = []  # (episode, t) of the frames in the picker
+        zoom = _fitting_zoom(*recording[0].obs['frame'].shape[1:3])
         self.browser = FrameBrowser(recording, marks=marks, zoom=zoom, interactive=True)
         self.picker = FramePicker(label='frames where the probe is most wrong', zoom=0.4)
         for name in ('episode', 't'):
@@ -199,7 +205,7 @@ class _ProbePredictions(Quiet, W.VBox):
     marks : as in `FrameBrowser`
 
     Traits: episode and t, the current step; `show` goes to the worst one.
-    `frames` is the part with the film or None, `shown` the predictions, `confused` the button of the confusion matrix.
+    `frames` is the part with the film or None, `shown` the predictions, `confusion_button` shows the confusion matrix.
     """
 
     episode, t = traitlets.Int(0), traitlets.Int(0)
@@ -212,27 +218,28 @@ class _ProbePredictions(Quiet, W.VBox):
         no_toolbar = dict(displayModeBar=False)
         self.trace = PlotView(scrub=True, label='true and predicted value over time', config=no_toolbar)
         self.matrix = PlotView(label='confusion matrix of true and predicted values', config=no_toolbar)
-        filmed = recording is not None and len(recording) and 'frame' in recording[0].obs
-        self.frames = _WorstFrames(recording, marks) if filmed else None
+        has_frames = recording is not None and len(recording) and 'frame' in recording[0].obs
+        self.frames = _WorstFrames(recording, marks) if has_frames else None
         if self.frames:
             self.trace.channel = self.frames.browser.player.channel
             for name in ('episode', 't'):
                 traitlets.link((self, name), (self.frames, name))
-        self.confused = W.ToggleButton(
-            not filmed,
+        self.confusion_button = W.ToggleButton(
+            not has_frames,
             description='Confusion matrix',
             tooltip='show the confusion matrix of this factor, or frames',
             layout=dict(width='auto'),
         )
-        self.confused.observe(lambda _: self._draw_below(), 'value')
-        self.children = [self.trace, self.matrix] + ([self.frames] if filmed else [])
+        self.confusion_button.observe(lambda _: self._draw_below(), 'value')
+        self.children = [self.trace, self.matrix] + ([self.frames] if has_frames else [])
         self.add_class('srlviz-column')
 
     def show(self, factor: str, method: str, against: str = '') -> str:
         """Show the predictions of a factor by a method, the worst step first; return a sentence about them."""
         same_cell = (factor, method) == (self.shown.factor, self.shown.method)
         self.shown = _FactorPredictions(self.results, factor, method, against, self.names.get(factor, ()))
-        tested, worst = self.shown.episodes(), self.shown.places()
+        tested = self.shown.episodes()
+        worst = self.shown.places()
         with self.quietly():
             if worst and not same_cell:
                 self.seek(*worst[0])
@@ -240,7 +247,7 @@ class _ProbePredictions(Quiet, W.VBox):
                 self.seek(tested[0])
         self._draw_trace()
         self._draw_below()
-        return self.shown.words() if self.results else ''
+        return self.shown.describe() if self.results else ''
 
     def seek(self, episode: int, t: int = 0):
         """Go to a step."""
@@ -262,13 +269,13 @@ class _ProbePredictions(Quiet, W.VBox):
 
     def _draw_below(self):
         """Draw the frames, or the confusion matrix."""
-        confused = self.confused.value
-        self.matrix.layout.display = '' if confused else 'none'
-        if confused:
+        show_matrix = self.confusion_button.value
+        self.matrix.layout.display = '' if show_matrix else 'none'
+        if show_matrix:
             self.matrix.figure = self.shown.confusion().update_layout(width=None, height=_MATRIX_HEIGHT)
         if self.frames:
-            self.frames.layout.display = 'none' if confused else ''
-            if not confused:
+            self.frames.layout.display = 'none' if show_matrix else ''
+            if not show_matrix:
                 self.frames.show(self.shown.places(), self.shown.captions())
 
     def figures(self) -> list[go.Figure]:
@@ -276,11 +283,13 @@ class _ProbePredictions(Quiet, W.VBox):
         shown = self.shown
         if shown.truth is None:
             return []
-        figures = [shown.trace(self.episode)] + ([shown.confusion()] if self.confused.value else [])
+        figures = [shown.trace(self.episode)]
+        if self.confusion_button.value:
+            figures.append(shown.confusion())
         if self.frames and shown.places():
-            look = dict(columns=4, title=f'{shown.factor}, {pretty(shown.method)}: the largest errors')
             frames = self.frames.frames(shown.places())
-            figures.append(plot_contact_sheet(frames, captions=shown.captions('<br>'), **look))
+            title = f'{shown.factor}, {pretty(shown.method)}: the largest errors'
+            figures.append(plot_contact_sheet(frames, captions=shown.captions('<br>'), columns=4, title=title))
         return figures
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #d8129411
@@ -304,18 +313,21 @@ class _ProbeSide(W.VBox):
 
     def set_results(self, results: Mapping | None, recording: Recording | None = None):
         """Show results, or a recording to browse, or nothing."""
-        for old in self._links:
-            old.unlink()
+        for old_link in self._links:
+            old_link.unlink()
         self.predictions = self.frames = None
         if results:
             self.predictions = _ProbePredictions(results, recording, marks=self.marks)
         elif recording is not None:
-            filmed = len(recording) and 'frame' in recording[0].obs
-            zoom = _whole_zoom(*recording[0].obs['frame'].shape[1:3]) if filmed else None
+            has_frames = len(recording) and 'frame' in recording[0].obs
+            zoom = _fitting_zoom(*recording[0].obs['frame'].shape[1:3]) if has_frames else None
             self.frames = FrameBrowser(recording, marks=self.marks, zoom=zoom, interactive=True)
+        self._links = []
+        self.children = []
         part = self.predictions or self.frames
-        self._links = [traitlets.link((part, name), (self, name)) for name in ('episode', 't')] if part else ()
-        self.children = [part] if part else []
+        if part:
+            self._links = [traitlets.link((part, name), (self, name)) for name in ('episode', 't')]
+            self.children = [part]
 
     @property
     def film(self) -> _WorstFrames | None:
@@ -353,7 +365,9 @@ class _ProbeSide(W.VBox):
 
     def figures(self) -> list[go.Figure]:
         """Draw the static form."""
-        return self.predictions.figures() if self.predictions else [self.frames.figure()] if self.frames else []
+        if self.predictions:
+            return self.predictions.figures()
+        return [self.frames.figure()] if self.frames else []
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #a2c942e0
 class ProbeScores:
@@ -369,7 +383,9 @@ class ProbeScores:
     """
 
     def __init__(self, scores: pd.DataFrame, task: str | None = None, metric: str = 'f1', paper=None):
-        self.table, self.paper, self._drawn = with_labels(scores), paper, (None, None)
+        self.table = with_labels(scores)
+        self.paper = paper
+        self._drawn = (None, None)
         ours = self.table[self.table['source'] != 'paper']
         if not len(ours):
             raise ValueError("scores must contain some that are not from a paper; use plot_probe_heatmap for these")
@@ -402,7 +418,8 @@ def pressed_cell(clicked: Mapping) -> tuple[str, str] | str:
     return target, method
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #5cef6a4e
-def _method_words(board, method: str) -> str:
+def _method_label(board, method: str) -> str:
+    """Return the label of a method in a menu; 'none' for ''."""
     return pretty(method) if method else 'none'
 
 
@@ -427,8 +444,8 @@ class ProbeHeatmap(Board, Explorer):
         Choice(
             'factor', 'Factor', lambda b: b.scores.factors, lambda b, v: str(v), ('task',), min_options=1, of_map=False
         ),
-        Choice('method', 'Method', lambda b: b.scores.methods, _method_words, ('task',), min_options=1, of_map=False),
-        Choice('against', 'Compare', lambda b: b.side.methods, _method_words, min_options=3, of_map=False),
+        Choice('method', 'Method', lambda b: b.scores.methods, _method_label, ('task',), min_options=1, of_map=False),
+        Choice('against', 'Compare', lambda b: b.side.methods, _method_label, min_options=3, of_map=False),
         Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
     )
     heat_label, frames_row = 'heat map of probe scores; the menus choose the same cells', False
@@ -451,7 +468,9 @@ class ProbeHeatmap(Board, Explorer):
         interactive=None,
     ):
         super().__init__(interactive)
-        results, self.half, self.side = _check_results(results, recording), half, _ProbeSide(marks)
+        results = _check_results(results, recording)
+        self.half = half
+        self.side = _ProbeSide(marks)
         self.scores = ProbeScores(scores, task, metric, paper)
         with_results = [m for m in self.scores.methods if m in results] or self.scores.methods
         self.make_parts(task=self.scores.task, factor=factor, method=method or with_results[-1], metric=metric)
@@ -498,7 +517,7 @@ class ProbeHeatmap(Board, Explorer):
         """Choose the clicked cell, or show why it has no predictions."""
         cell = pressed_cell(clicked)
         if isinstance(cell, str):
-            self.status.say(cell)
+            self.status.show_message(cell)
         else:
             self.choose(*cell)
 
@@ -512,7 +531,7 @@ class ProbeHeatmap(Board, Explorer):
         return go.Figure(self.scores.figure(self.metric, half and (self.half or bool(self.side.children))))
 
     def draw_detail(self):
-        self.status.say(self.side.show(self.factor, self.method, self.against))
+        self.status.show_message(self.side.show(self.factor, self.method, self.against))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the heat map."""
@@ -524,10 +543,11 @@ class ProbeHeatmap(Board, Explorer):
 
     def _arrange(self):
         """Arrange menus and scores, with the right side if it has contents, or if `half`."""
-        side, parts, self._drawn = self.side, [self.heat, self.status], None
-        confused = [side.predictions.confused] if side.film else []
-        self.menu_box.children = [*self.menus.values(), *confused]
+        self._drawn = None  # the map is drawn again, in its new width
+        side = self.side
+        extra = [side.predictions.confusion_button] if side.film else []
+        self.menu_box.children = [*self.menus.values(), *extra]
         if not (self.half or side.children):
-            self.children = [self.menu_box, *parts]
+            self.children = [self.menu_box, self.heat, self.status]
         elif len(self.children) != 2:
-            self.children = [self.menu_box, columns(parts, [side])]
+            self.children = [self.menu_box, columns([self.heat, self.status], [side])]

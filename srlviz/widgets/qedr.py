@@ -34,13 +34,13 @@ from ..figures.scores.score_map import number
 from ..figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     button,
     check_choice,
     check_index,
     columns,
     menu,
-    reacts,
+    on_change,
     row,
     set_options,
 )
@@ -50,7 +50,8 @@ from .views import PlotView
 SORTS = ORDERS | dict(cluster='clustered')
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #264f2146
-_READ = ('importance', 'weights', 'regressor', 'alpha', 'disentanglement', 'completeness', 'informativeness')
+_SCORES = ('disentanglement', 'completeness', 'informativeness')
+_RESULT_FIELDS = ('importance', 'weights', 'regressor', 'alpha', *_SCORES)
 _REGRESSORS = dict(lasso='lasso', forest='random forest', boosting='boosted trees')
 
 
@@ -61,7 +62,7 @@ class _QEDRResults:
     ----------
     results : one QEDR, several, or a mapping method -> one or several; a single method without name is ''
 
-    Attributes: of, method -> regressor -> alpha -> QEDR.
+    Attributes: by_method, method -> regressor -> alpha -> QEDR.
 
     Raises
     ------
@@ -69,11 +70,13 @@ class _QEDRResults:
     """
 
     def __init__(self, results):
-        self.of, self._paths = {}, {}
-        for method, given in (results if isinstance(results, Mapping) else {'': results}).items():
-            given = list(given) if isinstance(given, (list, tuple)) else [given]
-            self.of[str(method)] = self._by_regressor(given, str(method))
-        if not self.of or not all(self.of.values()):
+        self.by_method = {}
+        self._paths = {}  # cached tables of `path`
+        methods = results if isinstance(results, Mapping) else {'': results}
+        for method, of_method in methods.items():
+            of_method = list(of_method) if isinstance(of_method, (list, tuple)) else [of_method]
+            self.by_method[str(method)] = self._by_regressor(of_method, str(method))
+        if not self.by_method or not all(self.by_method.values()):
             raise ValueError(f"results must be one QEDR, several, or method -> these; got {results!r:.40}")
 
     @staticmethod
@@ -81,7 +84,7 @@ class _QEDRResults:
         """Sort the results of one method by regressor and penalty, lasso first."""
         found = {}
         for r in results:
-            if missing := [name for name in _READ if not hasattr(r, name)]:
+            if missing := [name for name in _RESULT_FIELDS if not hasattr(r, name)]:
                 raise ValueError(f"results of {method!r} must come from qedr; a {type(r).__name__} has no {missing[0]}")
         for r in sorted(results, key=lambda r: (r.regressor != 'lasso', float(r.alpha))):
             name = f'{r.regressor} {getattr(r, "compat", "")}'.strip()
@@ -93,7 +96,7 @@ class _QEDRResults:
 
     def path(self, method: str, regressor: str) -> pd.DataFrame | None:
         """Return a table of D, C and I over the penalties; None if there is only one penalty."""
-        results = self.of[method][regressor]
+        results = self.by_method[method][regressor]
         if len(results) < 2:
             return None
         if (method, regressor) not in self._paths:
@@ -107,7 +110,7 @@ class _QEDRResults:
 
 def _overall(result) -> dict[str, float]:
     """Return the overall disentanglement, completeness and informativeness of a result."""
-    return {name: float(getattr(result, name).overall) for name in _READ[4:]}
+    return {name: float(getattr(result, name).overall) for name in _SCORES}
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #7ac3b260
 def _named_factors(factors) -> pd.DataFrame:
@@ -126,7 +129,8 @@ class _CodeTable:
     codes : (N, n_codes)
     factors : DataFrame of N rows, indexed by (episode, t) if steps can be opened; or an array, see `_named_factors`
 
-    Attributes: places, whether rows are indexed by (episode, t); whole, whether a row is an episode, such as a window.
+    Attributes: has_steps, whether rows are indexed by (episode, t); is_episodic, whether a row is a whole episode, such
+    as a window.
 
     Raises
     ------
@@ -134,20 +138,21 @@ class _CodeTable:
     """
 
     def __init__(self, codes: np.ndarray, factors: pd.DataFrame):
-        self.codes, self.factors = np.asarray(codes), _named_factors(factors)
+        self.codes = np.asarray(codes)
+        self.factors = _named_factors(factors)
         if self.codes.ndim != 2 or len(self.codes) != len(self.factors):
             raise ValueError(
                 f"codes must be (n_rows, n_codes), with as many rows of factors; got {self.codes.shape} and "
                 f"{len(self.factors)}"
             )
         index = self.factors.index
-        self.places = isinstance(index, pd.MultiIndex) and index.nlevels == 2
-        self.whole = self.places and len(index) > 0 and index.get_level_values(0).is_unique
-        self._row_of = dict(index.tolist()) if self.whole else {}
+        self.has_steps = isinstance(index, pd.MultiIndex) and index.nlevels == 2
+        self.is_episodic = self.has_steps and len(index) > 0 and index.get_level_values(0).is_unique
+        self._step_of = dict(index.tolist()) if self.is_episodic else {}  # episode -> t of its row
 
     def row(self, episode: int, t: int) -> tuple[int, int]:
         """Return the index of the row that contains a step; t does not matter if rows are whole episodes."""
-        return episode, self._row_of.get(episode, t)
+        return episode, self._step_of.get(episode, t)
 
     def code(self, i: int) -> pd.Series:
         """Return one code, indexed as the factors."""
@@ -155,11 +160,12 @@ class _CodeTable:
 
     def extreme(self, i: int, sign: int) -> tuple[int, int]:
         """Find the (episode, t) where a code is largest (sign 1) or smallest (-1)."""
-        v = np.nan_to_num(sign * self.codes[:, i].astype(float), nan=-np.inf)
-        return tuple(int(x) for x in self.factors.index[int(np.argmax(v))])
+        values = np.nan_to_num(sign * self.codes[:, i].astype(float), nan=-np.inf)
+        episode, t = self.factors.index[int(np.argmax(values))]
+        return int(episode), int(t)
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #fab7cd61
-def _of_splits(codes: Mapping, factors, truth: pd.DataFrame | None) -> _CodeTable:
+def _table_by_split(codes: Mapping, factors, truth: pd.DataFrame | None) -> _CodeTable:
     """Return the table of codes by split, as `align` returns them; of the test split if it has factors."""
     if not isinstance(factors, Mapping):
         factors = {'test': truth if factors is None else factors}
@@ -172,12 +178,12 @@ def _of_splits(codes: Mapping, factors, truth: pd.DataFrame | None) -> _CodeTabl
     return _CodeTable(np.concatenate([codes[s] for s in splits]), rows)
 
 
-def _of_episodes(codes: Sequence, recording: Recording, truth: pd.DataFrame | None) -> _CodeTable:
+def _table_by_episode(codes: Sequence, recording: Recording, truth: pd.DataFrame | None) -> _CodeTable:
     """Return the table of codes by episode, with the factors of the recording and those that only `truth` has."""
     if not (np.asarray(recording.split) != '').any():
         recording = recording.replace(split=['test'] * len(recording))
     X, Y = align(codes, recording)
-    table = _of_splits(X, Y, None)
+    table = _table_by_split(X, Y, None)
     if truth is None:
         return table
     truth = _named_factors(truth)
@@ -185,8 +191,9 @@ def _of_episodes(codes: Sequence, recording: Recording, truth: pd.DataFrame | No
     if not missing:
         return table
     index, known = table.factors.index, truth.index
-    if table.whole and known.nlevels == 2 and known.get_level_values(0).is_unique:
-        index, known = index.get_level_values(0), known.get_level_values(0)
+    if table.is_episodic and known.nlevels == 2 and known.get_level_values(0).is_unique:
+        index = index.get_level_values(0)
+        known = known.get_level_values(0)
     rows = known.get_indexer(index)
     if (rows < 0).any():
         return table
@@ -206,11 +213,11 @@ def _code_table(
     truth : factors of the test split, as a result has them
     """
     if isinstance(codes, Mapping):
-        return _of_splits(codes, factors, truth)
+        return _table_by_split(codes, factors, truth)
     if recording is None and isinstance(codes, (list, tuple)) and len(codes) and np.ndim(codes[0]) == 2:
         raise ValueError(f"codes of {len(codes)} episodes need the factors of their recording; give recording=")
     if factors is None and recording is not None:
-        return _of_episodes(codes, recording, truth)
+        return _table_by_episode(codes, recording, truth)
     table = truth if factors is None else factors
     if table is None or isinstance(table, Mapping):
         raise ValueError("codes without episodes need factors: a DataFrame with the same rows")
@@ -224,7 +231,7 @@ _BELOW = dict(curve='curve over alpha', moment='the step')
 def _qedr_menus(results: _QEDRResults) -> dict[str, W.Widget]:
     """Make the menus and sliders of a QEDRMatrix, by trait."""
     short = dict(style=dict(description_width='initial'))
-    methods = [(pretty(m) if m else 'codes', m) for m in results.of]
+    methods = [(pretty(m) if m else 'codes', m) for m in results.by_method]
     menus = dict(
         method=menu('Method', methods, 180, **short),
         regressor=menu('Regressor', [('', '')], 185, **short),
@@ -285,7 +292,7 @@ def _codes_by_method(codes, methods: Sequence[str]) -> dict:
     return {methods[0]: codes}
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #eff91f47
-def _row_words(table: _CodeTable, episode: int, t: int) -> str:
+def _row_label(table: _CodeTable, episode: int, t: int) -> str:
     """Name a step; in a table without steps the row, by its index."""
     index = table.factors.index
     if episode >= 0 or isinstance(index, pd.RangeIndex):
@@ -294,10 +301,11 @@ def _row_words(table: _CodeTable, episode: int, t: int) -> str:
     return f'row {", ".join(map(str, name))}'
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #1c9c076d
-_CHOSEN = ('method', 'threshold', 'signed', 'order', 'by', 'regressor', 'alpha', 'code', 'factor')
+_INDEPENDENT = ('method', 'threshold', 'signed', 'order')  # choices whose values depend on no other choice
+_CHOSEN = (*_INDEPENDENT, 'by', 'regressor', 'alpha', 'code', 'factor')
 
 
-def _chance_of(result) -> dict[str, float]:
+def _chance_scores(result) -> dict[str, float]:
     """Return D, C and I of codes of permuted episodes; {} if a result has not measured them."""
     permuted = getattr(result, 'permuted', None)
     if permuted is None:
@@ -341,9 +349,13 @@ class QEDRMatrix(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.results, self.recording, self.given_factors = _QEDRResults(results), recording, factors
-        self.codes, self.tables = _codes_by_method(codes, list(self.results.of)), {}
-        self.menus, self.method = _qedr_menus(self.results), next(iter(self.results.of))
+        self.results = _QEDRResults(results)
+        self.recording = recording
+        self.given_factors = factors
+        self.codes = _codes_by_method(codes, list(self.results.by_method))
+        self.tables = {}  # method -> _CodeTable
+        self.menus = _qedr_menus(self.results)
+        self.method = next(iter(self.results.by_method))
         self._settle()
         self._arrange()
         self.start_reacting()
@@ -363,16 +375,17 @@ class QEDRMatrix(Explorer):
 
     @traitlets.validate('method', 'regressor', 'alpha', 'code', 'factor', 'by', 'order', 'below')
     def _validate(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        by_regressor = self.results.of.get(self.method, {})
-        known = dict(method=self.results.of, order=SORTS, below=_BELOW, regressor=by_regressor)
+        name = proposal['trait'].name
+        value = proposal['value']
+        by_regressor = self.results.by_method.get(self.method, {})
+        known = dict(method=self.results.by_method, order=SORTS, below=_BELOW, regressor=by_regressor)
         if name in known:
             return check_choice(name, value, known[name])
         if name == 'alpha':
             alphas = by_regressor.get(self.regressor, [value])
             if value not in alphas:
-                words = ', '.join(f'{alpha:g}' for alpha in alphas)
-                raise traitlets.TraitError(f"alpha {value:g} was not computed; computed are {words}")
+                computed = ', '.join(f'{alpha:g}' for alpha in alphas)
+                raise traitlets.TraitError(f"alpha {value:g} was not computed; computed are {computed}")
             return value
         result = self._result()
         if name == 'code':
@@ -383,26 +396,26 @@ class QEDRMatrix(Explorer):
             raise traitlets.TraitError(f'{value} is constant: it has no column here')
         return check_choice(name, value, result.importance)
 
-    @reacts('method', 'regressor', 'alpha', 'threshold', 'by', 'order', 'signed')
+    @on_change('method', 'regressor', 'alpha', 'threshold', 'by', 'order', 'signed')
     def _on_result(self, _):
-        self._draw_settled()
+        self._draw_or_restore()
 
-    @reacts('code', 'factor')
+    @on_change('code', 'factor')
     def _on_cell(self, _):
         self.choose(self.code, self.factor)
 
-    @reacts('rows', 'below', 'recording')
+    @on_change('rows', 'below', 'recording')
     def _on_page(self, _):
         self._draw_all()
 
-    @reacts('episode', 't')
+    @on_change('episode', 't')
     def _on_step(self, _):
         if self.episode >= 0:
             self.seek(self.episode, self.t)
 
     def offers(self, trait: str) -> list[str] | None:
         """List the values of a trait that `link` shares; None if any is allowed."""
-        return list(self.results.of) if trait == 'method' else None
+        return list(self.results.by_method) if trait == 'method' else None
 
     def choose(self, code: int, factor: str):
         """Choose a cell."""
@@ -438,11 +451,11 @@ class QEDRMatrix(Explorer):
     def figure(self) -> go.Figure:
         """Draw the static form: the matrix, the chosen cell framed."""
         R = self._result().importance
-        words = ', '.join(filter(None, [self.method and pretty(self.method), self.regressor]))
+        name = f'{pretty(self.method)}, {self.regressor}' if self.method else self.regressor
         if self.regressor.startswith('lasso'):
-            words += f' {self.alpha:g}'
-        title = f'{words}: {len(R)} codes and {R.shape[1]} factors'
-        return plot_qedr_matrix(R, **self._matrix_look(), selected=(self.code, self.factor), title=title)
+            name += f' {self.alpha:g}'
+        title = f'{name}: {len(R)} codes and {R.shape[1]} factors'
+        return plot_qedr_matrix(R, **self._matrix_options(), selected=(self.code, self.factor), title=title)
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes: matrix, curve over alpha, points of the cell, the open step."""
@@ -458,13 +471,14 @@ class QEDRMatrix(Explorer):
 
     def _result(self):
         """Return the chosen result."""
-        return self.results.of[self.method][self.regressor][self.alpha]
+        return self.results.by_method[self.method][self.regressor][self.alpha]
 
     def _settle(self, regressor: str = '', alpha: float | None = None):
         """Keep the choices consistent: a requested or chosen value stays if it exists, else the nearest is taken."""
-        known = self.results.of[self.method]
+        known = self.results.by_method[self.method]
         requested_alpha = self.alpha if alpha is None else alpha
-        regressor = next((r for r in (regressor, self.regressor) if r in known), next(iter(known)))
+        if regressor not in known:
+            regressor = self.regressor if self.regressor in known else next(iter(known))
         alpha = min(known[regressor], key=lambda a: abs(a - requested_alpha))
         regressors = []
         for name in known:
@@ -475,13 +489,16 @@ class QEDRMatrix(Explorer):
         set_options(self.menus['alpha'], [(f'{a:g}', a) for a in known[regressor]], 2)
         self.alpha = alpha
         R = self._result().importance
-        code, factor = self.code if 0 <= self.code < len(R) else 0, self.factor if self.factor in R else ''
-        if not factor:
+        if self.factor in R and self.factor:
+            factor = self.factor
+            code = self.code if 0 <= self.code < len(R) else 0
+        else:  # the most important code
             code, k = np.unravel_index(int(np.argmax(R.to_numpy())), R.shape)
             factor = str(R.columns[k])
         set_options(self.menus['factor'], [(str(k), str(k)) for k in R])
         self._offer_codes(factor)
-        self.code, self.factor = int(code), factor
+        self.code = int(code)
+        self.factor = factor
         set_options(self.menus['by'], [(name or 'none', name) for name in self._colours()], 2)
         self._offer_rows()
 
@@ -495,23 +512,26 @@ class QEDRMatrix(Explorer):
     def _colours(self) -> list[str]:
         """List the factors that can colour the points, '' for none."""
         table = self._table()
-        return ['', *(() if table is None else map(str, table.factors))]
+        if table is None:
+            return ['']
+        return ['', *map(str, table.factors)]
 
     def _offer_rows(self):
         """Set the range of codes that can be shown; by default a page of them."""
-        R, part = self._result().importance, self.menus['rows']
+        R = self._result().importance
+        slider = self.menus['rows']
         n = len(arrange(R, 'given', self.threshold).codes) or len(R)
-        part.layout.display = '' if n > _PAGE else 'none'
+        slider.layout.display = '' if n > _PAGE else 'none'
         if n <= _PAGE:
             rows = (0, n)
-        elif n == part.max and self.rows:
+        elif n == slider.max and self.rows:
             return
         else:
             first = self.rows[0] if self.rows and self.rows[0] < n else 0
-            size = max(self.rows[1] - self.rows[0], 2) if self.rows and part.max > _PAGE else _PAGE
+            size = max(self.rows[1] - self.rows[0], 2) if self.rows and slider.max > _PAGE else _PAGE
             rows = (first, min(n, first + size))
-        part.max = max(n, 1)
-        part.value = self.rows = rows
+        slider.max = max(n, 1)
+        slider.value = self.rows = rows
 
     def _show_code(self):
         """Move the page of codes to the chosen one, if it is not on it."""
@@ -530,18 +550,18 @@ class QEDRMatrix(Explorer):
         if self.method not in self.codes:
             return None
         if self.method not in self.tables:
-            by_alpha = next(iter(self.results.of[self.method].values()))
+            by_alpha = next(iter(self.results.by_method[self.method].values()))
             truth = getattr(next(iter(by_alpha.values())), 'truth', None)
             codes = self.codes[self.method]
             self.tables[self.method] = _code_table(codes, self.given_factors, self.recording, truth)
         return self.tables[self.method]
 
-    def _matrix_look(self) -> dict:
+    def _matrix_options(self) -> dict:
         """Return the keyword arguments of `plot_qedr_matrix`."""
         r = self._result()
         scores = _overall(r)
         gray = bool(getattr(r, 'is_uninformative', scores['informativeness'] >= 1))
-        notes = [*overall_words(scores, _chance_of(r), gray), *COMPAT_NOTES.get(getattr(r, 'compat', ''), ())]
+        notes = [*overall_words(scores, _chance_scores(r), gray), *COMPAT_NOTES.get(getattr(r, 'compat', ''), ())]
         return dict(
             disentanglement=r.disentanglement,
             completeness=r.completeness,
@@ -562,7 +582,7 @@ class QEDRMatrix(Explorer):
         """Draw the matrix as wide as its column."""
         rows = self.rows if self.menus['rows'].layout.display == '' else None
         size = dict(width=480, height=_MATRIX_HEIGHT)
-        fig = plot_qedr_matrix(self._result().importance, **self._matrix_look(), rows=rows, **size, title='')
+        fig = plot_qedr_matrix(self._result().importance, **self._matrix_options(), rows=rows, **size, title='')
         if fig.layout.width > 460:
             fig.layout.width = None
         return fig
@@ -578,8 +598,12 @@ class QEDRMatrix(Explorer):
     def _column(self, name: str) -> tuple[pd.Series, str, tuple[str, ...]]:
         """Return the values of a factor, its unit, and names of values; a category without names is named by value."""
         values = self._table().factors[name]
-        factors = () if self.recording is None else self.recording.factors
-        unit, names = next(((f.unit, f.names) for f in factors if f.name == name), ('', ()))
+        unit = ''
+        names = ()
+        for factor in () if self.recording is None else self.recording.factors:
+            if factor.name == name:
+                unit, names = factor.unit, factor.names
+                break
         if name in getattr(self._result(), 'categories', ()) and not names:
             values = values.astype('category')
         return values, unit, names
@@ -610,10 +634,10 @@ class QEDRMatrix(Explorer):
     def _draw_points(self, with_step: bool = False):
         """Draw the points of the chosen cell, and mark the current one; `with_step` if it must be among those drawn."""
         has_points = self._has_points()
-        can_open = has_points and self._table().places and self.recording is not None
+        can_open = has_points and self._table().has_steps and self.recording is not None
         for part in (self.points, self.menus['by']):
             part.layout.display = '' if has_points else 'none'
-        for part in self.ends:
+        for part in self.extreme_buttons:
             part.layout.display = '' if can_open else 'none'
         if not has_points:
             return
@@ -636,11 +660,12 @@ class QEDRMatrix(Explorer):
             self.curve.draw((self.method, self.regressor), lambda: plot_alpha_curve(path, height=240))
             self.curve.mark(alpha_shapes(path, self.alpha))
 
-    def _cell_words(self) -> Markup:
+    def _describe_cell(self) -> Markup:
         """Describe the chosen cell in numbers."""
         r = self._result()
         R = r.importance.to_numpy(float)
-        i, k = self.code, list(r.importance.columns).index(self.factor)
+        i = self.code
+        k = list(r.importance.columns).index(self.factor)
         words = Markup('<b>code {}, {}</b>: importance {}').format(
             r.importance.index[i], self.factor, number(R[i, k], 3)
         )
@@ -658,15 +683,15 @@ class QEDRMatrix(Explorer):
         """Show what can be clicked."""
         table = self._table()
         if table is None:
-            words = 'Click a cell to read its numbers. To see the steps behind it, give codes and their recording.'
-        elif not table.places:
-            words = 'Click a cell to see its steps.'
+            hint = 'Click a cell to read its numbers. To see the steps behind it, give codes and their recording.'
+        elif not table.has_steps:
+            hint = 'Click a cell to see its steps.'
         elif self.recording is None:
-            words = 'Click a cell to see its steps. To open them, give the recording.'
+            hint = 'Click a cell to see its steps. To open them, give the recording.'
         else:
-            what = 'episode' if table.whole else 'step'
-            words = f'Click a cell to see the {what}s behind it, a point to open the {what}.'
-        self.status.say(words)
+            point = 'episode' if table.is_episodic else 'step'
+            hint = f'Click a cell to see the {point}s behind it, a point to open the {point}.'
+        self.status.show_message(hint)
 
     def _draw_all(self):
         """Draw everything that changed."""
@@ -676,19 +701,19 @@ class QEDRMatrix(Explorer):
         self._draw_matrix()
         self._draw_points()
         self._draw_curve()
-        self.words.value = self._cell_words()
+        self.words.value = self._describe_cell()
         self._show_hint()
         self.drawn = {k: getattr(self, k) for k in _CHOSEN}
 
-    def _draw_settled(self):
-        """Draw the choices, after making them consistent; if that fails, restore those that were drawn last."""
+    def _draw_or_restore(self):
+        """Make the choices consistent and draw them; if that fails, restore those that were drawn last."""
         try:
             with self.quietly():
                 self._settle()
             self._draw_all()
         except Exception:
             with self.quietly():
-                for name in _CHOSEN[:4]:
+                for name in _INDEPENDENT:
                     self.set_trait(name, self.drawn[name])
                 self._settle(self.drawn['regressor'], self.drawn['alpha'])
                 self.factor, self.by = self.drawn['factor'], self.drawn['by']
@@ -699,12 +724,13 @@ class QEDRMatrix(Explorer):
 
     def _follow_moment(self):
         """Mark the step of the moment, if it is one of the points."""
-        if not self.quiet:
-            with self.quietly(), self.hold_trait_notifications():
-                self.episode, self.t = self.moment.episode, self.moment.t
-            table = self._table()
-            if table is not None and table.places and self.points.figure.data:
-                self.points.mark(point_shapes(self.points.figure, *self.place))
+        if self.quiet:
+            return
+        with self.quietly(), self.hold_trait_notifications():
+            self.episode, self.t = self.moment.episode, self.moment.t
+        table = self._table()
+        if table is not None and table.has_steps and self.points.figure.data:
+            self.points.mark(point_shapes(self.points.figure, *self.place))
 
     def _press_point(self, clicked: Mapping):
         """Open the step of a point, or mark it and name its row."""
@@ -714,7 +740,7 @@ class QEDRMatrix(Explorer):
         if place[0] < 0 or self.recording is None:
             reason = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) cannot be opened'
             self.points.mark(point_shapes(self.points.figure, *place))
-            self.status.say(f'{_row_words(self._table(), *map(int, place))}: {reason}.')
+            self.status.show_message(f'{_row_label(self._table(), *map(int, place))}: {reason}.')
         else:
             self.seek(*place)
 
@@ -738,12 +764,16 @@ class QEDRMatrix(Explorer):
     def _arrange(self):
         """Make the parts, arrange them, and link the traits to them."""
         m = self.menus
-        view = lambda label: PlotView(label=label, config=dict(displayModeBar=False))
-        self.matrix = view('codes and factors; the menus Code and Factor choose the same cells')
-        self.points = view('one code against one factor; the buttons smallest and largest open steps, too')
-        self.curve = view('D, C and I (an error) over alpha; the slider alpha chooses the same')
-        self.words, self.stage = Words(), W.VBox([]).add_class('srlviz-column')
-        self.ends = [
+        config = dict(displayModeBar=False)
+        cells = 'codes and factors; the menus Code and Factor choose the same cells'
+        self.matrix = PlotView(label=cells, config=config)
+        steps = 'one code against one factor; the buttons smallest and largest open steps, too'
+        self.points = PlotView(label=steps, config=config)
+        alphas = 'D, C and I (an error) over alpha; the slider alpha chooses the same'
+        self.curve = PlotView(label=alphas, config=config)
+        self.words = SafeHTML()
+        self.stage = W.VBox([]).add_class('srlviz-column')
+        self.extreme_buttons = [
             button('smallest', lambda: self._open_extreme(-1), 'open the step with the smallest value of this code'),
             button('largest', lambda: self._open_extreme(1), 'open the step with the largest value of this code'),
         ]
@@ -753,7 +783,7 @@ class QEDRMatrix(Explorer):
             row(m['code'], m['factor'], m['by']),
             self.words,
             self.points,
-            row(m['below'], *self.ends),
+            row(m['below'], *self.extreme_buttons),
             self.stage,
             self.curve,
         ]

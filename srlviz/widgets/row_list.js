@@ -1,9 +1,9 @@
 // A long list of rows to choose from: only visible ones are in the page. A row has texts, numbers, tags, or a small line over time.
 
-const TALL = 28;                                        // pixels of a row; the style sheet says the same
-const MORE = 38;                                        // pixels kept for '+2'
+const ROW_HEIGHT = 28;                                        // pixels of a row; the style sheet says the same
+const MORE_WIDTH = 38;                                        // pixels kept for '+2'
 
-const WIDTH = /^(minmax\([\w., %-]+\)|[\w.%-]+)$/;         // of a column: a length, or a range of lengths
+const COLUMN_WIDTH = /^(minmax\([\w., %-]+\)|[\w.%-]+)$/;         // of a column: a length, or a range of lengths
 const valueText = (value, digits = 4) => value === null || value === undefined || value === '' ? '–' : typeof value === 'number' ? (Number.isInteger(value) ? `${value}` : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : `${+value.toPrecision(digits)}`) : `${value}`;
 
 let lists = 0;
@@ -29,7 +29,7 @@ function render({ model, el }) {
       order.sort((i, j) => { const a = key(i), b = key(j); return isMissing(a) || isMissing(b) ? isMissing(a) - isMissing(b) : (a < b ? -1 : a > b ? 1 : 0) * way || i - j; });
     }
     active = Math.max(-1, Math.min(active, order.length - 1));
-    room.style.height = `${order.length * TALL}px`;
+    room.style.height = `${order.length * ROW_HEIGHT}px`;
     none.hidden = order.length > 0;
     none.textContent = model.get('empty');
     root.dataset.shown = order.length;
@@ -38,7 +38,7 @@ function render({ model, el }) {
   }
   function drawHead() {
     const columns = model.get('columns');
-    root.style.setProperty('--columns', columns.map(c => c.width && WIDTH.test(c.width) ? c.width : '1fr').join(' '));
+    root.style.setProperty('--columns', columns.map(c => c.width && COLUMN_WIDTH.test(c.width) ? c.width : '1fr').join(' '));
     head.hidden = !model.get('header');
     head.replaceChildren(...columns.map((c, k) => {
       const way = sort[0] === k ? sort[1] : 0;
@@ -63,27 +63,27 @@ function render({ model, el }) {
     return svg;
   }
   // Replace the tags that do not fit their cell by their number; the tooltip lists all.
-  function fold() {
+  function foldTags() {
     const cells = [...room.querySelectorAll('.tags')].map(cell => ({ cell, wide: cell.clientWidth, ends: [...cell.children].map(t => t.offsetLeft + t.offsetWidth - cell.offsetLeft) }));
     for (const { cell, wide, ends } of cells) {
       if (!wide || !ends.length || ends.at(-1) <= wide) continue;
-      const fit = Math.max(1, ends.filter(end => end <= wide - MORE).length), left = ends.length - fit;
+      const fit = Math.max(1, ends.filter(end => end <= wide - MORE_WIDTH).length), left = ends.length - fit;
       [...cell.children].slice(fit).forEach(t => t.remove());
       if (left) cell.append(make('span', { class: 'tag more' }, `+${left}`));
     }
   }
   function draw() {
     const rows = model.get('rows'), columns = model.get('columns'), picked = new Set(model.get('picked')), titles = model.get('titles');
-    const from = Math.max(0, Math.floor(body.scrollTop / TALL) - 3), to = Math.min(order.length, Math.ceil((body.scrollTop + (body.clientHeight || model.get('height'))) / TALL) + 3);
+    const from = Math.max(0, Math.floor(body.scrollTop / ROW_HEIGHT) - 3), to = Math.min(order.length, Math.ceil((body.scrollTop + (body.clientHeight || model.get('height'))) / ROW_HEIGHT) + 3);
     const nodes = [];
     for (let at = from; at < to; at++) {
       const i = order[at], on = picked.has(i);
       const line = make('div', { id: `${id}-${at}`, class: `srlviz-item${on ? ' picked' : ''}${at === active ? ' active' : ''}`, role: 'option', 'aria-selected': on, 'aria-setsize': order.length, 'aria-posinset': at + 1, 'data-row': i, title: titles[i] ?? null }, ...columns.map((c, k) => cell(rows[i][k], c, i)));
-      line.style.top = `${at * TALL}px`;
+      line.style.top = `${at * ROW_HEIGHT}px`;
       nodes.push(line);
     }
     room.replaceChildren(...nodes);
-    fold();
+    foldTags();
     active >= from && active < to ? body.setAttribute('aria-activedescendant', `${id}-${active}`) : body.removeAttribute('aria-activedescendant');
     root.dataset.picked = [...picked].join(' ');
   }
@@ -97,15 +97,15 @@ function render({ model, el }) {
   }
   function move(at) {
     active = Math.max(0, Math.min(order.length - 1, at));
-    if (active * TALL < body.scrollTop) body.scrollTop = active * TALL;
-    if ((active + 1) * TALL > body.scrollTop + body.clientHeight) body.scrollTop = (active + 1) * TALL - body.clientHeight;
+    if (active * ROW_HEIGHT < body.scrollTop) body.scrollTop = active * ROW_HEIGHT;
+    if ((active + 1) * ROW_HEIGHT > body.scrollTop + body.clientHeight) body.scrollTop = (active + 1) * ROW_HEIGHT - body.clientHeight;
     draw();
   }
   body.addEventListener('scroll', draw);
   body.addEventListener('click', event => { const line = event.target.closest('.srlviz-item'); if (line) choose(order.indexOf(+line.dataset.row)); });
   body.addEventListener('keydown', event => {
     if (!takesKey(event)) return;
-    const page = Math.max(1, Math.floor(body.clientHeight / TALL) - 1);
+    const page = Math.max(1, Math.floor(body.clientHeight / ROW_HEIGHT) - 1);
     const to = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: order.length - 1 }[event.key];
     if (to !== undefined) { event.preventDefault(); move(to); }
     else if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(active); }
@@ -124,7 +124,7 @@ function render({ model, el }) {
   size.observe(body);
   newSparks();
   newLook();
-  nameParts(el);
+  labelControls(el);
   return () => { size.disconnect(); unlisten(); };
 }
 

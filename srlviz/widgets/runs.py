@@ -23,13 +23,13 @@ from ..figures.runs import plot_run_curves, plot_failures, plot_progress, run_pa
 from ..figures.style import style
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     button,
     check_choice,
     columns,
     menu,
     menu_values,
-    reacts,
+    on_change,
     row,
     set_options,
 )
@@ -42,7 +42,8 @@ _MAX_COLUMNS = 4  # of parameters
 
 def _run_rows(runs: pd.DataFrame, running: pd.DataFrame) -> tuple[list[dict], list[list]]:
     """Return the columns and rows of a `RowList` from the tables of a `RunFolder`."""
-    names, running = run_parameters(runs, varied=True)[:_MAX_COLUMNS], running.set_index('key')
+    names = run_parameters(runs, varied=True)[:_MAX_COLUMNS]
+    running = running.set_index('key')
     columns = [dict(label='status', kind='outcome', width='74px')]
     columns += [dict(label=c, kind='text', width='minmax(40px, 1fr)') for c in names]
     columns += [dict(label='%', kind='number', width='38px'), dict(label='time', kind='text', width='60px')]
@@ -59,6 +60,7 @@ def _run_rows(runs: pd.DataFrame, running: pd.DataFrame) -> tuple[list[dict], li
 
 
 def _cell(value) -> str:
+    """Format the value of a parameter."""
     return f'{value:g}' if isinstance(value, float) else str(value)[:80]
 
 # %% ../../nbs/08_widgets/05_runs.ipynb #453aaf12
@@ -78,21 +80,22 @@ def _sweep_state(counts: dict[str, int]) -> str:
     return 'stopped' if counts['waiting'] else 'done'
 
 
-def _state_words(folder: RunFolder) -> Markup:
+def _sweep_line(folder: RunFolder) -> Markup:
     """Describe in a line the study, folder and state of a sweep."""
-    state, left = _sweep_state(folder.counts), folder.time_left()
+    state = _sweep_state(folder.counts)
+    left = folder.time_left()
     parts = [_STATE_TEXT.get(state, f'{folder.counts["running"]:,} running')]
     if state == 'running':
         parts.append(f'about {format_seconds(left)} left' if np.isfinite(left) else 'time left unknown')
     unfinished = dict(
         failed=folder.counts['failed'], diverged=len(folder.diverged), interrupted=len(folder.interrupted)
     )
-    parts += [f'{n:,} {words}' for words, n in unfinished.items() if n]
-    study, words = str(folder.info.get('study', '')), ', '.join(parts)
-    return Markup('<span role="status"><b>{}</b> in {}: {}</span>').format(study, str(folder.path), words)
+    parts += [f'{n:,} {status}' for status, n in unfinished.items() if n]
+    study = str(folder.info.get('study', ''))
+    return Markup('<span role="status"><b>{}</b> in {}: {}</span>').format(study, str(folder.path), ', '.join(parts))
 
 
-def _run_words(runs: pd.DataFrame, key: str, traceback: str) -> Markup:
+def _run_details(runs: pd.DataFrame, key: str, traceback: str) -> Markup:
     """Describe a run, with its error and traceback if it failed."""
     r = runs[runs['key'] == key].iloc[0]
     facts = [f'{c} {_cell(r[c])}' for c in run_parameters(runs)]
@@ -164,9 +167,11 @@ class _RunViews:
     """
 
     def __init__(self, folder: RunFolder):
-        self.folder, self.keys = folder, []
-        self.words, self.facts, self.note = Words(), Words(), Words()
-        self.bar, self.plot = PlotView(label='progress'), PlotView(label='curves of the runs')
+        self.folder = folder
+        self.keys = []
+        self.words, self.facts, self.note = SafeHTML(), SafeHTML(), SafeHTML()
+        self.bar = PlotView(label='progress')
+        self.plot = PlotView(label='curves of the runs')
         self.list = RowList(header=True, height=330, label='runs', empty='no run matches')
         self.menus = _RunMenus()
         tip = 'refresh every few seconds'
@@ -174,19 +179,19 @@ class _RunViews:
 
     def show_rows(self, shown: pd.DataFrame, key: str):
         """Update progress, list and facts; the list shows the filtered runs."""
-        f = self.folder
-        progress = str((f.runs['status'].tolist(), round(f.time_left(), -1)))
-        self.bar.draw(progress, lambda: plot_progress(f.runs, f.time_left()))
-        self.keys = f.runs['key'].tolist()
+        folder, runs = self.folder, self.folder.runs
+        progress = str((runs['status'].tolist(), round(folder.time_left(), -1)))
+        self.bar.draw(progress, lambda: plot_progress(runs, folder.time_left()))
+        self.keys = runs['key'].tolist()
         with self.list.hold_sync():
-            self.list.columns, self.list.rows = _run_rows(f.runs, f.running)
-            self.list.shown = np.flatnonzero(f.runs['key'].isin(shown['key'])).tolist()
+            self.list.columns, self.list.rows = _run_rows(runs, folder.running)
+            self.list.shown = np.flatnonzero(runs['key'].isin(shown['key'])).tolist()
             self.list.picked = [self.keys.index(key)] if key else []
-        self.facts.value = _run_words(f.runs, key, f.traceback(key)) if key else _HINT
+        self.facts.value = _run_details(runs, key, folder.traceback(key)) if key else _HINT
 
-    def show_curves(self, curves: pd.DataFrame, name: str, key: str, words: str):
-        """Draw a curve of the runs."""
-        self.note.value = words
+    def show_curves(self, curves: pd.DataFrame, name: str, key: str, note: str):
+        """Draw a curve of the runs, with a note below."""
+        self.note.value = note
         drawn = str((name, key, len(curves), tuple(curves['key'].unique()), curves['time'].max()))
         self.plot.draw(drawn, lambda: _curve_figure(curves, self.folder.runs, name, key))
 
@@ -195,8 +200,8 @@ def _curve_figure(curves: pd.DataFrame, runs: pd.DataFrame, name: str, key: str 
     """Draw a curve of some runs, or a note that there is none."""
     if (curves['name'] == name).any():
         return plot_run_curves(curves, runs, name, key=key)
-    words = f'None of these runs has a curve {name}.' if name else 'No run has logged a curve yet.'
-    return style(go.Figure(layout=dict(title=words, height=120, xaxis_visible=False, yaxis_visible=False)))
+    title = f'None of these runs has a curve {name}.' if name else 'No run has logged a curve yet.'
+    return style(go.Figure(layout=dict(title=title, height=120, xaxis_visible=False, yaxis_visible=False)))
 
 
 _HINT = Markup('<span class="srlviz-hint">click a row for the details of a run</span>')
@@ -228,14 +233,18 @@ class RunMonitor(Explorer):
         super().__init__(interactive)
         if not 0.1 <= every <= 3600:
             raise ValueError(f"every must be from 0.1 to 3600 seconds; got {every}")
-        self.run_folder, self.every, self._task, self._incomplete = RunFolder(os.fspath(folder)), every, None, True
-        self.views = v = _RunViews(self.run_folder)
-        m = v.menus
-        self.bind(status_filter=m['status'], parameter=m['parameter'], value=m['value'], curve=m['curve'])
-        self.bind(watching=v.live)
-        self.on(v.list, 'picked', lambda new: self.set_trait('key', v.keys[new[0]] if new else ''))
-        controls = row(button('refresh', self.refresh, 'read the folder now'), v.live, *m.values())
-        self.children = [v.words, v.bar, controls, columns([v.list, v.facts], [v.plot, v.note]), self.status]
+        self.run_folder = RunFolder(os.fspath(folder))
+        self.every = every
+        self._task = None  # refreshes while `watching`
+        self._incomplete = True  # whether curves are still to be read
+        self.views = views = _RunViews(self.run_folder)
+        menus = views.menus
+        self.bind(status_filter=menus['status'], parameter=menus['parameter'])
+        self.bind(value=menus['value'], curve=menus['curve'], watching=views.live)
+        self.on(views.list, 'picked', lambda new: self.set_trait('key', views.keys[new[0]] if new else ''))
+        controls = row(button('refresh', self.refresh, 'read the folder now'), views.live, *menus.values())
+        sides = columns([views.list, views.facts], [views.plot, views.note])
+        self.children = [views.words, views.bar, controls, sides, self.status]
         self.add_class('srlviz-runs')
         self.start_reacting()
         self.refresh()
@@ -250,20 +259,21 @@ class RunMonitor(Explorer):
     def _is_run(self, proposal):
         return check_choice('run', proposal['value'], ['', *self.run_folder.runs['key']])
 
-    @reacts('parameter')
+    @on_change('parameter')
     def _on_parameter(self, _):
         with self.quietly():
             self.value = ''
             self.views.menus.offer_values(self.run_folder.runs, self.parameter)
         self._show()
 
-    @reacts('status_filter', 'value', 'curve', 'key')
+    @on_change('status_filter', 'value', 'curve', 'key')
     def _on_choice(self, _):
         self._show()
 
-    @reacts('watching')
+    @on_change('watching')
     def _on_watching(self, _):
-        if not self.watching or self._task is not None and not self._task.done():
+        is_running = self._task is not None and not self._task.done()
+        if is_running or not self.watching:
             return
         try:
             self._task = asyncio.get_running_loop().create_task(self._keep_refreshing())
@@ -294,10 +304,11 @@ class RunMonitor(Explorer):
             changed = self.run_folder.refresh()
         except (OSError, ValueError) as problem:
             self.state = 'lost'
-            self.views.words.say(str(problem), 'alert')
+            self.views.words.show_message(str(problem), 'alert')
             return
-        previous, self.state = self.state, _sweep_state(self.run_folder.counts)
-        self.views.words.value = _state_words(self.run_folder)
+        previous = self.state
+        self.state = _sweep_state(self.run_folder.counts)
+        self.views.words.value = _sweep_line(self.run_folder)
         if changed:
             self._fill_menus()
         if changed or previous == 'lost' or self.state == 'running' or self._incomplete:
@@ -331,12 +342,12 @@ class RunMonitor(Explorer):
             curves = self.curves(_CURVE_SECONDS)
             self._incomplete = time.monotonic() - started >= _CURVE_SECONDS
             self.curve = self.views.menus.offer_curves(curves['name'].unique(), self.curve)
-        words = []
+        notes = []
         if (runs['status'] != 'waiting').sum() > _MAX_DRAWN:
-            words.append(f'only the latest {_MAX_DRAWN} are drawn; filter to see others')
+            notes.append(f'only the latest {_MAX_DRAWN} are drawn; filter to see others')
         if self._incomplete:
-            words.append('still reading…')
-        self.views.show_curves(curves, self.curve, self.key, ', '.join(words))
+            notes.append('still reading…')
+        self.views.show_curves(curves, self.curve, self.key, ', '.join(notes))
 
     def figure(self) -> go.Figure:
         """Draw the static form: the curves, or without curves the progress."""

@@ -27,12 +27,12 @@ from ..figures.landing.flights import column, find_sensors, plot_traces, short_n
 from ..figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     button,
     check_choice,
     columns,
     menu,
-    reacts,
+    on_change,
     row,
     script,
     set_options,
@@ -122,7 +122,8 @@ def column_table(recording: Recording, modalities: Sequence[str]) -> pd.DataFram
 
     `meta['columns']` names those of `sensors`; in a recording without sensors, those of its only vector.
     """
-    columns, vectors = recording.meta.get('columns'), vector_modalities(recording[0])
+    columns = recording.meta.get('columns')
+    vectors = vector_modalities(recording[0])
     named = vectors[0] if len(vectors) == 1 else 'sensors'
     groups, names = [], []
     for modality in modalities:
@@ -168,10 +169,12 @@ class Reading:
 
     def changing(self) -> list[str]:
         """List the names of series that are not columns: numeric factors, then action and reward."""
-        numeric = lambda v: v is not None and len(v.shape) == 1 and np.dtype(v.dtype).kind in 'biuf'
-        steps = dict(action=self.episode.actions, reward=self.episode.rewards)
-        factors = [n for n, v in self.episode.factors.items() if numeric(v)]
-        return factors + [n for n, v in steps.items() if numeric(v) and n not in factors]
+        series = dict(self.episode.factors)
+        factors = [name for name, values in series.items() if _is_numeric_series(values)]
+        for name, values in dict(action=self.episode.actions, reward=self.episode.rewards).items():
+            if _is_numeric_series(values) and name not in factors:
+                factors.append(name)
+        return factors
 
     def series(self, c: int | str) -> np.ndarray:
         """Return a series, (T,)."""
@@ -209,6 +212,11 @@ class Reading:
         return pd.concat([self.table, others], ignore_index=True)
 
 
+def _is_numeric_series(values) -> bool:
+    """Whether values are one number per step."""
+    return values is not None and len(values.shape) == 1 and np.dtype(values.dtype).kind in 'biuf'
+
+
 def _varies(values: np.ndarray) -> np.ndarray:
     """Return which columns change."""
     return (values != values[:1]).any(0) & np.isfinite(values).any(0)
@@ -222,15 +230,15 @@ def plot_reading(
     height: int | None = None,
 ) -> go.Figure:
     """Plot some series of an episode over time, with those of a second one to compare."""
-    look = dict(hz=reading.info.hz, events=reading.events, height=height)
+    options = dict(hz=reading.info.hz, events=reading.events, height=height)
     if not chosen:
         empty = np.full((len(reading.values), 1), np.nan)
-        return plot_traces(empty, ['choose traces in the list'], **look).update_yaxes(visible=False)
+        return plot_traces(empty, ['choose traces in the list'], **options).update_yaxes(visible=False)
     names, units = zip(*map(reading.named, chosen))
     categories = [reading.info.names.get(c, ()) for c in chosen]
     other = None if over is None else _stack_series(over, chosen)
     values = _stack_series(reading, chosen)
-    return plot_traces(values, names, units, over=other, words=words, categories=categories, **look)
+    return plot_traces(values, names, units, over=other, words=words, categories=categories, **options)
 
 
 def _stack_series(reading: Reading, chosen: Sequence[int | str]) -> np.ndarray:
@@ -257,7 +265,8 @@ def _sensor_column(name: str, table: pd.DataFrame, factors: Sequence[str] = ()) 
     ----------
     factors : other names that an error may suggest
     """
-    full, short = table['name'].tolist(), table['name'].map(short_name).tolist()
+    full = table['name'].tolist()
+    short = table['name'].map(short_name).tolist()
     if name in full:
         return full.index(name)
     if short.count(name) == 1:
@@ -320,8 +329,8 @@ _GROUPS = ('gauges', 'controls', 'engine', 'gyros', 'autopilot')
 
 
 def default_choice(reading: Reading, n: int = 5) -> tuple[int | str, ...]:
-    """Choose the series to draw at first: well-known sensors, or else the first that vary, up to a third of them
-    factors."""
+    """Choose the series to draw at first: well-known sensors, or else the first n that vary, a third of them factors
+    at most."""
     short = [short_name(name) for name in reading.table['name']]
     if known := [short.index(d) for d in _DEFAULT_SENSORS if d in short]:
         return tuple(known)
@@ -340,17 +349,17 @@ def _reading_order(table: pd.DataFrame) -> np.ndarray:
     return rank
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #15bc89d6
-def _found_rows(
+def _filter_rows(
     table: pd.DataFrame, rank: np.ndarray, varies: np.ndarray, group: str, search: str, varying: bool
 ) -> tuple[list[int], int]:
     """Return the rows that match, in order, and the number of constant ones that are left out."""
     found = find_sensors(table, group, search)
     found = found[np.argsort(rank[found])]
-    shown = found[varies[found] | ~np.bool_(varying)]
+    shown = found[varies[found]] if varying else found
     return shown.tolist(), len(found) - len(shown)
 
 
-def _found_text(shown: int, n_constant: int, drawn: int) -> str:
+def _count_text(shown: int, n_constant: int, drawn: int) -> str:
     """Describe a list: the number of rows shown, of constant ones left out, and of traces."""
     more = f', {n_constant:,} constant left out' if n_constant else ''
     return f'{shown:,} sensor{"s" * (shown != 1)}{more}; {drawn} drawn'
@@ -378,8 +387,13 @@ class _SensorPicker(W.VBox):
     picked = traitlets.Tuple()
 
     def __init__(self):
-        self.rank, self.varies, self.choices, self.drawn, self.groups = np.zeros(0, int), np.zeros(0, bool), [], 0, ['']
-        self.found, self.list = Words(), RowList(multiple=True, height=142, label='sensors')
+        self.rank = np.zeros(0, int)  # of each row, in reading order
+        self.varies = np.zeros(0, bool)
+        self.choices = []  # the series of each row
+        self.drawn = 0  # number of series
+        self.groups = ['']
+        self.found = SafeHTML()
+        self.list = RowList(multiple=True, height=142, label='sensors')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1.3fr)'),
             dict(label='unit', kind='text', width='56px'),
@@ -388,11 +402,11 @@ class _SensorPicker(W.VBox):
         self.menu = menu('', [('all groups', '')], 178, tooltip='group of sensors')
         self.clear = button('clear traces', lambda: self.set_trait('picked', ()))
         box = W.Checkbox(description=_VARYING, indent=False, layout=dict(width='250px'))
-        words = W.Text(placeholder='search by name or meaning', continuous_update=True, layout=dict(width='200px'))
-        for trait, part in (('group', self.menu), ('search', words), ('varying', box)):
+        search = W.Text(placeholder='search by name or meaning', continuous_update=True, layout=dict(width='200px'))
+        for trait, part in (('group', self.menu), ('search', search), ('varying', box)):
             traitlets.link((self, trait), (part, 'value'))
         self.list.observe(self._on_press, 'picked')
-        super().__init__([row(self.menu, words), row(box, self.clear), self.list, self.found])
+        super().__init__([row(self.menu, search), row(box, self.clear), self.list, self.found])
         self.add_class('srlviz-sensor-picker')
 
     def _on_press(self, change):
@@ -401,11 +415,15 @@ class _SensorPicker(W.VBox):
     def reset(self, reading: Reading):
         """List the series of another recording."""
         table = self.table = reading.listed()
-        self.choices, self.varies, self.rank = reading.keys, reading.varies, _reading_order(table)
-        counted = table['group'].value_counts().sort_index()
-        self.groups = ['', *counted.index]
+        self.choices = reading.keys
+        self.varies = reading.varies
+        self.rank = _reading_order(table)
+        counts = table['group'].value_counts().sort_index()
+        self.groups = ['', *counts.index]
         self.group = ''
-        set_options(self.menu, [(f'all groups · {len(table):,}', ''), *((f'{g} · {k}', g) for g, k in counted.items())])
+        options = [(f'all groups · {len(table):,}', '')]
+        options += [(f'{group} · {n}', group) for group, n in counts.items()]
+        set_options(self.menu, options)
         names, units, about = (table[c].fillna('') for c in ('name', 'units', 'about'))
         with self.list.hold_sync():
             self.list.shown = self.list.picked = []
@@ -427,13 +445,14 @@ class _SensorPicker(W.VBox):
     @traitlets.observe('group', 'search', 'varying')
     def find(self, _=None):
         """Show the rows that match."""
-        query = self.group, self.search, self.varying
-        self.list.shown, self.n_constant = _found_rows(self.table, self.rank, self.varies, *query)
+        self.list.shown, self.n_constant = _filter_rows(
+            self.table, self.rank, self.varies, self.group, self.search, self.varying
+        )
         self._update_text()
 
     def _update_text(self):
         self.list.empty = _empty_text(self.n_constant)
-        self.found.say(_found_text(len(self.list.shown), self.n_constant, self.drawn))
+        self.found.show_message(_count_text(len(self.list.shown), self.n_constant, self.drawn))
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #9b04e4ac
 def film_modality(episode: Episode) -> str:
@@ -456,7 +475,9 @@ class SensorParts:
     """
 
     def __init__(self, player: FramePlayer, dots: int = 0):
-        self.player, self.picker, self.named = player, _SensorPicker(), {}
+        self.player = player
+        self.picker = _SensorPicker()
+        self.named = {}  # name in the table -> series
         self.table = FrameTable(channel=player.channel, height=310)
         self.table.add_class('srlviz-beside')
         label = 'chosen series over time; click or drag to move the step'
@@ -467,11 +488,14 @@ class SensorParts:
 
     def read(self, reading: Reading, t: int, width: int, label: str, **marks):
         """Show an episode from step t on, its film `width` pixels wide."""
-        episode, name = reading.episode, film_modality(reading.episode)
-        film = episode.obs[name] if name else None
-        self.player.zoom, self.player.fps = width / film.shape[2] if name else 1, float(reading.info.hz or 15)
+        episode = reading.episode
+        modality = film_modality(episode)
+        film = episode.obs[modality] if modality else None
+        self.player.zoom = width / film.shape[2] if modality else 1
+        self.player.fps = float(reading.info.hz or 15)
         self.player.show(film, n=len(episode), value=t, label=label, **marks)
-        self.cursor.rate, self.cursor.n = float(reading.info.hz or 1), len(episode)
+        self.cursor.rate = float(reading.info.hz or 1)
+        self.cursor.n = len(episode)
         self.picker.show(reading)
 
     def draw(self, reading: Reading, chosen: Sequence[int | str], over: Reading | None, words: Sequence[str]):
@@ -491,7 +515,8 @@ class SensorParts:
 
         def toggle(name):
             if name in self.named:
-                table.picked, series = '', self.named[name]
+                table.picked = ''
+                series = self.named[name]
                 others = tuple(c for c in browser.chosen if c != series)
                 browser.chosen = others if series in browser.chosen else (*others, series)
 
@@ -502,12 +527,12 @@ class SensorParts:
         browser.on(table, 'picked', toggle)
         browser.on(browser, 'picture', resize)
 
-    def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: Words) -> W.Box:
+    def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: SafeHTML) -> W.Box:
         """Arrange the parts in two columns."""
         return columns([self.film, *below], [menus, self.picker, self.scroll, status])
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #76c4971c
-def _figure_of(
+def _plot_episode(
     reading: Reading,
     chosen: Sequence[int | str],
     over: Reading | None = None,
@@ -516,9 +541,12 @@ def _figure_of(
     title: str = '',
 ) -> go.Figure:
     """Draw an episode: some frames of its film if it has one, and the chosen series."""
-    film, traces = film_modality(reading.episode), plot_reading(reading, chosen, over, words)
-    parts = [plot_film_sheet(reading.episode.obs[film], frames)] if film and frames else []
-    return column([*parts, traces], title=title)
+    figures = []
+    film = film_modality(reading.episode)
+    if film and frames:
+        figures.append(plot_film_sheet(reading.episode.obs[film], frames))
+    figures.append(plot_reading(reading, chosen, over, words))
+    return column(figures, title=title)
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #492e838e
 class RecordingAdapter:
@@ -533,7 +561,8 @@ class RecordingAdapter:
     dots, above, below = 0, (), ()  # number of plots with a path; parts above, and below the film
 
     def __init__(self, sensors: pd.DataFrame | None = None, modalities: Sequence[str] | None = None):
-        self.sensors, self.requested_modalities = sensors, [modalities] if isinstance(modalities, str) else modalities
+        self.sensors = sensors
+        self.requested_modalities = [modalities] if isinstance(modalities, str) else modalities
 
     def check(self, recording) -> Recording:
         """Return a recording if it can be browsed."""
@@ -546,7 +575,8 @@ class RecordingAdapter:
 
     def read_info(self, recording: Recording):
         """Read the metadata and the columns of a recording."""
-        self.info, modalities = recording_info(recording), self.requested_modalities
+        self.info = recording_info(recording)
+        modalities = self.requested_modalities
         self.modalities = vector_modalities(recording[0]) if modalities is None else list(modalities)
         columns = column_table(recording, self.modalities)
         self.table = check_sensor_table(columns if self.sensors is None else self.sensors, len(columns))
@@ -576,7 +606,7 @@ class RecordingAdapter:
 
     def figure(self, shown: 'ShownEpisode', chosen: Sequence[int | str], frames: int) -> go.Figure:
         """Draw the static figure of an episode."""
-        return _figure_of(shown.reading, chosen, shown.over, shown.words, frames, shown.title)
+        return _plot_episode(shown.reading, chosen, shown.over, shown.words, frames, shown.title)
 
 
 def check_sensor_table(table: pd.DataFrame, width: int) -> pd.DataFrame:
@@ -597,14 +627,18 @@ class ShownEpisode:
     """
 
     def __init__(self, adapter: RecordingAdapter, recording: Recording, i: int):
-        self.adapter, self.recording, self.i, self.against, self.over = adapter, recording, i, NO_EPISODE, None
-        self.reading, self.title = adapter.open(recording, i), adapter.title(recording, i)
+        self.adapter, self.recording, self.i = adapter, recording, i
+        self.reading = adapter.open(recording, i)
+        self.title = adapter.title(recording, i)
+        self.against = NO_EPISODE
+        self.over = None
         self.words = (f'episode {i}', '')
 
     def overlay(self, against: int):
         """Set the episode to compare with; -1 for none."""
         if against != self.against:
-            self.against, self.words = against, (self.words[0], f'episode {against}')
+            self.against = against
+            self.words = (self.words[0], f'episode {against}')
             self.over = None if against == NO_EPISODE else self.adapter.open(self.recording, against)
 
     def show(self, parts: SensorParts, t: int, width: int):
@@ -637,7 +671,8 @@ class SensorBrowser(EpisodeSeeker, Explorer):
     recording, chosen = traitlets.Any(), Several()
     episode, against, t = traitlets.Int(0), traitlets.Int(NO_EPISODE), traitlets.Int(0)
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
-    picture, shown = traitlets.Int(264), None
+    picture = traitlets.Int(264)
+    shown = None  # the ShownEpisode
 
     def __init__(
         self,
@@ -669,11 +704,20 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self.add_class('srlviz-sensors')
         self.start_reacting()
 
-    reading, table = property(lambda self: self.shown.reading), property(lambda self: self.adapter.table)
+    @property
+    def reading(self) -> Reading:
+        """The series of the episode that is shown."""
+        return self.shown.reading
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The table of the columns: group, name, units, about."""
+        return self.adapter.table
 
     @traitlets.validate('recording', 'episode', 'against', 't', 'group', 'chosen')
     def _is_there(self, proposal):
-        trait, value = proposal['trait'].name, proposal['value']
+        trait = proposal['trait'].name
+        value = proposal['value']
         if trait == 'recording':
             return self.adapter.check(value)
         if trait == 'group':
@@ -682,14 +726,14 @@ class SensorBrowser(EpisodeSeeker, Explorer):
             return tuple(dict.fromkeys(check_column(c, self.table, self.reading.timed) for c in value))
         return check_episodes(trait, value, self.recording, self.episode)
 
-    @reacts('recording', 'episode')
+    @on_change('recording', 'episode')
     def _on_episode(self, change):
         if change['name'] == 'recording':
             self._read_recording()
         self._read(self.start_step)
         self._draw()
 
-    @reacts('chosen', 'against')
+    @on_change('chosen', 'against')
     def _on_chosen(self, _):
         self._draw()
 

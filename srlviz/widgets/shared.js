@@ -3,7 +3,7 @@
 /** State shared by all views of a page, of any notebook and kernel: `plotly`, a promise, among others. */
 function shared() {
   const page = globalThis.__srlviz ??= {};
-  page.plotly ??= new Promise((give, fail) => { page.givePlotly = give; page.failPlotly = fail; });
+  page.plotly ??= new Promise((resolve, reject) => { page.givePlotly = resolve; page.failPlotly = reject; });
   return page;
 }
 
@@ -30,27 +30,27 @@ function takesKey(event) {
 }
 
 /** Send a step to the other views of a channel by an event of the page, without the kernel. */
-const tell = (what, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${what}`, { detail: { channel, t } }));
+const broadcast = (event, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${event}`, { detail: { channel, t } }));
 
-/** anywidget (0.11) gives up a model whose script has not come within two seconds, as in a page that is being made on a slow machine, and never tells it again what the kernel says. Once for a page: such a model hears all the same. */
-async function hearLate(model) {
+/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them. */
+async function recoverLateModels(model) {
   const page = shared();
-  if (page.hearsLate) return;
-  page.hearsLate = true;
+  if (page.recoversLateModels) return;
+  page.recoversLateModels = true;
   const { prototype } = await model.widget_manager.loadClass('AnyModel', 'anywidget', model.get('_model_module_version'));
-  const hear = prototype._handle_comm_msg, plain = Object.getPrototypeOf(prototype)._handle_comm_msg;
+  const { _handle_comm_msg: handle } = prototype, { _handle_comm_msg: handleWithoutScript } = Object.getPrototypeOf(prototype);
   prototype._handle_comm_msg = async function (message) {
     try {
-      return await hear.call(this, message);
+      return await handle.call(this, message);
     } catch (problem) {
       if (!problem?.message?.includes('Failed to initialize model')) throw problem;
-      return plain.call(this, message);
+      return handleWithoutScript.call(this, message);
     }
   };
 }
 
 /** Run heavy work of several views one after another, and let the page handle events in between. */
-function inTurn(work) {
+function runInTurn(work) {
   const page = shared(), turn = (page.turn ?? Promise.resolve()).then(() => new Promise(next => setTimeout(next))).then(work);
   page.turn = turn.catch(() => {});
   return turn;
@@ -58,36 +58,36 @@ function inTurn(work) {
 
 /** Listen to events of a model; return a function that stops listening. */
 function listen(model, on) {
-  hearLate(model);
+  recoverLateModels(model);
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }
 
 /** Label the controls that ipywidgets leaves unlabelled, for screen readers: menus, play buttons, handles of ranges. */
-function nameParts(el, tries = 40) {
+function labelControls(el, tries = 40) {
   let root = el.closest('.srlviz-explorer');
   for (let outer = root; outer; outer = outer.parentElement?.closest('.srlviz-explorer')) root = outer;      // one explorer may stand in another
-  if (!root && tries) setTimeout(() => nameParts(el, tries - 1), 150);      // a view is made before it stands in the page
+  if (!root && tries) setTimeout(() => labelControls(el, tries - 1), 150);      // a view is made before it stands in the page
   if (!root || root.dataset.named) return;
   root.dataset.named = '';
-  const words = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
+  const labelOf = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
   const name = (node, text) => { if (text && !node.getAttribute('aria-label')) node.setAttribute('aria-label', text); };
-  const all = () => {
-    for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (![...node.labels ?? []].some(label => label.textContent.trim())) name(node, words(node) || 'choose');
+  const labelAll = () => {
+    for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (![...node.labels ?? []].some(label => label.textContent.trim())) name(node, labelOf(node) || 'choose');
     for (const play of root.querySelectorAll('.widget-play')) [...play.querySelectorAll('button')].forEach((button, k) => name(button, button.title || ['play', 'stop', 'again and again'][k]));
     for (const slider of root.querySelectorAll('.widget-slider')) {
       const handles = [...slider.querySelectorAll('.noUi-handle')];
-      handles.forEach((handle, k) => name(handle, `${words(slider) || 'range'}${handles.length > 1 ? [': lowest', ': highest'][k] : ''}`));
+      handles.forEach((handle, k) => name(handle, `${labelOf(slider) || 'range'}${handles.length > 1 ? [': lowest', ': highest'][k] : ''}`));
     }
   };
   let soon = 0;
-  new MutationObserver(() => { cancelAnimationFrame(soon); soon = requestAnimationFrame(all); }).observe(root, { childList: true, subtree: true });
-  all();
+  new MutationObserver(() => { cancelAnimationFrame(soon); soon = requestAnimationFrame(labelAll); }).observe(root, { childList: true, subtree: true });
+  labelAll();
 }
 
 
-/** Lay out again what is ours in a cell, keeping how far its lists are scrolled. */
-function layOutAgain(cell) {
+/** Redo the layout of the explorers in a cell; lists stay scrolled as they are. */
+function redoLayout(cell) {
   for (const root of cell.querySelectorAll('.srlviz-explorer, .srlviz-plot, .srlviz-rows')) {
     if (root.parentElement.closest('.srlviz-explorer')) continue;      // the explorer around it is laid out
     const scrolled = [...root.querySelectorAll('div')].filter(node => node.scrollTop || node.scrollLeft).map(node => [node, node.scrollTop, node.scrollLeft]);
@@ -100,10 +100,10 @@ function layOutAgain(cell) {
 }
 
 /** JupyterLab skips the layout of cells outside of the view (`content-visibility: auto`), and Chromium keeps nodes that were added there meanwhile at the size 0 x 0. Once for a page: lay out the explorers of a cell that comes into view. */
-function layOutWhenSeen() {
+function redoLayoutWhenSeen() {
   const page = shared();
-  if (page.laysOutWhenSeen) return;
-  page.laysOutWhenSeen = true;
-  document.addEventListener('contentvisibilityautostatechange', event => { if (!event.skipped) layOutAgain(event.target); }, true);
+  if (page.redoesLayoutWhenSeen) return;
+  page.redoesLayoutWhenSeen = true;
+  document.addEventListener('contentvisibilityautostatechange', event => { if (!event.skipped) redoLayout(event.target); }, true);
 }
-layOutWhenSeen();
+redoLayoutWhenSeen();

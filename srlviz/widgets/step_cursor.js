@@ -53,7 +53,7 @@ function render({ model, el }) {
     let best = 0, near = Infinity;
     if (kinds()[k] === 'line') best = Math.max(0, Math.min(T() - 1, Math.round(x * rate())));
     else for (let i = 0; i < T(); i++) { const d = Math.abs(xy[(k * T() + i) * 2] - x); if (d < near) { near = d; best = i; } }
-    tell('seek', model.get('channel'), best);
+    broadcast('seek', model.get('channel'), best);
   }
   function inside(plot, event) {
     const l = layout(plot), box = plot.querySelector('.js-plotly-plot')?.getBoundingClientRect();
@@ -73,7 +73,7 @@ function render({ model, el }) {
   const read = () => { xy = floats(model.get('xy')); place(); };
   const unlisten = listen(model, { 'change:xy': read, 'change:rate': read, 'change:n': read });
   read();
-  requestAnimationFrame(() => { place(); tell('where', model.get('channel')); });
+  requestAnimationFrame(() => { place(); broadcast('where', model.get('channel')); });
   return () => {
     for (const [event, handler] of on) document.removeEventListener(event, handler, true);
     globalThis.removeEventListener('srlviz-step', onStep);

@@ -32,17 +32,17 @@ class PlotlyScript(anywidget.AnyWidget):
 
     _esm = script('plotly_script.js')
     code = traitlets.Bytes(b'').tag(sync=True)
-    _one = None
+    _instance = None
 
     @classmethod
     def send_once(cls, again: bool = False):
         """Send plotly.js to the page unless it was sent before, or if `again`."""
-        if again and cls._one is not None:
-            cls._one.close()
-        if cls._one is None or cls._one.comm is None:
+        if again and cls._instance is not None:
+            cls._instance.close()
+        if cls._instance is None or cls._instance.comm is None:
             plain = (pathlib.Path(plotly.__file__).parent / 'package_data' / 'plotly.min.js').read_bytes()
-            cls._one = cls(code=gzip.compress(plain, 6))
-        return cls._one
+            cls._instance = cls(code=gzip.compress(plain, 6))
+        return cls._instance
 
 # %% ../../nbs/08_widgets/01_views.ipynb #cbea6ece
 def _figure_parts(figure: go.Figure) -> tuple[list[str], str]:
@@ -58,14 +58,17 @@ def _changed_parts(previous: tuple[list[str], str], now: tuple[list[str], str]) 
     traces = {k: text for k, (old, text) in enumerate(zip(previous[0], now[0])) if text != old}
     layout = now[1] if now[1] != previous[1] else ''
     size = sum(map(len, traces.values())) + len(layout)
-    return dict(traces=traces, layout=layout) if size <= sum(map(len, now[0])) / 2 + len(now[1]) else None
+    if size > sum(map(len, now[0])) / 2 + len(now[1]):
+        return None
+    return dict(traces=traces, layout=layout)
 
 # %% ../../nbs/08_widgets/01_views.ipynb #abc18bdf
 class _FigureTrait(traitlets.Instance):
     """Trait of a figure that is compared by identity, because comparing two figures takes longer than drawing one."""
 
     def set(self, obj, value):
-        old, new = obj._trait_values.get(self.name), self._validate(obj, value)
+        old = obj._trait_values.get(self.name)
+        new = self._validate(obj, value)
         obj._trait_values[self.name] = new
         if new is not old:
             obj._notify_trait(self.name, old, new)
@@ -109,7 +112,10 @@ class PlotView(anywidget.AnyWidget):
     channel = traitlets.Unicode('').tag(sync=True)
     dark = traitlets.Bool(False).tag(sync=True)
     figure = _FigureTrait(go.Figure)
-    _parts, _seq, _live, _drawn_for = ([], '{}'), 0, False, None
+    _parts = [], '{}'  # JSON of each trace, and of the layout
+    _seq = 0  # number of the figure, which counts changes
+    _live = False  # whether a page shows the figure
+    _drawn_for = None  # key of the figure, see `draw`
 
     def __init__(self, figure: go.Figure | None = None, **traits):
         if has_front_end() and comms_enabled():
@@ -139,21 +145,21 @@ class PlotView(anywidget.AnyWidget):
         self._seq += 1
         changed = _changed_parts(previous, self._parts) if self._live else None
         if changed is None:
-            self.fig_json = self._whole()
+            self.fig_json = self._full_json()
             return
-        with self._lock_property(fig_json=self._whole()):
-            self.fig_json = self._whole()
+        with self._lock_property(fig_json=self._full_json()):
+            self.fig_json = self._full_json()
         self.send({'kind': 'changed', 'seq': self._seq, **changed})
 
-    def _whole(self) -> str:
+    def _full_json(self) -> str:
         data, layout = self._parts
         return f'{{"seq":{self._seq},"data":[{",".join(data)}],"layout":{layout}}}'
 
     def draw_picture(self, figure_json: str, words: str, keep: Callable[[bytes, list], None]):
         """Let the page render a figure as a PNG with a caption; `keep` gets it and its [width, height]."""
-        which = uuid4().hex
-        self._pictures[which] = keep
-        self.send({'kind': 'picture', 'which': which, 'figure': figure_json, 'words': words})
+        picture_id = uuid4().hex
+        self._pictures[picture_id] = keep
+        self.send({'kind': 'picture', 'which': picture_id, 'figure': figure_json, 'words': words})
 
     def show_card(self, words: Sequence[str], png: bytes | None = None):
         """Show a card at the point under the pointer: lines of plain text, the first as a heading, and a PNG."""
@@ -170,9 +176,9 @@ class PlotView(anywidget.AnyWidget):
         elif kind == 'drawn':
             self._live = True
             if content.get('seq', self._seq) != self._seq:
-                self.send({'kind': 'whole', 'figure': self._whole()})
+                self.send({'kind': 'whole', 'figure': self._full_json()})
         elif kind == 'whole':
-            self.send({'kind': 'whole', 'figure': self._whole()})
+            self.send({'kind': 'whole', 'figure': self._full_json()})
         elif kind == 'still':
             take_pictures(self)
         elif kind == 'picture' and content.get('which') in self._pictures and buffers:
@@ -183,7 +189,8 @@ def _encode_chunk(frames, columns: int) -> bytes:
     """Arrange frames on one sheet, row by row, and encode it without loss: gray as PNG, colour as WebP."""
     frames = np.stack([check_frame(f) for f in frames])
     n, height, width = frames.shape[:3]
-    rows, channels = -(-n // columns), frames.shape[3:]
+    rows = -(-n // columns)
+    channels = frames.shape[3:]
     sheet = np.zeros((rows * columns, height, width, *channels), np.uint8)
     sheet[:n] = frames
     sheet = sheet.reshape(rows, columns, height, width, *channels).swapaxes(1, 2)
@@ -226,7 +233,8 @@ class Numbers:
     """
 
     def __init__(self, *parts):
-        self.parts, self.n = parts, max((p.shape[0] for p in parts), default=0)
+        self.parts = parts
+        self.n = max((p.shape[0] for p in parts), default=0)
         self.width = sum(p.shape[1] for p in parts)
         self.block = int(np.clip(2**15 // max(self.width, 1), 64, 8192))
 
@@ -236,8 +244,9 @@ class Numbers:
 
     def rows(self, k: int) -> bytes:
         """Return block k as float32 bytes, row by row."""
-        a, b = k * self.block, min((k + 1) * self.block, self.n)
-        parts = [np.asarray(p[a:b], np.float32).reshape(b - a, -1) for p in self.parts]
+        start = k * self.block
+        stop = min(start + self.block, self.n)
+        parts = [np.asarray(p[start:stop], np.float32).reshape(stop - start, -1) for p in self.parts]
         return np.concatenate(parts, 1).tobytes()
 
 
@@ -250,8 +259,9 @@ def send_rows(view, numbers: Numbers, content: dict):
 def _mark_lines(xy: np.ndarray) -> list[str]:
     """Return how each mark of (T, n_names, 2) is drawn: 'row' or 'column' if one axis is never known, else ''."""
     no_x, no_y = np.moveaxis(np.isnan(xy), -1, 0)
-    rows, columns = (no_x & ~no_y).any(0), (no_y & ~no_x).any(0)
-    return ['row' if row else 'column' if column else '' for row, column in zip(rows, columns)]
+    only_y = (no_x & ~no_y).any(0)
+    only_x = (no_y & ~no_x).any(0)
+    return np.select([only_y, only_x], ['row', 'column'], '').tolist()
 
 # %% ../../nbs/08_widgets/01_views.ipynb #1663d8b5
 def _source(frames, n: int | None, value: int) -> dict:
@@ -335,13 +345,15 @@ class FramePlayer(anywidget.AnyWidget):
     def seek(self, t: int):
         """Show step t and stop playing; unlike setting `value`, this also works while frames are playing."""
         with self.hold_sync():
-            self.value, self.seeks = t, self.seeks + 1
+            self.value = t
+            self.seeks += 1
         self.send({'kind': 'seek', 't': self.value})
 
     def set_state(self, sync_data):
         """Accept state from a page, but not a step that it sent before it received the last seek."""
-        late = 'value' in sync_data and sync_data.get('seeks_seen', self.seeks_seen) != self.seeks
-        super().set_state({k: v for k, v in sync_data.items() if k != 'value'} if late else sync_data)
+        if 'value' in sync_data and sync_data.get('seeks_seen', self.seeks_seen) != self.seeks:
+            sync_data = {k: v for k, v in sync_data.items() if k != 'value'}
+        super().set_state(sync_data)
 
     def encoded(self, chunk: int) -> bytes:
         """Read and encode one chunk of the frames."""
@@ -350,7 +362,9 @@ class FramePlayer(anywidget.AnyWidget):
 
     @traitlets.validate('value')
     def _within(self, proposal):
-        return int(np.clip(proposal['value'], 0, self.source['n'] - 1)) if self.source['n'] else proposal['value']
+        if not self.source['n']:
+            return proposal['value']
+        return int(np.clip(proposal['value'], 0, self.source['n'] - 1))
 
     def _on_message(self, _, content, buffers):
         send_rows(self, self.rows, content)
@@ -377,4 +391,6 @@ class FramePicker(anywidget.AnyWidget):
     def show(self, frames, captions):
         """Replace the frames; none is chosen."""
         with self.hold_sync():
-            self.picked, self.captions, self.images = -1, list(captions), [frame_png(f) for f in frames]
+            self.picked = -1
+            self.captions = list(captions)
+            self.images = [frame_png(f) for f in frames]

@@ -259,9 +259,8 @@ def _read_rows(path: Path, info: Mapping) -> pd.DataFrame:
         if footer.num_rows != info['n_episodes']:
             raise ValueError(f"it has {footer.num_rows:,} episodes; meta/info.json says {info['n_episodes']:,}")
         for name, f in expected.items():
-            kind = value_kind(schema.field(name).type)
-            if kind != value_kind(f['dtype']):
-                raise ValueError(f"the column {name!r:.80} holds {kind}; expected {f['dtype']}")
+            if value_kind(schema.field(name).type) != value_kind(f['dtype']):
+                raise ValueError(f"the column {name!r:.80} holds {schema.field(name).type}; expected {f['dtype']}")
         stored = [f | dict(dtype='str' if is_text(f) else 'int64') for f in expected.values()]
         max_bytes = needed_bytes(stored, footer.num_rows, path.stat().st_size)
         table = read_groups(path, footer, range(footer.num_row_groups), [*expected], max_bytes)
@@ -360,11 +359,12 @@ def _check_stats(path: Path, features: Mapping[str, dict]) -> None:
 def _open_shards(files: Mapping[str, Path], features: Mapping, episodes: pd.DataFrame) -> dict[int, StepFile]:
     "Open the shards, and compare their rows with the table of episodes: number -> StepFile"
     shards, row_groups = {}, LRUCache()
-    for n, members in episodes.groupby('shard'):
-        name = f'steps/{n:03}.parquet'
+    names = {n: f'steps/{n:03}.parquet' for n in episodes['shard'].unique()}
+    for name in names.values():
         if name not in files:
             raise ValueError(f"{files['episodes.parquet']} names {name}; meta/info.json has no such file")
-        shards[n] = StepFile(files[name], features, row_groups)
+    for n, members in episodes.groupby('shard'):
+        shards[n] = StepFile(files[names[n]], features, row_groups)
         rows = _rows_at(members['row'].to_numpy(int), shards[n].rows.n_rows)
         for key, length, n_rows in zip(members['key'], members['length'], rows):
             if length != n_rows:

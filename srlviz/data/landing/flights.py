@@ -56,7 +56,10 @@ class _Shards:
     """
 
     def __init__(self, root: Path, info: dict, flights: pd.DataFrame, columns: Sequence[str]):
-        self.root, self.info, self.flights, self.columns = root, info, flights, list(columns)
+        self.root = root
+        self.info = info
+        self.flights = flights
+        self.columns = list(columns)
         self.frame_factors = {f['name']: (f['dtype'], f['unit']) for f in info['factors'] if f['per'] == 'frame'}
         positions = flights[['flight_id', 'flight_index', 'n_frames', 'data', 'row_offset']]
         self._positions = [*positions.itertuples(index=False)]
@@ -242,7 +245,9 @@ class _Flights(FolderEpisodes):
     "The episodes of a set, identified by its info.json, like those of a recording's folder"
 
     def __init__(self, folder: FlightFolder):
-        self.folder, self.lengths, self.caches = folder, folder.lengths, True
+        self.folder = folder
+        self.lengths = folder.lengths
+        self.caches = True
 
     def __getitem__(self, i):
         folder = self.folder

@@ -192,7 +192,9 @@ class _Stills(FilmFile):
     "Frames stored as one image each"
 
     def __init__(self, folder: Path, names: Sequence[str]):
-        self.path, self.names, self.shape = Path(folder), list(names), ()
+        self.path = Path(folder)
+        self.names = list(names)
+        self.shape = ()
         super().__init__(folder, (len(self.names), *self._read(0).shape))
 
     def _read(self, i: int) -> np.ndarray:
@@ -606,7 +608,8 @@ def read_published(
     meta = dict(layout='published', table=flight_files[0].table.name, columns=chosen)
     meta |= ({} if task is None else dict(task=task)) | (dict(flights_without=without) if task or without else {})
     episodes = _Flights(flight_files, _ReadOptions(tuple(chosen), tuple(targets), raw, finite, trim))
-    name, split = root.name + (f'/{task}' if task else ''), [split_of.get(f.airport, '') for f in flight_files]
+    name = root.name + (f'/{task}' if task else '')
+    split = [split_of.get(f.airport, '') for f in flight_files]
     return Recording(episodes, name, 5.0, factors, split, meta)
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #decee759

@@ -68,40 +68,55 @@ def quiet_sensors(recording: Recording) -> Recording:
 
 # %% ../../../nbs/02_data/landing/12_tiers.ipynb #d70d5387
 INPUTS = ('sensors', 'quiet sensors', 'frames', 'frames+sensors', 'frames+quiet sensors')
-_RANK = ('never', 'felt', 'shown', 'said')
-_DRIFT, _YAW = 'the runway drifts in the picture', 'the nose yaws, the picture with it'
-_FIRE = (
-    'said',
-    'lamp',
-    'felt',
-    'oil pressure and heat; the engine seizes later',
-    'felt',
-    f'when the engine has seized: {_YAW}',
-)
-_ICE = 'said', 'lamp, anti-ice', 'felt', 'less lift, more drag, the load of the heating', 'felt', 'a higher nose'
-_ENGINE = 'said', 'lamps, relay', 'felt', 'speeds, temperatures and pressures of the engine', 'felt', _YAW
-_SERVO = 'said', 'autopilot lamp and mode', 'felt', 'commands that are not followed', 'felt', _DRIFT
-_THROTTLE = 'said', 'autothrottle mode', 'felt', 'airspeed that is not held', 'felt', 'the nose makes up for the speed'
-_KNOWABLE = dict(
+_RANK = ('never', 'indirect', 'visible', 'announced')  # from the weakest evidence to the strongest
+_DRIFT = 'the runway drifts in the picture'
+_YAW = 'the nose yaws, the picture with it'
+_FIRE = {
+    'sensors': ('announced', 'lamp'),
+    'quiet sensors': ('indirect', 'oil pressure and heat; the engine seizes later'),
+    'frames': ('indirect', f'when the engine has seized: {_YAW}'),
+}
+_GLIDE_SLOPE = {
+    'sensors': ('announced', 'flags, autopilot mode'),
+    'quiet sensors': ('indirect', 'the deviation grows'),
+    'frames': ('indirect', _DRIFT),
+}
+_BIRD = {
+    'sensors': ('announced', 'lamps of the engine'),
+    'quiet sensors': ('indirect', 'vibration, fan speed, heat'),
+    'frames': ('indirect', 'only if the engine is lost'),
+}
+_RUNWAY_LIGHTS = {
+    'sensors': ('never', 'only the camera sees it'),
+    'quiet sensors': ('never', 'only the camera sees it'),
+    'frames': ('visible', 'in dusk, night and fog'),
+}
+_ICE = {
+    'sensors': ('announced', 'lamp, anti-ice'),
+    'quiet sensors': ('indirect', 'less lift, more drag, the load of the heating'),
+    'frames': ('indirect', 'a higher nose'),
+}
+_ENGINE = {
+    'sensors': ('announced', 'lamps, relay'),
+    'quiet sensors': ('indirect', 'speeds, temperatures and pressures of the engine'),
+    'frames': ('indirect', _YAW),
+}
+_SERVO = {
+    'sensors': ('announced', 'autopilot lamp and mode'),
+    'quiet sensors': ('indirect', 'commands that are not followed'),
+    'frames': ('indirect', _DRIFT),
+}
+_THROTTLE = {
+    'sensors': ('announced', 'autothrottle mode'),
+    'quiet sensors': ('indirect', 'airspeed that is not held'),
+    'frames': ('indirect', 'the nose makes up for the speed'),
+}
+_EVIDENCE = dict(
     rel_engfir0=_FIRE,
     rel_engfir1=_FIRE,
-    rel_gls=('said', 'flags, autopilot mode', 'felt', 'the deviation grows', 'felt', _DRIFT),
-    rel_bird_strike=(
-        'said',
-        'lamps of the engine',
-        'felt',
-        'vibration, fan speed, heat',
-        'felt',
-        'only if the engine is lost',
-    ),
-    rel_rwy_lites=(
-        'never',
-        'only the camera sees it',
-        'never',
-        'only the camera sees it',
-        'shown',
-        'in dusk, night and fog',
-    ),
+    rel_gls=_GLIDE_SLOPE,
+    rel_bird_strike=_BIRD,
+    rel_rwy_lites=_RUNWAY_LIGHTS,
     frm_ice=_ICE,
     frm_ice2=_ICE,
     rel_servo_ailn=_SERVO,
@@ -121,8 +136,8 @@ def knowable(inputs: str) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row per failure in the order of the landing paper's Table 2: failure, known ('said', 'shown', 'felt'
-    or 'never'), by (the signal)
+    DataFrame, one row per failure in the order of the landing paper's Table 2: failure, known ('announced', 'visible',
+    'indirect' or 'never'), by (the signal)
 
     Raises
     ------
@@ -132,8 +147,7 @@ def knowable(inputs: str) -> pd.DataFrame:
         raise unknown('inputs', inputs, INPUTS)
     rows = []
     for failure in FAILURES:
-        entry = _KNOWABLE[failure]
-        pairs = dict(zip(('sensors', 'quiet sensors', 'frames'), zip(entry[::2], entry[1::2])))
-        known, by = max((pairs[k] for k in inputs.split('+')), key=lambda pair: _RANK.index(pair[0]))
+        evidence = [_EVIDENCE[failure][part] for part in inputs.split('+')]
+        known, by = max(evidence, key=lambda pair: _RANK.index(pair[0]))
         rows.append((failure, known, by))
     return pd.DataFrame(rows, columns=['failure', 'known', 'by'])

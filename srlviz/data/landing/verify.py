@@ -213,7 +213,9 @@ class _ShardCheck:
     "Check the shards of a set, flight by flight, and sum up their rows"
 
     def __init__(self, path: Path, info: dict, columns: pd.DataFrame | None, flights: pd.DataFrame, faults: _Faults):
-        self.path, self.info, self.faults = path, info, faults
+        self.path = path
+        self.info = info
+        self.faults = faults
         self.sensors = None if columns is None else columns['name']
         self.sums = _MomentSums(info['mean_and_std_over'], columns)
         place, rows = cache_place(path), rows_of_group(info)
@@ -227,7 +229,9 @@ class _ShardCheck:
         footer, schema = open_footer(file, 'a shard of a set of flights', RESTORE_ADVICE)
         flights = flights.sort_values('row_group')
         lengths = flights['n_frames'].tolist()
-        n_columns, factors, rows_per_group = self.info['n_columns'], self.info['factors'], rows_of_group(self.info)
+        n_columns = self.info['n_columns']
+        factors = self.info['factors']
+        rows_per_group = rows_of_group(self.info)
         first = np.cumsum([0, *(n_groups(n, rows_per_group) for n in lengths)])
         group_faults = [*footer_faults(footer, lengths, n_columns, factors, rows_per_group)]
         for group, fault in group_faults:

@@ -58,7 +58,9 @@ class ApproachWorld:
     Conditions: 'night', 'dusk', 'fog', 'rain', 'engine out' and 'one runway'; for others see `fixed` of `record`.
     """
 
-    name, unit, viewer = 'approach', 'episodes', 'FlightBrowser'
+    name = 'approach'
+    unit = 'episodes'
+    viewer = 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
 
     def __repr__(self):

@@ -34,7 +34,9 @@ class AtariWorld:
     ValueError : for an unknown game; the message suggests the nearest
     """
 
-    names, unit, viewer = GAMES, 'steps', 'FrameBrowser'
+    names = GAMES
+    unit = 'steps'
+    viewer = 'FrameBrowser'
 
     def __init__(self, name: str):
         self.name = game_name(name)

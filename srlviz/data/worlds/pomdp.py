@@ -29,7 +29,7 @@ class POMDPWorld:
     ----------
     name : such as 'RepeatPrevious-hard', in any spelling
 
-    Conditions: the other difficulties, and 'sighted', which adds the hidden state to the observation.
+    Conditions: the other difficulties, and 'fully observable', which adds the hidden state to the observation.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class POMDPWorld:
         "The other difficulties, and the hidden state as part of the observation"
         conditions = {d: Condition(f'{d} difficulty', may_change=EVERYTHING) for d in DIFFICULTIES}
         del conditions[self.name.rpartition('-')[2]]
-        conditions['sighted'] = Condition('the hidden state is shown', ('vector',))
+        conditions['fully observable'] = Condition('the observation includes the hidden state', ('vector',))
         return conditions
 
     def record(
@@ -77,7 +77,7 @@ class POMDPWorld:
         ----------
         condition : one of `conditions`
         seed, policy, progress, frames, reveal, flat, parameters, max_steps : see `srlviz.data.popgym.record_pomdp`;
-            observations of 'sighted' are always flat
+            observations of 'fully observable' are always flat
 
         Raises
         ------
@@ -85,10 +85,10 @@ class POMDPWorld:
         """
         check_condition(condition, self.conditions)
         options = dict(frames=frames, reveal=reveal, max_steps=max_steps, progress=progress)
-        if condition == 'sighted':
-            from srlviz.envs.pomdp.sighted import sighted  # compiles
+        if condition == 'fully observable':
+            from srlviz.envs.pomdp.fully_observable import fully_observable  # compiles
 
-            return record_pomdp(sighted(self.name, **parameters or {}), n, policy, seed, **options)
+            return record_pomdp(fully_observable(self.name, **parameters or {}), n, policy, seed, **options)
         environment, _, difficulty = self.name.rpartition('-')
         task = f'{environment}-{condition or difficulty}'
         return record_pomdp(task, n, policy, seed, flat=flat, parameters=parameters, **options)

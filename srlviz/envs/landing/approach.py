@@ -35,7 +35,7 @@ class Perturbation:
 
     kind : 'failure' or 'perturbation';  text : what it is
     n_flights : of the paper's 8011 that had it (landing paper, Table 2)
-    low, high : the range that its value is drawn from, ours
+    low, high : the range from which its value is drawn (our choice)
     """
 
     name: str
@@ -103,7 +103,7 @@ class Conditions:
     """Conditions of an approach.
 
     seed : of the conditions, the turbulence, the gusts, the noise of instruments and the scenery;  runway : Runway
-    distance, cross_track, height_error : where the flight begins: m before the threshold, m right of the centre
+    distance, cross_track, height_error : start of the flight: m before the threshold, m right of the centre
         line, m above the glide slope
     airspeed : reference speed, kt calibrated;  flaps : 0 to 1;  fuel : fraction of 24,000 lb
     wind_speed, gust : kt, steady 10 m above the ground, and on top at any height;  wind_from : deg true
@@ -184,7 +184,7 @@ NM, KNOT, FOOT, INHG = 1852.0, 1852 / 3600, 0.3048, 33.86389  # m, m/s, m, hPa
 
 
 def _daylight_at(hour: float, latitude: float) -> float:
-    """The light of the sky from 0 to 1 at an equinox: dark below -9 degrees of sun, full above +6."""
+    """Return the daylight, 0 to 1, at an equinox: 0 with the sun below -9 degrees, 1 above +6."""
     sun = math.degrees(math.asin(math.cos(math.radians(latitude)) * math.cos((hour - 12) / 12 * math.pi)))
     k = min(1.0, max(0.0, (sun + 9) / 15))
     return k * k * (3 - 2 * k)
@@ -224,7 +224,7 @@ def _runway(drawn: Runway, choices, requested) -> Runway:
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #c2657da9
 class _Range(NamedTuple):
-    """A range of which any value is as likely as another."""
+    """The range of a uniform distribution."""
 
     low: float
     high: float
@@ -234,10 +234,10 @@ class _Range(NamedTuple):
 
 _RANGES = dict(
     distance=_Range(3, 5, 'nm', 'before the threshold; as in the landing paper'),
-    airspeed=_Range(130, 148, 'kt', 'reference speed; ours, as what follows'),
+    airspeed=_Range(130, 148, 'kt', 'reference speed; our choice, as are the rows below'),
     fuel=_Range(0.15, 0.6, '', 'of 24,000 lb'),
     wind_speed=_Range(0, 12, 'kt', 'steady wind, 10 m above the ground'),
-    wind_aside=_Range(-70, 70, 'deg', 'direction of the wind from that of the runway'),
+    wind_aside=_Range(-70, 70, 'deg', 'direction of the wind relative to the runway'),
     gust=_Range(0, 4, 'kt', 'on top of the wind'),
     hour=_Range(5, 23, 'h', 'when an airport is open'),
     fog=_Range(600, 2500, 'm', 'visibility of 15% of the flights'),
@@ -255,7 +255,7 @@ def _draw_uniform(rng: np.random.Generator, name: str) -> float:
 
 
 def _draw_normal(rng: np.random.Generator, middle: float, spread: float, low: float, high: float) -> float:
-    "A normal number, kept within two others"
+    "Draw a normally distributed number and clip it"
     return float(np.clip(middle + float(rng.normal(0, spread)), low, high))
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #a38c5e36
@@ -281,7 +281,9 @@ def _draw_weather(rng: np.random.Generator, runway: Runway) -> dict:
         temperature=_draw_normal(rng, 27 - 0.4 * abs(runway.lat) - 0.0065 * runway.elevation, 8, -30, 42),
         pressure=_draw_normal(rng, 1013.25, 8, 980, 1045),
     )
-    haze, wet, dry = rng.random(), rng.random() <= 0.3, rng.random()
+    haze = rng.random()
+    wet = rng.random() <= 0.3
+    dry = rng.random()
     freezing, subtropical = c['temperature'] < 1, 12 < abs(runway.lat) < 33
     c['visibility'] = _draw_uniform(rng, 'fog' if haze < 0.15 else 'haze' if haze < 0.4 else 'clear')
     c['precipitation'] = 'none' if not wet else 'snow' if freezing else 'rain'
@@ -316,7 +318,8 @@ def draw_conditions(
     if lost := [k for k in fixed if k not in _CONDITIONS]:
         raise unknown('condition', lost[0], _CONDITIONS)
     check_whole(seed, 'seed')
-    rng, choices = np.random.default_rng([6, seed]), all_runways() if runways is None else runways
+    rng = np.random.default_rng([6, seed])
+    choices = all_runways() if runways is None else runways
     if not isinstance(choices, Sequence) or not len(choices):
         raise ValueError(f"runways is a list of at least one Runway; got {choices!r}")
     runway = _runway(choices[int(rng.integers(len(choices)))], choices, fixed.get('runway'))
@@ -326,7 +329,7 @@ def draw_conditions(
     c['events'] = _draw_events(rng, frequency)
     c |= {k: v for k, v in fixed.items() if k != 'runway'}
     if c['precipitation'] != 'none' and not c['intensity']:
-        c['intensity'] = 0.5  # rain was asked for on a dry day
+        c['intensity'] = 0.5  # rain was requested, but the draw was dry
     if 'daylight' not in c:
         c['daylight'] = _daylight_at(c['hour'], runway.lat) if _is_number(c['hour']) else 0.0
     return Conditions(**c)
@@ -343,7 +346,7 @@ _DAMAGE_PROPERTIES = ('ext/ice-left', 'ext/ice-right', 'ext/damage')
 
 
 def _term(name: str, per_unit: float, signs: tuple, turning: bool) -> ET.Element:
-    "An aerodynamic function of JSBSim: pressure x wing area (x span, of a moment) x coefficient x signed sum of ours"
+    "Build a JSBSim function: pressure x wing area (x span for a moment) x coefficient x signed sum of ice and damage"
     function = ET.Element('function', name=f'aero/coefficient/{name}')
     product = ET.SubElement(function, 'product')
     for factor in ['aero/qbar-psf', 'metrics/Sw-sqft'] + ['metrics/bw-ft'] * turning:
@@ -360,7 +363,7 @@ def _term(name: str, per_unit: float, signs: tuple, turning: bool) -> ET.Element
 
 @functools.lru_cache(1)
 def _aeroplane() -> str:
-    "The XML of the 737 without sockets and with terms for ice and damage"
+    "Return the XML of the 737 without sockets and with terms for ice and damage"
     import jsbsim
 
     root = ET.parse(Path(jsbsim.get_default_root_dir()) / 'aircraft/737/737.xml').getroot()
@@ -378,7 +381,7 @@ def _aeroplane() -> str:
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #9dd0a427
 def _load(rate: int):
-    "A new flight dynamics engine with the patched 737, which no other flight has touched"
+    "Create a new flight dynamics engine with the patched 737, used by one flight only"
     import jsbsim
 
     jsbsim.FGJSBBase().debug_lvl = 0
@@ -470,12 +473,12 @@ _READ = dict(
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #6553cc0e
 def _sea_level(qnh: float, elevation: float, kelvin: float) -> float:
-    "Air pressure at sea level (hPa) from the QNH, what an altimeter is set to, of a place at m and its temperature"
+    "Return the pressure at sea level (hPa) from the QNH (altimeter setting), elevation (m) and temperature of a place"
     return qnh * ((1 - 0.0065 * elevation / 288.15) * (1 + 0.0065 * elevation / kelvin)) ** 5.2559
 
 
 def _initial_properties(c: Conditions) -> dict[str, float]:
-    "The properties that set a flight up, in JSBSim's names and units"
+    "Return the initial conditions as JSBSim properties, in JSBSim's units"
     run, (lat, lon) = c.runway, c.runway.geodetic(-c.distance, c.cross_track)
     standard = 15 - 0.0065 * run.elevation  # deg C at the runway
     above = run.elevation + (c.distance + AIM) * SLOPE + c.height_error
@@ -503,7 +506,7 @@ def _initial_properties(c: Conditions) -> dict[str, float]:
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #87b3fdce
 class _Aeroplane:
-    "One flight dynamics engine, trimmed at the beginning of an approach"
+    "A flight dynamics engine, trimmed at the start of an approach"
 
     def __init__(self, c: Conditions):
         self.fdm, self.nodes = _load(RATE), {}
@@ -520,11 +523,11 @@ class _Aeroplane:
         return self.nodes[path]
 
     def reader(self, path: str):
-        "A function that reads a property; one that is looked up once is read fast"
+        "Return a function that reads a property; faster than looking the property up each time"
         return self._node(path).get_double_value
 
     def writer(self, path: str):
-        "A function that writes a property"
+        "Return a function that writes a property"
         return self._node(path).set_double_value
 
     def get(self, path: str) -> float:
@@ -534,11 +537,13 @@ class _Aeroplane:
         self.writer(path)(value)
 
     def enter_wind(self, heading: float, north: float, east: float) -> None:
-        "Take the trimmed flight into a wind (ft/s): the same through the air, nose held so that it tracks `heading`"
+        "Add a wind (ft/s) to the trimmed flight: same airspeed, and a ground track along `heading`"
         along = math.radians(heading)
         right = east * math.cos(along) - north * math.sin(along)
-        speed, down = self.get('velocities/vg-fps'), -self.get('velocities/h-dot-fps')
-        theta, psi = self.get('attitude/theta-deg'), along - math.asin(right / speed)
+        speed = self.get('velocities/vg-fps')
+        down = -self.get('velocities/h-dot-fps')
+        theta = self.get('attitude/theta-deg')
+        psi = along - math.asin(right / speed)
         now = {'psi-true-deg': math.degrees(psi) % 360, 'theta-deg': theta, 'phi-deg': 0.0}
         now |= {'vn-fps': speed * math.cos(psi) + north, 've-fps': speed * math.sin(psi) + east, 'vd-fps': down}
         for name, value in now.items():
@@ -562,7 +567,7 @@ _MECHANISMS = dict(
     turbulence=Tuned(7.0, 'ft/s', 'of wind at 20 ft per unit of turbulence: 10 is 41 kt'),
     rough=Tuned(0.6, '', "of JSBSim's severity (1 to 7) per unit of turbulence"),
 )
-"How failures and disturbances work: ours; the landing paper had X-Plane's, which are not written down"
+"Parameters of failures and disturbances: our choice; those of X-Plane (landing paper) are not documented"
 _MECHANISM = SimpleNamespace(**{name: number.value for name, number in _MECHANISMS.items()})
 _GUSTS = ((3, 5), (5, 9), (9, 20))  # s, the periods of the three waves are drawn from these
 _ROUGHNESS = dict(grass=0.03, desert=0.005, snow=0.005)  # m, z0: Davenport's classes 'open' and 'smooth', WMO-No. 8
@@ -577,44 +582,50 @@ def wind_profile(height: float, ground: str = 'grass') -> float:
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #84c42202
 class _World:
-    "The air around the aeroplane and the failures inside: `values` are the perturbations of this moment"
+    "The wind and the failures of a flight; `values` are the current values of all perturbations"
 
     def __init__(self, c: Conditions, plane: _Aeroplane):
-        self.c, self.plane, self.values, self.active, self.done = c, plane, dict.fromkeys(PERTURBATIONS, 0.0), {}, set()
-        self.left, rng = list(c.events), np.random.default_rng([7, c.seed])
+        self.c = c
+        self.plane = plane
+        self.values = dict.fromkeys(PERTURBATIONS, 0.0)
+        self.active = {}
+        self.applied = set()
+        self.pending, rng = list(c.events), np.random.default_rng([7, c.seed])
         self.waves = [(2 * math.pi / float(rng.uniform(*p)), float(rng.uniform(0, 2 * math.pi))) for p in _GUSTS]
         self.bird = int(rng.integers(2))  # the engine that meets one
-        self.feet = plane.reader('position/h-agl-ft')
+        self.read_feet = plane.reader('position/h-agl-ft')
         self.to_north, self.to_east = (-f(math.radians(c.wind_from)) * KNOT / FOOT for f in (math.cos, math.sin))
-        self.blow = [plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east')]
+        self.write_wind = [plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east')]
         plane.set_property('atmosphere/turb-type', 0)
 
     def step(self, t: float) -> None:
-        while self.left and self.left[0].time <= t:
-            e = self.left.pop(0)
+        while self.pending and self.pending[0].time <= t:
+            e = self.pending.pop(0)
             self.active[e.name] = e
         for name, e in self.active.items():
             grown = min(1.0, (t - e.time) / _MECHANISM.ice_time) if name.startswith('frm_ice') else 1.0
             self.values[name] = e.value * grown
-        for blow, feet in zip(self.blow, self.wind(t)):
-            blow(feet)
-        if t and len(self.done) < len(self.active):  # engines do not listen before the first step
-            self._break(t)
+        for write, feet in zip(self.write_wind, self.wind(t)):
+            write(feet)
+        if t and len(self.applied) < len(self.active):  # engines ignore a cutoff before the first step
+            self._apply_failures(t)
         for name, side in (('frm_ice', 'left'), ('frm_ice2', 'right')):
             if name in self.active:
                 self.plane.set_property(f'ext/ice-{side}', self.values[name])
 
     def wind(self, t: float) -> tuple[float, float]:
         "The wind at the aeroplane, to the north and to the east, ft/s"
-        wind, gust, e = self.c.wind_speed, self.c.gust, self.active.get('wind_speed_kt')
+        wind = self.c.wind_speed
+        gust = self.c.gust
+        e = self.active.get('wind_speed_kt')
         if e:
             wind += (e.value - wind) * min(1.0, (t - e.time) / _MECHANISM.wind_time)
             gust = max(gust, _MECHANISM.gust_share * wind)
-        wind *= wind_profile(self.feet() * FOOT, self.c.ground)
+        wind *= wind_profile(self.read_feet() * FOOT, self.c.ground)
         wind += gust * sum(math.sin(w * t + phase) for w, phase in self.waves) / 3
         return wind * self.to_north, wind * self.to_east
 
-    def _cut(self, engine, seize=False):
+    def _cut_off_engine(self, engine, seize=False):
         set_property = self.plane.set_property
         set_property('propulsion/active_engine', engine)
         set_property('propulsion/cutoff_cmd', 1)
@@ -622,28 +633,29 @@ class _World:
         if seize:
             set_property(f'propulsion/engine[{engine}]/seized', 1)
 
-    def _strike(self, severity):
-        "A bird: drag, and an engine that turns and thrusts less, or stops"
-        set_property, engine = self.plane.set_property, f'propulsion/engine[{self.bird}]'
+    def _strike_engine(self, severity):
+        "Apply a bird strike: drag, and an engine with less speed and thrust, or none"
+        set_property = self.plane.set_property
+        engine = f'propulsion/engine[{self.bird}]'
         set_property('ext/damage', _MECHANISM.bird_drag * severity)
         set_property(f'{engine}/MaxN1', 100 - _MECHANISM.bird_n1 * severity)
         set_property(f'{engine}/MaxN2', 100 - _MECHANISM.bird_n2 * severity)
         set_property(f'{engine}/bleed-factor', _MECHANISM.bird_thrust * severity)
         if severity >= _MECHANISM.bird_engine:
-            self._cut(self.bird)
+            self._cut_off_engine(self.bird)
 
-    def _break(self, t):
-        "What happens once, at the onset or some time after it"
+    def _apply_failures(self, t):
+        "Apply the failures that happen once, at their onset or some time after it"
         for name, e in self.active.items():
-            if name in self.done or name.startswith('rel_engfir') and t - e.time < _MECHANISM.fire_time / e.value:
+            if name in self.applied or name.startswith('rel_engfir') and t - e.time < _MECHANISM.fire_time / e.value:
                 continue
-            self.done.add(name)
+            self.applied.add(name)
             if name.startswith('rel_engfai'):
-                self._cut(int(name[-1]))
+                self._cut_off_engine(int(name[-1]))
             elif name.startswith('rel_engfir'):
-                self._cut(int(name[-1]), seize=True)
+                self._cut_off_engine(int(name[-1]), seize=True)
             elif name == 'rel_bird_strike':
-                self._strike(e.value)
+                self._strike_engine(e.value)
             elif name == 'turbulence':
                 self.plane.set_property(
                     'atmosphere/turbulence/milspec/windspeed_at_20ft_AGL-fps', _MECHANISM.turbulence * e.value
@@ -654,8 +666,8 @@ class _World:
                 self.plane.set_property('atmosphere/turb-type', 4)
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #86bf4ac3
-_PLACE = ('lat', 'lon', 'vn', 've')  # what is turned into the frame of the runway
-_DIRECT = tuple(name for name in Seen._fields if name in _READ)  # and what is seen as it is, in the order of `Seen`
+_PLACE = ('lat', 'lon', 'vn', 've')  # rotated into the frame of the runway
+_DIRECT = tuple(name for name in Seen._fields if name in _READ)  # used unchanged, in the order of `Seen`
 _CONTROL_PROPERTIES = dict(
     elevator=['fcs/elevator-cmd-norm'],
     aileron=['fcs/aileron-cmd-norm'],
@@ -670,11 +682,13 @@ _CONTROL_PROPERTIES = dict(
 
 
 class _Measurements:
-    "What is measured of an aeroplane that comes to a runway"
+    "Read the state of an aeroplane in the frame of its runway"
 
     def __init__(self, runway: Runway, plane: _Aeroplane):
-        self.runway, self.per_degree = runway, [math.radians(r) for r in radii(runway.lat)]
-        self.cos, self.sin = math.cos(math.radians(runway.heading)), math.sin(math.radians(runway.heading))
+        self.runway = runway
+        self.per_degree = [math.radians(r) for r in radii(runway.lat)]
+        self.cos = math.cos(math.radians(runway.heading))
+        self.sin = math.sin(math.radians(runway.heading))
         self.readers = [(plane.reader(path), scale) for path, scale in (_READ[k] for k in _PLACE + _DIRECT)]
         self.wheels = [plane.reader(f'gear/unit[{i}]/AGL-ft') for i in (1, 2)]
         self.gears = [plane.reader(f'gear/unit[{i}]/WOW') for i in (1, 2)]
@@ -685,16 +699,17 @@ class _Measurements:
         east = angle_difference(lon, self.runway.lon) * self.per_degree[1]
         x, y = self.turn(north, east)
         vx, vy = self.turn(vn, ve)
-        height, on_ground = min(w() for w in self.wheels) * FOOT, any(g() for g in self.gears)
+        height = min(w() for w in self.wheels) * FOOT
+        on_ground = any(g() for g in self.gears)
         return Seen(x, y, vx, vy, height, *direct, on_ground)
 
     def turn(self, north: float, east: float) -> tuple[float, float]:
-        "From north and east to along and right of the runway, as in `Runway.local`"
+        "Rotate (north, east) to (along, right of) the runway, as in `Runway.local`"
         return north * self.cos + east * self.sin, east * self.cos - north * self.sin
 
 
 class _Controls:
-    "The controls of an aeroplane by the names of `Autopilot.commands`"
+    "Write the controls of an aeroplane, named as in `Autopilot.commands`"
 
     def __init__(self, plane: _Aeroplane):
         self.writers = {name: [plane.writer(path) for path in paths] for name, paths in _CONTROL_PROPERTIES.items()}
@@ -708,10 +723,10 @@ class _Controls:
 _ENDS = dict(
     time=Tuned(160.0, 's', 'the longest flight'),
     slow=Tuned(30.0, 'kt', 'below which an aeroplane on the ground has landed'),
-    rolled=Tuned(3.0, 's', 'and no earlier than this after touchdown'),
-    lost=Tuned(200.0, 'm/s', 'rate of climb at which nothing flies any more'),
+    rolled=Tuned(3.0, 's', 'minimum time from touchdown to landed'),
+    lost=Tuned(200.0, 'm/s', 'rate of climb that no flight has'),
     roll=Tuned(70.0, 'deg', 'bank that ends a flight'),
-    roll_low=Tuned(20.0, 'deg', 'and close to the ground, or on it'),
+    roll_low=Tuned(20.0, 'deg', 'the same close to the ground, or on it'),
     low=Tuned(3.0, 'm', 'below which that holds'),
     terrain=Tuned(1.0, 'm', 'of the centre of gravity over the ground, in the air'),
     short=Tuned(-20.0, 'm', 'touchdown before this'),
@@ -726,7 +741,7 @@ _ENDS = dict(
     peak=Tuned(1.5, 's', 'after touchdown, in which accelerations peak, whatever the verdict'),
     peak_hz=Tuned(5.0, 'Hz', 'low-pass filter of the accelerations'),
 )
-"The limits of a flight, ours"
+"The limits of a flight (our choice)"
 _END = SimpleNamespace(**{name: limit.value for name, limit in _ENDS.items()})
 TIME_LIMIT = _END.time
 _TOUCHED = ('short', 'long', 'off_side', 'hard', 'wing', 'nose', 'tail')
@@ -736,7 +751,7 @@ OUTCOMES = ('landed', 'crashed', 'time_limit')
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #1ef514f1
 def _crash_in_air(s: Seen) -> str:
-    "Why a flight ends in the air, or ''"
+    "Return the reason of a crash in the air, or ''"
     if not math.isfinite(s.climb) or abs(s.climb) > _END.lost:
         return 'lost'
     if abs(s.phi) > _END.roll or abs(s.phi) > _END.roll_low and s.height < _END.low:
@@ -745,7 +760,7 @@ def _crash_in_air(s: Seen) -> str:
 
 
 def _crash_at_touchdown(touchdown: dict, run: Runway) -> str:
-    "Which limit a touchdown breaks, or ''"
+    "Return the limit that a touchdown breaks, or ''"
     td = SimpleNamespace(**touchdown)
     broken = (
         td.x < _END.short,
@@ -760,7 +775,7 @@ def _crash_at_touchdown(touchdown: dict, run: Runway) -> str:
 
 
 def _crash_on_ground(s: Seen, run: Runway) -> str:
-    "Why a flight ends on the ground, or ''"
+    "Return the reason of a crash on the ground, or ''"
     if abs(s.y) > run.width / 2 + _END.excursion:
         return 'excursion'
     if s.x > run.length + _END.overrun:
@@ -768,11 +783,11 @@ def _crash_on_ground(s: Seen, run: Runway) -> str:
     return 'roll' if abs(s.phi) > _END.roll_low else ''
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #ddeeb989
-def _crash_reason(seen: Seen, crew: Autopilot, previous_phase: int, run: Runway) -> str:
-    "Why a flight ends at this moment, or ''; `previous_phase` is the phase before it"
-    if crew.phase < 2:
+def _crash_reason(seen: Seen, autopilot: Autopilot, previous_phase: int, run: Runway) -> str:
+    "Return the reason of a crash at this step, or ''; `previous_phase` is the phase before the step"
+    if autopilot.phase < 2:
         return _crash_in_air(seen)
-    touched = _crash_at_touchdown(crew.touchdown, run) if previous_phase < 2 else ''
+    touched = _crash_at_touchdown(autopilot.touchdown, run) if previous_phase < 2 else ''
     return touched or _crash_on_ground(seen, run)
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #e2b25294
@@ -807,12 +822,12 @@ TURBINE = dict(
     warm_fire=Tuned(45.0, 'K', 'by a fire of severity 1'),
     warm_lag=Tuned(25.0, 's', 'time constant'),
 )
-"What gauges of an engine show, ours: plausible for a CFM56, not taken from it"
+"Parameters of the engine instruments (our choice): plausible for a CFM56, not measured on one"
 _GAUGE = SimpleNamespace(**{name: number.value for name, number in TURBINE.items()})
 
 
 def _engine(log: dict, i: int) -> dict:
-    """Work out what gauges show of engine `i` from a log: (T,) each, by name."""
+    """Compute the instruments of engine `i` from a log: (T,) each, by name."""
     n1, n2, fire, bird = (log[f'{name}{i}'] for name in ('n1_', 'n2_', 'rel_engfir', 'bird_'))
     running = (log[f'fuel_flow_{i}'] > 0) & (n2 > _GAUGE.core)
     exhaust = np.where(running, _GAUGE.egt + _GAUGE.egt_n1 * n1, _GAUGE.egt_off + _GAUGE.egt_n1_off * n1)
@@ -905,18 +920,20 @@ _STATE_COLUMNS = ('x', 'y', 'height', 'phase', 'climb_cmd', 'theta_cmd', 'phi_cm
 
 
 class _FlightLog:
-    "The rows of a flight: properties of the engine, and what the autopilot and the world knew"
+    "Collects the rows of a flight: properties of JSBSim, setpoints of the autopilot, and perturbations"
 
     def __init__(self, plane: _Aeroplane, bird: int):
         self.readers = [(plane.reader(path), scale) for path, scale in _READ.values()]
-        self.rows, self.states, self.bird = [], [], bird
+        self.rows = []
+        self.states = []
+        self.bird = bird
 
-    def add(self, seen: Seen, crew: Autopilot, broken: dict) -> None:
+    def add(self, seen: Seen, autopilot: Autopilot, broken: dict) -> None:
         self.rows.append([read() * scale for read, scale in self.readers])
-        self.states.append([seen.x, seen.y, seen.height, crew.phase, *crew.setpoints, *broken.values()])
+        self.states.append([seen.x, seen.y, seen.height, autopilot.phase, *autopilot.setpoints, *broken.values()])
 
     def log(self) -> dict[str, np.ndarray]:
-        "The log by name, with what follows from it"
+        "Return the log by name, with derived columns"
         log = {'t': np.arange(len(self.rows)) / HZ} | dict(zip(_READ, np.array(self.rows).T))
         log |= dict(zip(_STATE_COLUMNS, np.array(self.states).T))
         log['temperature'] = log.pop('temperature_r') - 273.15
@@ -933,10 +950,11 @@ class _FlightLog:
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #2b4908f7
 class _Peaks:
-    "Accelerations in the 1.5 s after touchdown, smoothed by a low-pass filter of 5 Hz; until they are not finite"
+    "Peak accelerations within 1.5 s of touchdown: low-pass filtered (5 Hz), up to the first value that is not finite"
 
     def __init__(self, plane: _Aeroplane):
-        self.read, self.seen = [plane.reader(f'accelerations/N{a}') for a in 'zxy'], []
+        self.read = [plane.reader(f'accelerations/N{a}') for a in 'zxy']
+        self.seen = []
 
     @property
     def full(self) -> bool:
@@ -949,7 +967,8 @@ class _Peaks:
     def largest(self) -> dict[str, float]:
         from scipy.signal import lfilter
 
-        k, level = math.exp(-2 * math.pi * _END.peak_hz / RATE), np.array([[1.0, 0, 0]])
+        k = math.exp(-2 * math.pi * _END.peak_hz / RATE)
+        level = np.array([[1.0, 0, 0]])
         seen = np.array(self.seen).reshape(-1, 3)
         seen = seen[np.isfinite(seen).all(1).cumprod() > 0]
         smooth = lfilter([1 - k], [1, -k], seen if len(seen) else level, axis=0, zi=k * level)[0]
@@ -976,43 +995,45 @@ def fly_approach(conditions: Conditions) -> Flight:
     plane.enter_wind(run.heading, *world.wind(0.0))
     world.step(0.0)
     plane.fdm.run()  # winds, flows and thrusts are known after a step
-    trim, throttle = plane.get('attitude/theta-rad'), plane.get('fcs/throttle-cmd-norm')
-    crew = Autopilot(run.heading, conditions.airspeed, trim, throttle)
-    measurements, controls, flight_log, peaks = (
-        _Measurements(run, plane),
-        _Controls(plane),
-        _FlightLog(plane, world.bird),
-        _Peaks(plane),
-    )
-    advance, dt, reason, outcome = plane.fdm.run, 1 / RATE, '', 'time_limit'
+    trim = plane.get('attitude/theta-rad')
+    throttle = plane.get('fcs/throttle-cmd-norm')
+    autopilot = Autopilot(run.heading, conditions.airspeed, trim, throttle)
+    measurements = _Measurements(run, plane)
+    controls = _Controls(plane)
+    flight_log = _FlightLog(plane, world.bird)
+    peaks = _Peaks(plane)
+    advance = plane.fdm.run
+    dt = 1 / RATE
+    reason = ''
+    outcome = 'time_limit'
 
     def control(t: float) -> Seen:
         world.step(t)
         seen = measurements.measure()
-        crew.step(t, _CONTROL * dt, seen, world.values, world.values['wind_speed_kt'] or conditions.wind_speed)
-        controls.move(crew.commands)
+        autopilot.step(t, _CONTROL * dt, seen, world.values, world.values['wind_speed_kt'] or conditions.wind_speed)
+        controls.move(autopilot.commands)
         return seen
 
     for k in range(int(TIME_LIMIT * RATE)):
         if k % _CONTROL == 0:
-            t, previous_phase = k * dt, crew.phase
+            t, previous_phase = k * dt, autopilot.phase
             seen = control(t)
             if k % (RATE // HZ) == 0:
-                flight_log.add(seen, crew, world.values)
-            if reason := _crash_reason(seen, crew, previous_phase, run):
+                flight_log.add(seen, autopilot, world.values)
+            if reason := _crash_reason(seen, autopilot, previous_phase, run):
                 outcome = 'crashed'
                 break
-            if crew.phase == 2 and seen.airspeed < _END.slow and t > crew.touchdown['t'] + _END.rolled:
+            if autopilot.phase == 2 and seen.airspeed < _END.slow and t > autopilot.touchdown['t'] + _END.rolled:
                 outcome = 'landed'
                 break
         advance()
-        if crew.phase == 2:
+        if autopilot.phase == 2:
             peaks.add()
-    while crew.phase == 2 and not peaks.full:  # a crash at touchdown: the verdict has fallen, the aeroplane still falls
+    while autopilot.phase == 2 and not peaks.full:  # the outcome is decided, the dynamics continue
         advance()
         peaks.add()
         k += 1
         if k % _CONTROL == 0:
             control(k * dt)
-    touchdown = crew.touchdown and crew.touchdown | peaks.largest()
+    touchdown = autopilot.touchdown and autopilot.touchdown | peaks.largest()
     return Flight(conditions, flight_log.log(), outcome, reason, touchdown)

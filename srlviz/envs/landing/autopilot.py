@@ -149,7 +149,9 @@ class _PitchLoop:
     """Control the rate of climb by pitch, and the pitch by the elevator; `trim` is the initial pitch, rad."""
 
     def __init__(self, trim: float):
-        self.trim, self.sum_climb, self.sum_theta = trim, 0.0, 0.0
+        self.trim = trim
+        self.sum_climb = 0.0
+        self.sum_theta = 0.0
 
     def step(self, seen: Seen, climb: float, flare: bool, dt: float) -> tuple[float, float]:
         """Return the elevator, -1 (nose up) to 1, and the target pitch, rad."""

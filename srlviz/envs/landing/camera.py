@@ -38,7 +38,6 @@ from srlviz.envs.landing.light import (
 from srlviz.envs.landing.terrain import (
     FAR,
     airfield,
-    by,
     cloudy_level,
     cloudy_tile,
     hashed,
@@ -46,6 +45,7 @@ from srlviz.envs.landing.terrain import (
     land_at,
     maps,
     mix,
+    multiply,
     place_of,
     plus,
     smooth,
@@ -53,16 +53,15 @@ from srlviz.envs.landing.terrain import (
 )
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #847d50a4
-_FIELD_OF_VIEW, _NARROW_VIEW = (
-    60.0,
-    30.0,
-)  # degrees from left to right and from top to bottom: of large and small pictures
+_FIELD_OF_VIEW = 60.0  # degrees, horizontal and vertical, of large pictures
+_NARROW_VIEW = 30.0  # of small pictures
 _SMALL_SIZE = 128  # pixels along a side, up to which a picture is small
-_AHEAD, _ABOVE = 13.0, 3.0  # m: of the camera, from the centre of gravity; over the wheels
+_AHEAD = 13.0  # m, of the camera ahead of the centre of gravity
+_ABOVE = 3.0  # m, of the camera above the wheels
 
 
 def view_angle(size: int, field_of_view: float | None = None) -> float:
-    """Field of view of pictures of a size: `field_of_view` if given, else 30 degrees up to 128 pixels and 60 beyond.
+    """Return the field of view of a picture: `field_of_view` if given, else 30 degrees up to 128 pixels and 60 above.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def view_angle(size: int, field_of_view: float | None = None) -> float:
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #c3690690
 def _zoom_of(field_of_view: float) -> float:
-    "From a slope to a part of the picture."
+    "Return the factor from a slope to a share of the picture's width."
     return 0.5 / math.tan(math.radians(field_of_view / 2))
 
 
@@ -113,7 +112,7 @@ def _view_of(
     size: int = 256,
     field_of_view: float | None = None,
 ) -> _View:
-    """The camera of an aircraft.
+    """Place the camera of an aircraft.
 
     Parameters
     ----------
@@ -133,7 +132,9 @@ def _view_of(
         given = f'x {x}, y {y}, height {height}, psi {psi}, theta {theta}, phi {phi}'
         raise ValueError(f"place and attitude of a camera must be finite, got {given}")
     (cp, sp), (ct, st), (cb, sb) = ((math.cos(a), math.sin(a)) for a in np.radians((psi, theta, phi)))
-    f, r, u = np.array([ct * cp, ct * sp, st]), np.array([-sp, cp, 0]), np.array([-st * cp, -st * sp, ct])
+    f = np.array([ct * cp, ct * sp, st])
+    r = np.array([-sp, cp, 0])
+    u = np.array([-st * cp, -st * sp, ct])
     r, u = r * cb - u * sb, u * cb + r * sb
     place = np.array([x, y, max(height, 0.0) + _ABOVE]) + _AHEAD * f
     place[2] = max(place[2], 1.0)
@@ -141,7 +142,7 @@ def _view_of(
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #645092bd
 def _project(view: _View, points: np.ndarray) -> np.ndarray:
-    """Find points of the world in the picture.
+    """Project points of the world to pixels.
 
     Parameters
     ----------
@@ -164,18 +165,22 @@ _AZIMUTHS, _SPREAD = 640, 1.25
 
 @kernel
 def _bilinear(grid, x, y):
-    "A square grid between its four nearest points; (0.5, 0.5) is the first of them."
+    "Interpolate a square grid bilinearly; (0.5, 0.5) is its first point."
     n = grid.shape[0]
     fx, fy = math.floor(x - 0.5), math.floor(y - 0.5)
-    i, j, u, v = int(fx) & (n - 1), int(fy) & (n - 1), x - 0.5 - fx, y - 0.5 - fy
+    i = int(fx) & (n - 1)
+    j = int(fy) & (n - 1)
+    u = x - 0.5 - fx
+    v = y - 0.5 - fy
     i1, j1 = (i + 1) & (n - 1), (j + 1) & (n - 1)
-    a, c = grid[j, i] * (1 - u) + grid[j, i1] * u, grid[j1, i] * (1 - u) + grid[j1, i1] * u
+    a = grid[j, i] * (1 - u) + grid[j, i1] * u
+    c = grid[j1, i] * (1 - u) + grid[j1, i1] * u
     return a + (c - a) * v
 
 
 @kernel(entry=True)
 def _skyline(view, height, shells, ground, highest):
-    "Heights of the ground (azimuths, shells), m, less the earth's curvature; and the highest slope seen up to each."
+    "Tabulate the ground (azimuths, shells), m, less the earth's curvature, and the highest slope up to each shell."
     level = math.hypot(view.forward[0], view.forward[1]) + 1e-9
     fx, fy = view.forward[0] / level, view.forward[1] / level
     for a in range(ground.shape[0]):
@@ -195,8 +200,8 @@ def _skyline(view, height, shells, ground, highest):
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #81ebc469
 @kernel
-def _reach(view, ground, highest, shells, a, slope):
-    "Where a ray of a slope meets the hills: level distance in m (0 if nowhere) and how steeply the ground rises there."
+def _intersect_hills(view, ground, highest, shells, a, slope):
+    "Intersect a ray with the hills: level distance in m (0 if none, -1 if before the first) and slope of the ground."
     n = shells.size
     if highest[a, n - 1] <= slope:
         return 0.0, 0.0
@@ -210,29 +215,33 @@ def _reach(view, ground, highest, shells, a, slope):
     if low == 0:
         return -1.0, 0.0
     d0, d1 = shells[low - 1], shells[low]
-    h0, h1 = view.z + slope * d0 - ground[a, low - 1], view.z + slope * d1 - ground[a, low]
+    h0 = view.z + slope * d0 - ground[a, low - 1]
+    h1 = view.z + slope * d1 - ground[a, low]
     k = h0 / (h0 - h1) if h0 > 0 and h0 > h1 else 0.0
     return d0 + (d1 - d0) * k, (ground[a, low] - ground[a, low - 1]) / (d1 - d0)
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #9f4cd3d3
 @kernel
 def _shadow(s, tile, x, y, lod):
-    "The part of the sun that clouds take from the ground at x, y."
+    "Return the share of sunlight that clouds block at x, y."
     k = s.base / max(0.2, s.sun[2])
-    u, v = (x + k * s.sun[0]) * (1 / 26) + s.drift[0], (y + k * s.sun[1]) * (1 / 26) + s.drift[1]
+    u = (x + k * s.sun[0]) * (1 / 26) + s.drift[0]
+    v = (y + k * s.sun[1]) * (1 / 26) + s.drift[1]
     thick = 0.72 * cloudy_level(tile, u, v, max(0, min(8, int(lod - 4.2)))) + 0.14
     return smooth(s.cloud_threshold, s.cloud_threshold + 0.3, thick)
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #928da2df
 @kernel
-def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp):
-    "Colour of the ground that a ray meets at a distance, where it rises like `rise`, before the haze."
+def _ground_colour(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp):
+    "Return the colour of the ground at a distance along a ray, before the haze; `rise` is its slope there."
     x, y = view.x + dx * distance, view.y + dy * distance
     level = math.sqrt(dx * dx + dy * dy) + 1e-9
     wide = distance * pixel
     long = min(3000.0, wide / max(0.01, rise * level - dz))
     ux, uy = dx / level, dy / level
-    lod, coarse, fine = math.log2(max(wide, 0.3 * long)), 0.0, 0.0
+    lod = math.log2(max(wide, 0.3 * long))
+    coarse = 0.0
+    fine = 0.0
     if lod < 8:
         coarse = cloudy_level(tile, x * (1 / 7.3), y * (1 / 7.3), max(0, int(lod - 2.4))) - 0.5
     if lod < 4.5:
@@ -240,7 +249,8 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
     land = land_at(near, far, x + 30 * coarse + 6 * fine, y - 30 * coarse + 9 * fine, wide, long, lod + coarse, ux, uy)
     c = (land[0] * (1 / 255), land[1] * (1 / 255), land[2] * (1 / 255))
     light, water = land[3] * (1 / 255), land[4] * (1 / 255)
-    wx, wy = max(long * abs(ux), wide * abs(uy)) + 1e-3, max(wide * abs(ux), long * abs(uy)) + 1e-3
+    wx = max(long * abs(ux), wide * abs(uy)) + 1e-3
+    wy = max(wide * abs(ux), long * abs(uy)) + 1e-3
     grain = (0.36 * coarse + 0.42 * fine) * (1 - water)
     c = times(c, 1 + grain)
     field = min(min(x + 600 + wx, s.length + 600 - x + wx), 560 + wy - abs(y))
@@ -258,7 +268,7 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
         ahead = ahead - 0.07 * (dx * view.up[0] + dy * view.up[1] + dz * view.up[2])
         k = lamp * math.exp(-65.0 * max(0.0, 1.0024 - ahead)) * min(1.1, 15000.0 / (distance * distance + 60.0))
         total = plus(total, (k, 0.97 * k, 0.88 * k))
-    c = by(c, total)
+    c = multiply(c, total)
     if water > 0.02:
         mirrored = clear_sky(s, to_sun(s, dx, dy), min(1.0, -dz + 0.02))
         surface = mix(mirrored, times(c, 0.9), 0.35 + 0.5 * max(0.0, min(1.0, -2 * dz)))
@@ -271,8 +281,8 @@ def _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel,
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #858d2fbe
 @kernel
-def _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel):
-    "Where a ray meets the ground: distance, how steeply that rises, and the part of the pixel that is sky."
+def _intersect(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel):
+    "Intersect a ray with the ground: distance, slope of the ground, and share of the pixel that is sky."
     slope = dz / along
     if dz < 0 and -view.z / slope < shells[0]:
         return -view.z / dz, 0.0, 0.0
@@ -283,13 +293,13 @@ def _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel):
     sky = min(1.0, max(0.0, (slope - edge) / pixel + 0.5))
     if sky == 1:
         return 0.0, 0.0, 1.0
-    reach, rise = _reach(view, ground, highest, shells, k, min(slope, edge - 1e-6))
+    reach, rise = _intersect_hills(view, ground, highest, shells, k, min(slope, edge - 1e-6))
     return (-view.z / min(dz, -1e-6) if reach < 0 else max(1.0, reach / along)), rise, sky
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #3f7a3169
 @kernel
-def _above(s, tile, low, facing, view, dx, dy, dz, pixel):
-    "Colour of the sky with sun, clouds and haze, low being that at the horizon."
+def _sky_colour(s, tile, low, facing, view, dx, dy, dz, pixel):
+    "Return the colour of the sky with sun, clouds and haze; `low` is the colour at the horizon."
     left = math.exp(-3.912 * s.deep / (s.clear * max(0.004, dz + 0.004)))
     if left < 0.01:
         return low
@@ -302,11 +312,12 @@ def _above(s, tile, low, facing, view, dx, dy, dz, pixel):
 
 
 @kernel
-def _inside(s, tile, view):
-    "How deep in a cloud the camera is, 0 to 1."
+def _cloud_depth(s, tile, view):
+    "Return how deep in a cloud the camera is, 0 to 1."
     if s.cover <= 0 or view.z < s.base - 40 or view.z > s.top + 40:
         return 0.0
-    under, over = smooth(s.base - 40, s.base + 60, view.z), 1 - smooth(s.top - 40, s.top + 40, view.z)
+    under = smooth(s.base - 40, s.base + 60, view.z)
+    over = 1 - smooth(s.top - 40, s.top + 40, view.z)
     return puff(s, tile, view.x, view.y, 6.0) * under * over
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #54a975b2
@@ -316,30 +327,38 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
 
     Returns how deep in a cloud the camera is, 0 to 1.
     """
-    N, f, r, u = img.shape[0], view.forward, view.right, view.up
+    N = img.shape[0]
+    f = view.forward
+    r = view.right
+    u = view.up
     zoom = view.zoom
     pixel, level = 1 / (N * zoom), math.hypot(f[0], f[1]) + 1e-9
-    inside, night, milk = _inside(s, tile, view), max(0.0, 1 - 3.2 * s.day), mix(s.cloud, s.under, 0.5)
+    inside = _cloud_depth(s, tile, view)
+    night = max(0.0, 1 - 3.2 * s.day)
+    milk = mix(s.cloud, s.under, 0.5)
     veiled = inside > 0 or (s.cover > 0 and view.z > s.base)
     for j in range(N):
         b = (0.5 - (j + 0.5) / N) / zoom
         for i in range(N):
             a = ((i + 0.5) / N - 0.5) / zoom
-            dx, dy, dz = f[0] + a * r[0] + b * u[0], f[1] + a * r[1] + b * u[1], f[2] + a * r[2] + b * u[2]
+            dx = f[0] + a * r[0] + b * u[0]
+            dy = f[1] + a * r[1] + b * u[1]
+            dz = f[2] + a * r[2] + b * u[2]
             k = 1 / math.sqrt(dx * dx + dy * dy + dz * dz)
             dx, dy, dz = dx * k, dy * k, dz * k
             along = math.sqrt(dx * dx + dy * dy) + 1e-9
-            ahead, side = (dx * f[0] + dy * f[1]) / level, (dy * f[0] - dx * f[1]) / level
-            distance, rise, sky = _meet(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel)
+            ahead = (dx * f[0] + dy * f[1]) / level
+            side = (dy * f[0] - dx * f[1]) / level
+            distance, rise, sky = _intersect(view, ground, highest, shells, dx, dy, dz, along, ahead, side, pixel)
             facing = 0.5 + 0.5 * (dx * s.sunward[0] + dy * s.sunward[1]) / along
             low = c = clear_sky(s, facing, 0.0)
             if sky < 1:
                 left = math.exp(-3.912 * distance / s.clear)
                 if left > 0.01:
-                    c = _ground(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp)
+                    c = _ground_colour(s, tile, near, far, relief, view, dx, dy, dz, distance, rise, pixel, night, lamp)
                     c = mix(low, c, left)
             if sky > 0:
-                c = mix(c, _above(s, tile, low, facing, view, dx, dy, dz, pixel), sky)
+                c = mix(c, _sky_colour(s, tile, low, facing, view, dx, dy, dz, pixel), sky)
             if veiled:
                 through = distance if sky < 0.5 else 1e5
                 c = mix(c, milk, veil(s, tile, view.x, view.y, view.z, dx, dy, dz, through, inside))
@@ -347,8 +366,8 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
     return inside
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #fc61f268
-def _box(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tuple]:
-    "Five faces of a box around x, y that stands at z, m: corners (4, 3), outward direction, colour, light at night."
+def _box_faces(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tuple]:
+    "Return five faces of a box centred at x, y with its base at z, m: corners (4, 3), normal, colour, light."
     a, b, c, d = ((x + i * length / 2, y + j * width / 2) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1)))
     sides = [((*p, z), (*q, z), (*q, z + height), (*p, z + height)) for p, q in ((a, b), (b, c), (c, d), (d, a))]
     outward = ((0, -1, 0), (1, 0, 0), (0, 1, 0), (-1, 0, 0))
@@ -357,8 +376,8 @@ def _box(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tupl
     return [*walls, (roof, (0, 0, 1), tuple(0.85 * k for k in colour), 0.0)]
 
 
-def _houses(L: float, side: float) -> list[tuple]:
-    "The boxes of an airport whose runway is L m long, with the apron on that side"
+def _airport_boxes(L: float, side: float) -> list[tuple]:
+    "Return the boxes of an airport whose runway is L m long; `side` is that of the apron"
     d = np.random.default_rng(int(L * 10) + 7)
     boxes = [  # the terminal, its upper floor, the tower, what is behind
         (0.53 * L, side * 425, 0, 0.22 * L, 44, 16, (0.66, 0.66, 0.64), 0.5),
@@ -376,7 +395,9 @@ def _houses(L: float, side: float) -> list[tuple]:
         boxes.append((x, side * 366, 2.2, 32, 5, 1.2, (0.8, 0.8, 0.82), 0.0))
     for k in range(9):  # houses
         x, y = d.uniform(0.2, 0.85) * L, side * d.uniform(480, 620)
-        length, width, height = d.uniform(15, 60), d.uniform(15, 40), d.uniform(5, 11)
+        length = d.uniform(15, 60)
+        width = d.uniform(15, 40)
+        height = d.uniform(5, 11)
         colour = tuple(d.uniform(0.35, 0.7) * np.array((1, 0.95, 0.88)))
         boxes.append((x, y, 0, length, width, height, colour, 0.2))
     return boxes
@@ -385,7 +406,7 @@ def _houses(L: float, side: float) -> list[tuple]:
 @functools.lru_cache(4)
 def _buildings(s: Scene) -> tuple[np.ndarray, ...]:
     "Faces of the airport: corners (n, 4, 3), outward (n, 3), colours by day and light (n, 3), light at night (n,)."
-    faces = [face for box in _houses(s.length, s.side) for face in _box(*box)]
+    faces = [face for box in _airport_boxes(s.length, s.side) for face in _box_faces(*box)]
     corners, outward, colours, lit = (np.array(v, float) for v in zip(*faces))
     sun = np.array(s.sunlight) * np.maximum(0, outward @ np.array(s.sun))[:, None] / max(0.3, s.sun[2])
     shade = np.array(s.shade) * (0.75 + 0.25 * outward[:, 2:])
@@ -393,19 +414,21 @@ def _buildings(s: Scene) -> tuple[np.ndarray, ...]:
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #a4c6a04c
 @kernel
-def _edge(px, py, qx, qy, i, j):
-    "How far the pixel i, j lies to the left of the edge from p to q, pixels, kept within half a pixel, plus a half."
+def _edge_coverage(px, py, qx, qy, i, j):
+    "Return the share of pixel i, j to the left of the edge from p to q: its distance in pixels plus a half, clipped."
     k = math.sqrt((qx - px) ** 2 + (qy - py) ** 2) + 1e-9
     return min(1.0, max(0.0, 0.5 + ((qx - px) * (j - py) - (qy - py) * (i - px)) / k))
 
 
 @kernel(entry=True)
-def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
+def _draw_faces(img, view, s, tile, corners, outward, colours, lit, order, inside):
     "Draw faces over the picture."
     N = img.shape[0]
     px, py = np.empty(4), np.empty(4)
     for n in order:
-        dx, dy, dz = corners[n, 0, 0] - view.x, corners[n, 0, 1] - view.y, corners[n, 0, 2] - view.z
+        dx = corners[n, 0, 0] - view.x
+        dy = corners[n, 0, 1] - view.y
+        dz = corners[n, 0, 2] - view.z
         if dx * outward[n, 0] + dy * outward[n, 1] + dz * outward[n, 2] >= 0:
             continue
         distance = math.sqrt(dx * dx + dy * dy + dz * dz)
@@ -413,7 +436,9 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
             continue
         ahead = 1e9
         for k in range(4):
-            dx, dy, dz = corners[n, k, 0] - view.x, corners[n, k, 1] - view.y, corners[n, k, 2] - view.z
+            dx = corners[n, k, 0] - view.x
+            dy = corners[n, k, 1] - view.y
+            dz = corners[n, k, 2] - view.z
             depth = dx * view.forward[0] + dy * view.forward[1] + dz * view.forward[2]
             ahead = min(ahead, depth)
             depth = max(depth, 1e-3)
@@ -430,13 +455,22 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
             hidden = veil(s, tile, view.x, view.y, view.z, dx / far, dy / far, dz / far, far, inside)
         shine = (colours[n, 0] + lit[n], colours[n, 1] + 0.85 * lit[n], colours[n, 2] + 0.6 * lit[n])
         c = haze(s, shine, dx, dy, distance)
-        left, right = min(px[0], px[1], px[2], px[3]), max(px[0], px[1], px[2], px[3])
-        top, bottom = min(py[0], py[1], py[2], py[3]), max(py[0], py[1], py[2], py[3])
+        left = min(px[0], px[1], px[2], px[3])
+        right = max(px[0], px[1], px[2], px[3])
+        top = min(py[0], py[1], py[2], py[3])
+        bottom = max(py[0], py[1], py[2], py[3])
         for j in range(max(0, int(math.floor(top))), min(N, int(math.ceil(bottom)) + 1)):
             for i in range(max(0, int(math.floor(left))), min(N, int(math.ceil(right)) + 1)):
-                k = max(0.0, _edge(px[0], py[0], px[1], py[1], i, j) + _edge(px[2], py[2], px[3], py[3], i, j) - 1)
+                k = max(
+                    0.0,
+                    _edge_coverage(px[0], py[0], px[1], py[1], i, j)
+                    + _edge_coverage(px[2], py[2], px[3], py[3], i, j)
+                    - 1,
+                )
                 if k > 0:
-                    other = _edge(px[1], py[1], px[2], py[2], i, j) + _edge(px[3], py[3], px[0], py[0], i, j)
+                    other = _edge_coverage(px[1], py[1], px[2], py[2], i, j) + _edge_coverage(
+                        px[3], py[3], px[0], py[0], i, j
+                    )
                     k *= max(0.0, other - 1) * (1 - hidden)
                 if k > 0:
                     img[j, i, 0] += (c[0] - img[j, i, 0]) * k
@@ -445,12 +479,14 @@ def _build(img, view, s, tile, corners, outward, colours, lit, order, inside):
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #27d0af6a
 @kernel(entry=True)
-def _shine(glare, view, s, tile, lights, gain, reach, inside):
+def _draw_lamps(glare, view, s, tile, lights, gain, reach, inside):
     "Add lights to `glare`, float32 (N, N, 3)."
     N = glare.shape[0]
     small = 0.35 + 0.65 * min(1.0, N / 256 * view.zoom / _ZOOM)
     for n in range(lights.shape[0]):
-        dx, dy, dz = lights[n, 0] - view.x, lights[n, 1] - view.y, lights[n, 2] - view.z
+        dx = lights[n, 0] - view.x
+        dy = lights[n, 1] - view.y
+        dz = lights[n, 2] - view.z
         depth = dx * view.forward[0] + dy * view.forward[1] + dz * view.forward[2]
         if depth < 3:
             continue
@@ -479,7 +515,7 @@ def _shine(glare, view, s, tile, lights, gain, reach, inside):
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #152810c9
 @kernel(entry=True)
 def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise, out):
-    "Lights, frost and the film itself: img becomes out, uint8."
+    "Combine picture, lights, frost and noise: img becomes out, uint8."
     N, M = img.shape[0], halo.shape[0]
     for j in range(N):
         for i in range(N):
@@ -493,9 +529,14 @@ def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise
             grain = 0.0
             if noise != 0:
                 grain = noise * (hashed(i, j, seed + tick) + hashed(i + N, j, seed + tick) - 1) * 2.45
-            e0, e1, e2 = glare[j, i, 0], glare[j, i, 1], glare[j, i, 2]
+            e0 = glare[j, i, 0]
+            e1 = glare[j, i, 1]
+            e2 = glare[j, i, 2]
             if bleed > 0:
-                w0, w1, w2, w3 = bleed * (1 - a) * (1 - b), bleed * a * (1 - b), bleed * (1 - a) * b, bleed * a * b
+                w0 = bleed * (1 - a) * (1 - b)
+                w1 = bleed * a * (1 - b)
+                w2 = bleed * (1 - a) * b
+                w3 = bleed * a * b
                 i1, j1 = i0 + 1, j0 + 1
                 e0 += w0 * halo[j0, i0, 0] + w1 * halo[j0, i1, 0] + w2 * halo[j1, i0, 0] + w3 * halo[j1, i1, 0]
                 e1 += w0 * halo[j0, i0, 1] + w1 * halo[j0, i1, 1] + w2 * halo[j1, i0, 1] + w3 * halo[j1, i1, 1]
@@ -512,13 +553,14 @@ def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #6a50e7ce
 @functools.lru_cache(2)
-def _stage(conditions) -> tuple:
-    "All that the frames of one flight share: scene, noise, maps, sunlight on the hills, lights, buildings."
+def _shared_parts(conditions) -> tuple:
+    "Compute what all frames of a flight share: scene, noise, maps, sunlight on the hills, lights, buildings."
     s = scene_of(conditions)
     near, far, height = maps(place_of(conditions.runway, conditions.ground))
     down, along = np.gradient(height, FAR[1])
     steep = (s.sun[2] - along * s.sun[0] - down * s.sun[1]) / np.sqrt(1 + along**2 + down**2) / max(0.22, s.sun[2])
-    relief, lamps = np.clip(steep, 0.12, 1.7).astype(np.float32), airfield_lights(s)
+    relief = np.clip(steep, 0.12, 1.7).astype(np.float32)
+    lamps = airfield_lights(s)
     if s.day < 0.3:
         lamps = np.concatenate([lamps, town_lights(place_of(conditions.runway, conditions.ground))])
     return s, cloudy_tile(), near, far, relief, height, np.array(_SHELLS), lamps, _buildings(s)
@@ -527,8 +569,8 @@ def _stage(conditions) -> tuple:
 NOISE = 0.005  # standard deviation of the sensor at night, of a full scale of 1
 
 
-def _ahead(view: _View) -> tuple[float, float]:
-    "The pixel that the aircraft flies to: 3 degrees down, level with the nose otherwise."
+def _flight_path_pixel(view: _View) -> tuple[float, float]:
+    "Return the pixel towards which the aircraft flies: 3 degrees below level, level on the ground."
     level = math.hypot(view.forward[0], view.forward[1]) + 1e-9
     p = np.array([view.forward[0] / level, view.forward[1] / level, -0.05 if view.z > 12 else 0.0])
     depth = max(0.2, float(p @ np.array(view.forward)))
@@ -536,8 +578,8 @@ def _ahead(view: _View) -> tuple[float, float]:
     return view.size * (0.5 + right) - 0.5, view.size * (0.5 - up) - 0.5
 
 
-def _lit(lamps: np.ndarray, view: _View, on: bool, day: float) -> np.ndarray:
-    "The lights that burn, with the colours of PAPI for this eye."
+def _lamps_on(lamps: np.ndarray, view: _View, on: bool, day: float) -> np.ndarray:
+    "Return the lamps that are on, with the colours of PAPI from this viewpoint."
     lamps = lamps[(lamps[:, 7] > 0) | on]
     unit = np.flatnonzero(lamps[:, 7] == 1)
     white = papi(math.degrees(math.atan2(view.z - 0.8, max(1.0, PAPI_X - view.x))))[:, None]
@@ -549,29 +591,35 @@ def _lit(lamps: np.ndarray, view: _View, on: bool, day: float) -> np.ndarray:
 def _draw(
     conditions, view: _View, t: float, speed: float, lights: bool, ice: tuple[float, float], bird: float = 0.0
 ) -> np.ndarray:
-    "A picture, uint8 (size, size, 3)."
-    s, tile, near, far, relief, height, shells, lamps, (corners, outward, colours, lit) = _stage(conditions)
-    N, night, c = view.size, 1 - s.day, conditions
-    (img, glare), out = np.zeros((2, N, N, 3), np.float32), np.empty((N, N, 3), np.uint8)
+    "Draw a picture, uint8 (size, size, 3)."
+    s, tile, near, far, relief, height, shells, lamps, (corners, outward, colours, lit) = _shared_parts(conditions)
+    N = view.size
+    night = 1 - s.day
+    c = conditions
+    img, glare = np.zeros((2, N, N, 3), np.float32)
+    out = np.empty((N, N, 3), np.uint8)
     halo = np.zeros((max(8, N // 4), max(8, N // 4), 3), np.float32)
     ground, highest = np.empty((2, _AZIMUTHS, shells.size), np.float32)
     _skyline(view, height, shells, ground, highest)
     inside = _paint(img, view, s, tile, near, far, relief, shells, ground, highest, max(0.0, 1 - 2.5 * s.day))
     order = np.argsort(-((corners.mean(1) - (view.x, view.y, view.z)) ** 2).sum(1), kind='stable')
-    _build(img, view, s, tile, corners, outward, colours, lit, order, inside)
+    _draw_faces(img, view, s, tile, corners, outward, colours, lit, order, inside)
     thick = min(1.0, 1500 / s.clear)
-    gain, reach = 0.022 + 0.9 * night**1.5 + 0.3 * thick * s.day, 3.9 - 1.7 * night
-    _shine(glare, view, s, tile, _lit(lamps, view, lights, s.day), gain, reach, inside)
+    gain = 0.022 + 0.9 * night**1.5 + 0.3 * thick * s.day
+    reach = 3.9 - 1.7 * night
+    _draw_lamps(glare, view, s, tile, _lamps_on(lamps, view, lights, s.day), gain, reach, inside)
     bleed = 0.0 if s.day > 0.6 and thick < 0.3 else 1.2 * (0.25 * night + 0.9 * thick)
     if bleed > 0:
         spread_lights(glare, halo, np.empty_like(halo))
-    tick, wet = int(round(20 * t)), c.precipitation != 'none' and c.intensity > 0
+    tick = int(round(20 * t))
+    wet = c.precipitation != 'none' and c.intensity > 0
     if wet:
-        u, v = _ahead(view)
+        u, v = _flight_path_pixel(view)
         snow = c.precipitation == 'snow'
         bright = (0.34 if snow else 0.12) * (s.day + 0.35 * night)
         precipitate(img, u, v, float(speed), snow, float(c.intensity), bright, s.seed, tick)
-    white, noise = 0.92 * s.day + 0.10 * night, NOISE * max(0.0, 1 - 2 * s.day)
+    white = 0.92 * s.day + 0.10 * night
+    noise = NOISE * max(0.0, 1 - 2 * s.day)
     _expose(img, glare, halo, bleed, tile, float(ice[0]), float(ice[1]), white, s.seed, tick, noise, out)
     if wet and not snow:
         wet_glass(out, out.copy(), float(c.intensity), s.seed, float(t))
@@ -597,7 +645,7 @@ def draw_view(
     size: int = 256,
     field_of_view: float | None = None,
 ) -> np.ndarray:
-    """Draw what the camera sees from one place, by JSBSim conditions with our avionics and our picture, not X-Plane's.
+    """Draw the view of the camera from one position (our renderer, not X-Plane's).
 
     Parameters
     ----------
@@ -622,7 +670,7 @@ def draw_view(
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #e53e4ab4
 def _views(flight, size: int, field_of_view: float | None = None) -> list[_View]:
-    "The camera at each row of a flight."
+    "Return the camera at each row of a flight."
     log = flight.log
     psi = (log['psi'] - float(flight.conditions.runway.heading) + 180) % 360 - 180
     rows = zip(log['x'], log['y'], log['height'], psi, log['theta'], log['phi'])
@@ -633,7 +681,8 @@ def _film_frames(flight, size: int = 256, field_of_view: float | None = None) ->
     "Draw the pictures of a flight one by one, uint8 (size, size, 3); parameters as of `film`."
     log = flight.log
     for i, view in enumerate(_views(flight, size, field_of_view)):
-        speed, lights = float(log['ground_speed'][i]) * KNOT, not log['rel_rwy_lites'][i] > 0
+        speed = float(log['ground_speed'][i]) * KNOT
+        lights = not log['rel_rwy_lites'][i] > 0
         ice = (float(log['frm_ice'][i]), float(log['frm_ice2'][i]))
         yield _draw(flight.conditions, view, float(log['t'][i]), speed, lights, ice, float(log['rel_bird_strike'][i]))
 
@@ -660,7 +709,7 @@ def film(flight, size: int = 256, field_of_view: float | None = None) -> np.ndar
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #9d272bbe
 def runway_corners(flight, size: int = 256, field_of_view: float | None = None) -> np.ndarray:
-    """Find the corners of the runway in the pictures of a flight.
+    """Return the corners of the runway in the pictures of a flight.
 
     Parameters
     ----------

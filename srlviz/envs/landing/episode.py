@@ -132,7 +132,9 @@ def truth(flight: Flight, size: int = 256, field_of_view: float | None = None) -
     dict : name to (T,) float32 per row, or one value per flight; `FACTORS` has the units. along_track is m past the
         threshold (negative before it), cross_track m right of the centre line, height m of the wheels above the runway
     """
-    c, log, touched = flight.conditions, flight.log, flight.touchdown or {}
+    c = flight.conditions
+    log = flight.log
+    touched = flight.touchdown or {}
     rows = (
         dict(along_track=log['x'], cross_track=log['y'], height=log['height'])
         | {n: log[n] for n in PERTURBATIONS}

@@ -62,9 +62,11 @@ class Scene(NamedTuple):
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #b7b1a9d9
 def _sun(runway, hour: float, daylight: float) -> tuple[float, np.ndarray]:
-    "Height of the sun in degrees, at an equinox, and its direction in the frame of the runway."
+    "Return the elevation of the sun in degrees, at an equinox, and its direction in the frame of the runway."
     lat, turn = math.radians(runway.lat), math.radians(15 * (hour - 12))
-    up, south, west = math.cos(lat) * math.cos(turn), math.sin(lat) * math.cos(turn), math.sin(turn)
+    up = math.cos(lat) * math.cos(turn)
+    south = math.sin(lat) * math.cos(turn)
+    west = math.sin(turn)
     height = math.degrees(math.asin(up))
     if daylight >= 1:
         height = max(height, 6.0)
@@ -72,24 +74,25 @@ def _sun(runway, hour: float, daylight: float) -> tuple[float, np.ndarray]:
         height = min(height, -9.0)
     else:
         height = -9 + 15 * (0.5 - math.sin(math.asin(1 - 2 * daylight) / 3))
-    azimuth, h = math.atan2(-west, -south) - math.radians(float(runway.heading)), math.radians(height)
+    azimuth = math.atan2(-west, -south) - math.radians(float(runway.heading))
+    h = math.radians(height)
     return height, np.array([math.cos(h) * math.cos(azimuth), math.cos(h) * math.sin(azimuth), math.sin(h)])
 
 
 def _between(x: float, *stops) -> np.ndarray:
-    "A colour between stops (x, r, g, b)."
+    "Interpolate a colour between stops (x, r, g, b)."
     s = np.array(stops, float)
     return np.array([np.interp(x, s[:, 0], s[:, k]) for k in (1, 2, 3)])
 
 
 def _name(name: str) -> tuple[int, int, int]:
-    "The digits of a runway's name and its letter, as characters of the paint"
+    "Return the two digits of a runway's name and its letter, as numbers of painted characters"
     number, letter = int(name.rstrip('LCR')), name.lstrip('0123456789')
     return number // 10, number % 10, 'LCR'.index(letter) + 10 if letter else -1
 
 
 def _opposite(name: str) -> str:
-    "The name of the other end"
+    "Return the name of the other end of a runway"
     letter = name.lstrip('0123456789')
     return f"{(int(name.rstrip('LCR')) + 17) % 36 + 1:02d}" + {'L': 'R', 'R': 'L'}.get(letter, letter)
 
@@ -126,7 +129,7 @@ _SHADE = (
 
 
 def _light(height: float, cover: float, daylight: float, thick: float) -> dict[str, np.ndarray]:
-    """Give the colours of sky, sunlight and shade.
+    """Return the colours of sky, sunlight and shade.
 
     Parameters
     ----------
@@ -144,7 +147,8 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
     dull = horizon @ (0.3, 0.5, 0.2)
     horizon = horizon + (dull * np.array([0.97, 1.0, 1.03]) - horizon) * 0.6 * thick
     over = dull * np.array([0.84, 0.88, 0.92])
-    zenith, horizon = zenith + (over * 0.85 - zenith) * gray, horizon + (over - horizon) * gray * 0.8
+    zenith = zenith + (over * 0.85 - zenith) * gray
+    horizon = horizon + (over - horizon) * gray * 0.8
     shade = _between(height, *_SHADE) + 0.24 * gray * daylight
     cloud = np.minimum(1, horizon * 1.06 + 0.75 * sunlight + 0.5 * np.maximum(glow, 0) * (height < 8) + 0.003)
     under = horizon * (0.80 - 0.22 * cover) + 0.1 * sunlight
@@ -160,14 +164,14 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #82b533bd
 def _grass(place: Place) -> tuple[float, float, float]:
-    "The colour of an airfield's grass"
+    "Return the colour of an airfield's grass"
     if place.ground == 0 and place.dry >= 0.6:
         return 0.38, 0.37, 0.19
     return ((0.27, 0.34, 0.16), (0.54, 0.46, 0.33), (0.80, 0.82, 0.86))[place.ground]
 
 
 def _apron(place: Place, drawn: float, name: str, other: str) -> float:
-    "The side of the apron, 1 right, -1 left: the same seen from both ends, and away from the sea"
+    "Return the side of the apron, 1 right, -1 left: consistent from both ends, and away from the sea"
     if place.coast:
         return -math.copysign(1.0, place.coast)
     return (1.0 if drawn < 0.5 else -1.0) * (1 if name < other else -1)
@@ -175,10 +179,12 @@ def _apron(place: Place, drawn: float, name: str, other: str) -> float:
 
 @functools.lru_cache(4)
 def scene_of(conditions) -> Scene:
-    "What the conditions of a flight mean for its pictures."
+    "Compute the scene of a flight from its conditions."
     c, r = conditions, conditions.runway
-    name, other = _opposite(_opposite(r.name)), _opposite(r.name)  # 9L is 09L
-    place, strip = place_of(r, c.ground), zlib.crc32(f'{r.airport}/{min(name, other)}'.encode())
+    other = _opposite(r.name)
+    name = _opposite(other)  # with two digits: 9L is 09L
+    place = place_of(r, c.ground)
+    strip = zlib.crc32(f'{r.airport}/{min(name, other)}'.encode())
     d = np.random.default_rng(strip).random(4)
     height, sun = _sun(r, c.hour, c.daylight)
     thick = 1 - float(np.clip((c.visibility - 1500) / 6000, 0, 1))
@@ -213,13 +219,13 @@ def scene_of(conditions) -> Scene:
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1df56def
 @kernel
 def to_sun(s, dx, dy):
-    "How near a direction is to the sun's, seen on a map: 0 to 1."
+    "Return how close a horizontal direction is to the sun's, 0 (opposite) to 1."
     return 0.5 + 0.5 * (dx * s.sunward[0] + dy * s.sunward[1]) / (math.sqrt(dx * dx + dy * dy) + 1e-9)
 
 
 @kernel
 def clear_sky(s, facing, e):
-    "Colour of the clear sky towards or away from the sun at an elevation e."
+    "Return the colour of the clear sky at an elevation e (0 horizon, 1 zenith); `facing` is that of `to_sun`."
     q3, f2 = (1 - e) * (1 - e) * (1 - e), facing * facing
     q6 = q3 * q3
     return plus(mix(s.zenith, s.horizon, q6), times(s.glow, f2 * f2 * q6 * q6))
@@ -227,7 +233,7 @@ def clear_sky(s, facing, e):
 
 @kernel
 def sun_disc(s, c, dx, dy, dz):
-    "The sky c with the sun in it."
+    "Add the sun to a sky of colour c."
     near = dx * s.sun[0] + dy * s.sun[1] + dz * s.sun[2]
     if near < 0.9:
         return c
@@ -238,8 +244,8 @@ def sun_disc(s, c, dx, dy, dz):
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1f359bfa
 @kernel
-def _lump(s, tile, x, y, lod):
-    "The two scales of a cloud over x, y, m, over a footprint of 2**lod m."
+def _cloud_noise(s, tile, x, y, lod):
+    "Return the coarse noise of a cloud at x, y (m), and the sum of both scales, over a footprint of 2**lod m."
     large = cloudy(tile, x * (1 / 26) + s.drift[0], y * (1 / 26) + s.drift[1], lod - 4.7)
     return large, 0.72 * large + 0.28 * (
         cloudy_level(tile, x * (1 / 5.3) + s.drift[1], y * (1 / 5.3) + s.drift[0], max(0, int(lod - 1.9)))
@@ -250,13 +256,13 @@ def _lump(s, tile, x, y, lod):
 
 @kernel
 def puff(s, tile, x, y, lod):
-    "How thick the cloud is over x, y, m: 0 to 1."
-    return smooth(s.cloud_threshold, s.cloud_threshold + 0.2, _lump(s, tile, x, y, lod)[1])
+    "Return the thickness of the cloud over x, y (m), 0 to 1."
+    return smooth(s.cloud_threshold, s.cloud_threshold + 0.2, _cloud_noise(s, tile, x, y, lod)[1])
 
 
 @kernel
 def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
-    """The sky c with the clouds before it, seen from below or from inside.
+    """Draw the clouds over a sky of colour c, seen from below or from inside.
 
     They are bright where they are thin or turn to the sun, and dark beneath.
     """
@@ -265,8 +271,10 @@ def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
     fade = math.exp(-t * 1.1 / s.clear - t * (1 / 60000))
     if fade < 0.02 or level < z + 20:
         return c
-    x, y, lod = x + dx * t, y + dy * t, 0.5 * math.log2(t * t * pixel * pixel / dz)
-    large, n = _lump(s, tile, x, y, lod)
+    x = x + dx * t
+    y = y + dy * t
+    lod = 0.5 * math.log2(t * t * pixel * pixel / dz)
+    large, n = _cloud_noise(s, tile, x, y, lod)
     if n <= s.cloud_threshold:
         return c
     beside = cloudy_level(
@@ -286,7 +294,7 @@ def clouds(s, tile, c, x, y, z, dx, dy, dz, pixel):
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #1e2810c8
 @kernel
 def veil(s, tile, x, y, z, dx, dy, dz, distance, inside):
-    "How much of what is at a distance is hidden by the cloud that the camera is in or over."
+    "Return the share of a point at a distance that is hidden by a cloud around or below the camera."
     path = min(distance, 500.0)
     if dz < -1e-6:
         path = min(path, (z - s.base) / -dz)
@@ -303,7 +311,7 @@ def veil(s, tile, x, y, z, dx, dy, dz, distance, inside):
 
 @kernel
 def haze(s, c, dx, dy, distance):
-    "What is left of a colour at a distance, with the haze before it."
+    "Return a colour at a distance, seen through the haze."
     return mix(clear_sky(s, to_sun(s, dx, dy), 0.0), c, math.exp(-3.912 * distance / s.clear))
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #18420703
@@ -311,11 +319,11 @@ PAPI_X, _PAPI_ANGLES = 300.0, (3.5, 3 + 1 / 6, 2 + 5 / 6, 2.5)
 
 
 def papi(angle: float) -> np.ndarray:
-    """Give how white each of the four units of the PAPI is, from the runway outwards.
+    """Return how white each of the four units of the PAPI is, from the runway outwards.
 
     Parameters
     ----------
-    angle : of the eye over them, degrees
+    angle : elevation of the camera seen from the units, degrees
 
     Returns
     -------
@@ -324,18 +332,16 @@ def papi(angle: float) -> np.ndarray:
     return np.clip((angle - np.array(_PAPI_ANGLES)) / 0.05 + 0.5, 0, 1)
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #7316b081
-_WHITE, _YELLOW, _GREEN, RED, _BLUE, _SODIUM = (
-    (1, 0.93, 0.76),
-    (1, 0.78, 0.28),
-    (0.22, 1, 0.38),
-    (1, 0.13, 0.08),
-    (0.25, 0.40, 1),
-    (1, 0.74, 0.40),
-)
+_WHITE = (1, 0.93, 0.76)
+_YELLOW = (1, 0.78, 0.28)
+_GREEN = (0.22, 1, 0.38)
+RED = (1, 0.13, 0.08)
+_BLUE = (0.25, 0.40, 1)
+_SODIUM = (1, 0.74, 0.40)
 
 
-def _row(xs, ys, z, colour, power, kind) -> np.ndarray:
-    "Lights (n, 8): place, colour, power, kind."
+def _lights(xs, ys, z, colour, power, kind) -> np.ndarray:
+    "Build lights (n, 8): x, y, z, three of colour, power, kind."
     x, y = (v.ravel() for v in np.broadcast_arrays(np.asarray(xs, float), np.asarray(ys, float)))
     return np.column_stack(
         [x, y, np.full(x.size, z), np.tile(colour, (x.size, 1)), np.full(x.size, power), np.full(x.size, kind)]
@@ -344,43 +350,48 @@ def _row(xs, ys, z, colour, power, kind) -> np.ndarray:
 
 @functools.lru_cache(4)
 def airfield_lights(s: Scene) -> np.ndarray:
-    "All lights of the airfield, (n, 8)."
-    L, half, both = s.length, s.width / 2, np.array([[-1.0], [1.0]])
-    edge, middle, bar = np.arange(0, L + 1, 60.0), np.arange(15, L, 30.0), np.arange(30, 901, 30.0)
+    "Build all lights of the airfield, (n, 8)."
+    L = s.length
+    half = s.width / 2
+    both = np.array([[-1.0], [1.0]])
+    edge = np.arange(0, L + 1, 60.0)
+    middle = np.arange(15, L, 30.0)
+    bar = np.arange(30, 901, 30.0)
     rows = [
-        _row(edge[edge < L - 600], both * (half + 1.5), 0.4, _WHITE, 1.0, 0),
-        _row(edge[edge >= L - 600], both * (half + 1.5), 0.4, _YELLOW, 1.0, 0),
+        _lights(edge[edge < L - 600], both * (half + 1.5), 0.4, _WHITE, 1.0, 0),
+        _lights(edge[edge >= L - 600], both * (half + 1.5), 0.4, _YELLOW, 1.0, 0),
     ]
     rows += [
-        _row(-2, np.linspace(-half, half, 16), 0.3, _GREEN, 1.1, 0),
-        _row(L + 2, np.linspace(-half, half, 12), 0.3, RED, 0.8, 0),
+        _lights(-2, np.linspace(-half, half, 16), 0.3, _GREEN, 1.1, 0),
+        _lights(L + 2, np.linspace(-half, half, 12), 0.3, RED, 0.8, 0),
     ]
     reds = (middle > L - 300) | ((middle > L - 900) & (np.arange(middle.size) % 2 == 0))
-    rows += [_row(middle[~reds], 0, 0.1, _WHITE, 0.4, 0), _row(middle[reds], 0, 0.1, RED, 0.4, 0)]
-    rows += [_row(bar, both * y, 0.1, _WHITE, 0.42, 0) for y in (9.0, 10.5, 12.0)]
-    rows += [_row(-bar, y, 1.0, _WHITE, 1.1, 0) for y in (-2.0, -1.0, 0.0, 1.0, 2.0)]
+    rows += [_lights(middle[~reds], 0, 0.1, _WHITE, 0.4, 0), _lights(middle[reds], 0, 0.1, RED, 0.4, 0)]
+    rows += [_lights(bar, both * y, 0.1, _WHITE, 0.42, 0) for y in (9.0, 10.5, 12.0)]
+    rows += [_lights(-bar, y, 1.0, _WHITE, 1.1, 0) for y in (-2.0, -1.0, 0.0, 1.0, 2.0)]
     rows += [
-        _row(-300, np.linspace(-15, 15, 17), 1.0, _WHITE, 1.1, 0),
-        _row(-150, both * np.array([5.0, 6.5, 8.0]), 1.0, _WHITE, 1.0, 0),
+        _lights(-300, np.linspace(-15, 15, 17), 1.0, _WHITE, 1.1, 0),
+        _lights(-150, both * np.array([5.0, 6.5, 8.0]), 1.0, _WHITE, 1.0, 0),
     ]
-    rows += [_row(-bar[:9], both * y, 1.0, RED, 0.75, 0) for y in (9.0, 10.5)]
-    rows += [_row(PAPI_X, -(half + 15 + 9 * k), 0.8, RED, 3.0, 1) for k in range(4)]
-    rows += [_row(np.arange(0, L, 60.0), s.side * y, 0.4, _BLUE, 0.16, 2) for y in (176.0, 203.0)]
+    rows += [_lights(-bar[:9], both * y, 1.0, RED, 0.75, 0) for y in (9.0, 10.5)]
+    rows += [_lights(PAPI_X, -(half + 15 + 9 * k), 0.8, RED, 3.0, 1) for k in range(4)]
+    rows += [_lights(np.arange(0, L, 60.0), s.side * y, 0.4, _BLUE, 0.16, 2) for y in (176.0, 203.0)]
     rows += [
-        _row(np.linspace(0.37, 0.71, 12) * L, s.side * 378, 18.0, _SODIUM, 0.8, 2),
-        _row(np.linspace(0.42, 0.64, 9) * L, s.side * 402, 7.0, _WHITE, 0.35, 2),
+        _lights(np.linspace(0.37, 0.71, 12) * L, s.side * 378, 18.0, _SODIUM, 0.8, 2),
+        _lights(np.linspace(0.42, 0.64, 9) * L, s.side * 402, 7.0, _WHITE, 0.35, 2),
     ]
     return np.concatenate(rows)
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #a78f9c02
 @functools.lru_cache(4)
 def town_lights(place: Place) -> np.ndarray:
-    "Lights of streets and houses within 8 km, (n, 8), at most 7000: the bright texels of the near map."
+    "Build the lights of streets and houses within 8 km, (n, 8), at most 7000, from the bright texels of the near map."
     n, texel, x0, y0 = NEAR
     glow = maps(place)[0][: n * n, 3].reshape(n, n)
     d = np.random.default_rng(place.seed)
     at = d.permutation(np.flatnonzero(glow > 60))[:7000]
-    move, tint = d.uniform(0, texel, (2, at.size)), d.choice(3, at.size, p=[0.6, 0.28, 0.12])
+    move = d.uniform(0, texel, (2, at.size))
+    tint = d.choice(3, at.size, p=[0.6, 0.28, 0.12])
     colours = np.array([_SODIUM, _WHITE, (0.85, 0.95, 1)])[tint]
     return np.column_stack(
         [
@@ -414,13 +425,15 @@ def _streak(img, u, v, du, dv, bright):
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #50c7ffde
 @kernel(entry=True)
 def precipitate(img, u0, v0, speed, snow, amount, bright, seed, tick):
-    "Rain or snow in the air, seen from an aircraft that flies towards the pixel u0, v0."
+    "Draw rain or snow, seen from an aircraft that flies towards the pixel u0, v0."
     N = img.shape[0]
     n, fall = int((220 if snow else 200) * amount), (2.0 if snow else 9.0)
     for k in range(n):
-        turn, far = 6.2832 * hashed(k, tick, seed), 0.05 + 0.75 * math.sqrt(hashed(k, tick, seed + 1))
+        turn = 6.2832 * hashed(k, tick, seed)
+        far = 0.05 + 0.75 * math.sqrt(hashed(k, tick, seed + 1))
         near = 0.3 + 0.7 * hashed(k, tick, seed + 2)
-        du, dv = math.cos(turn) * far * speed / 70, math.sin(turn) * far * speed / 70 + 0.5 * fall / 70
+        du = math.cos(turn) * far * speed / 70
+        dv = math.sin(turn) * far * speed / 70 + 0.5 * fall / 70
         long = (0.10 if snow else 0.16) * near * N
         _streak(
             img,
@@ -470,17 +483,18 @@ def spread_lights(glare, halo, half):
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #5712498f
 @kernel
 def frost(tile, q, x, y, ice):
-    "How frosted the glass is, 0 to 1, at q from an edge of the picture (its width is 1)."
+    "Return the frost on the windscreen, 0 to 1, at a distance q from an edge (the width of the picture is 1)."
     front = 0.48 * ice + 0.20 * (cloudy_level(tile, 25 * x + 99, 70 * y, 0) - 0.5)
     if ice <= 0:
         return 0.0
-    fine, coarse = cloudy_level(tile, 90 * x, 160 * y + 31, 0), cloudy_level(tile, 410 * x, 530 * y, 0)
+    fine = cloudy_level(tile, 90 * x, 160 * y + 31, 0)
+    coarse = cloudy_level(tile, 410 * x, 530 * y, 0)
     return smooth(0.0, 0.16, front - q) * (0.35 + 0.45 * fine + 0.4 * coarse)
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #4d89a731
 @kernel(entry=True)
 def wet_glass(out, dry, amount, seed, t):
-    "Drops on the glass: out, which is like dry before, shows the world through them, upside down."
+    "Draw drops on the windscreen, which show the picture `dry` upside down; `out` starts as its copy."
     N = out.shape[0]
     for k in range(int(26 + 60 * amount)):
         period = 1.2 + 2.5 * hashed(k, 3, seed)
@@ -490,7 +504,8 @@ def wet_glass(out, dry, amount, seed, t):
         if hashed(k, m, seed + 8) > 0.35 + 0.65 * amount:
             continue
         R = N / 256 * (1.6 + 4.2 * hashed(k, m, seed + 5) ** 2) * min(1.0, 5 * age) * (1 - 0.4 * age)
-        u, v = N * hashed(k, m, seed + 6), N * (hashed(k, m, seed + 7) + 0.04 * age)
+        u = N * hashed(k, m, seed + 6)
+        v = N * (hashed(k, m, seed + 7) + 0.04 * age)
         for j in range(max(0, int(v - R)), min(N, int(v + R) + 2)):
             for i in range(max(0, int(u - R)), min(N, int(u + R) + 2)):
                 d = math.sqrt((i - u) ** 2 + (j - v) ** 2) / max(R, 0.6)
@@ -506,10 +521,12 @@ def wet_glass(out, dry, amount, seed, t):
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #82b28ee4
 @kernel(entry=True)
 def splash(out, tile, severity, seed, day):
-    "Paint what a bird of a severity from 0 to 1 has left over a picture, uint8 (N, N, 3)."
+    "Draw the splash of a bird strike of a severity from 0 to 1 on a picture, uint8 (N, N, 3)."
     N = out.shape[0]
     u, v = 0.33 + 0.34 * hashed(1, 1, seed), 0.36 + 0.28 * hashed(2, 1, seed)
-    size, light, place = 0.05 + 0.11 * severity, 0.12 + 0.88 * day, 400 * hashed(3, 1, seed)
+    size = 0.05 + 0.11 * severity
+    light = 0.12 + 0.88 * day
+    place = 400 * hashed(3, 1, seed)
     for j in range(N):
         for i in range(N):
             x, y = ((i + 0.5) / N - u) / size, ((j + 0.5) / N - v) / size

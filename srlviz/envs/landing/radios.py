@@ -416,7 +416,9 @@ def _reception(flight) -> SimpleNamespace:
     )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #d945c223
-_OLD, _KNOBS, SHOWN = 'sim/cockpit/radios/', 'sim/cockpit2/radios/actuators/', 'sim/cockpit2/radios/indicators/'
+_OLD = 'sim/cockpit/radios/'
+_KNOBS = 'sim/cockpit2/radios/actuators/'
+SHOWN = 'sim/cockpit2/radios/indicators/'
 _SEATS = ('pilot', 'copilot')
 
 
@@ -664,7 +666,9 @@ def _efis_columns(flight) -> dict:
 def _engaged(flight) -> SimpleNamespace:
     """State of the autopilot: (T,) bool each."""
     log = flight.log
-    on, loc, gs = log['ap_on'] > 0, log['loc_on'] > 0, log['gs_on'] > 0
+    on = log['ap_on'] > 0
+    loc = log['loc_on'] > 0
+    gs = log['gs_on'] > 0
     return SimpleNamespace(
         on=on,
         throttle=log['at_on'] > 0,

@@ -19,7 +19,7 @@ from ...core.files import parse_real, table_rows, table_text
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #0d89bbbc
 def radii(lat: float) -> tuple[float, float]:
-    """Give the radii of curvature of the Earth at a latitude.
+    """Return the radii of curvature of the Earth at a latitude.
 
     Parameters
     ----------
@@ -31,7 +31,9 @@ def radii(lat: float) -> tuple[float, float]:
 
     Source: the ellipsoid of WGS 84.
     """
-    a, e2, s = 6378137.0, 6.69437999014e-3, math.sin(math.radians(lat))
+    a = 6378137.0
+    e2 = 6.69437999014e-3
+    s = math.sin(math.radians(lat))
     w = math.sqrt(1 - e2 * s * s)
     return a * (1 - e2) / w**3, a * math.cos(math.radians(lat)) / w
 
@@ -44,8 +46,8 @@ class Runway:
     ----------
     airport, airport_name, country : ICAO code, name, ISO code of two letters
     name : '16L'
-    lat, lon : of the landing threshold, degrees;  elevation : of the whole runway, which is level, m above the sea
-    heading : degrees true, of the landing;  length, width : m, the length from the landing threshold on
+    lat, lon : of the landing threshold, degrees;  elevation : m above the sea (the runway is level)
+    heading : degrees true, of the landing;  length : m, from the landing threshold;  width : m
     variation : magnetic variation, degrees east
     ils_khz : localizer, kHz, 108100 to 111950;  ident : of the ILS, four letters
     """
@@ -84,18 +86,21 @@ class Runway:
     magnetic = property(lambda self: (self.heading - self.variation) % 360, doc="Heading, degrees magnetic.")
 
     def geodetic(self, x, y):
-        """Give latitude and longitude, degrees, of points `x` m past the threshold and `y` m to the right."""
-        c, s, (m, n) = math.cos(math.radians(self.heading)), math.sin(math.radians(self.heading)), radii(self.lat)
-        lat, lon = self.lat + np.degrees((x * c - y * s) / m), self.lon + np.degrees((x * s + y * c) / n)
+        """Return latitude and longitude, degrees, of points `x` m past the threshold and `y` m to the right."""
+        c = math.cos(math.radians(self.heading))
+        s = math.sin(math.radians(self.heading))
+        m, n = radii(self.lat)
+        lat = self.lat + np.degrees((x * c - y * s) / m)
+        lon = self.lon + np.degrees((x * s + y * c) / n)
         return lat, (lon + 180) % 360 - 180
 
     def local(self, lat, lon):
-        """Give `x`, `y` in m of points in degrees: the inverse of `geodetic`."""
-        c, s, (m, n) = math.cos(math.radians(self.heading)), math.sin(math.radians(self.heading)), radii(self.lat)
-        north, east = (
-            np.radians(np.asarray(lat, float) - self.lat) * m,
-            np.radians((np.asarray(lon, float) - self.lon + 180) % 360 - 180) * n,
-        )
+        """Return `x`, `y` in m of points in degrees: the inverse of `geodetic`."""
+        c = math.cos(math.radians(self.heading))
+        s = math.sin(math.radians(self.heading))
+        m, n = radii(self.lat)
+        north = np.radians(np.asarray(lat, float) - self.lat) * m
+        east = np.radians((np.asarray(lon, float) - self.lon + 180) % 360 - 180) * n
         return north * c + east * s, east * c - north * s
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3a684810
@@ -103,8 +108,10 @@ POLE = 80.8, -72.8
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #02e8517d
 def variation(lat: float, lon: float) -> float:
-    """Give the magnetic variation of a dipole field, degrees east: the bearing of the geomagnetic pole."""
-    a, p, d = math.radians(lat), math.radians(POLE[0]), math.radians(POLE[1] - lon)
+    """Return the magnetic variation of a dipole field, degrees east: the bearing of the geomagnetic pole."""
+    a = math.radians(lat)
+    p = math.radians(POLE[0])
+    d = math.radians(POLE[1] - lon)
     return math.degrees(
         math.atan2(math.sin(d) * math.cos(p), math.cos(a) * math.sin(p) - math.sin(a) * math.cos(p) * math.cos(d))
     )
@@ -160,11 +167,11 @@ class Runways(Sequence):
     airports = property(lambda self: tuple(self._by_airport), doc="ICAO codes, each once.")
 
     def table(self) -> pd.DataFrame:
-        """Give the runways as a table, one row each; columns as in `Runway`."""
+        """Return the runways as a table, one row each; columns as in `Runway`."""
         return pd.DataFrame([asdict(r) for r in self._all], columns=list(Runway.__dataclass_fields__))
 
     def split(self, seed: int = 0) -> dict[str, str]:
-        """Give each airport a split.
+        """Assign a split to each airport.
 
         45% of the runways are 'fit', 15% 'valid', 26.4% 'probe' and 13.6% 'test', as near as whole airports allow.
 
@@ -248,23 +255,25 @@ _CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of lo
 
 
 def _radio(airport: str, code: str, k: int) -> dict:
-    "Localizer and ident of end `k` of an airport: no channel is used twice at one, up to 40."
+    "Return localizer frequency and ident of runway end `k` of an airport; up to 40 ends have different channels."
     return dict(
         ils_khz=_CHANNELS[(int(hashed_numbers(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}'
     )
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3bc60929
 def _build_runways(icao: str) -> list[Runway]:
-    "The invented runways of a real airport."
+    "Invent the runways of a real airport."
     if icao not in _airport_data():
         raise ValueError(
             f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; "
             "install another version of airportsdata, or use Runways.from_ourairports"
         )
     a, u = _airport_data()[icao], hashed_numbers(icao)
-    elevation, heading = round(0.3048 * a['elevation'], 1), round(180 * u[0], 2)
+    elevation = round(0.3048 * a['elevation'], 1)
+    heading = round(180 * u[0], 2)
     length = round(min(4500.0, (2200 + 1100 * u[1]) * (1 + 0.07 * max(elevation, 0) / 300)), 1)
-    aside, width = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0, 60.0 if u[2] < 1 / 3 else 45.0
+    aside = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0
+    width = 60.0 if u[2] < 1 / 3 else 45.0
     middle = dict(
         airport=icao,
         airport_name=a['name'],
@@ -295,13 +304,13 @@ def _build_runways(icao: str) -> list[Runway]:
 
 
 def _number(magnetic: float) -> str:
-    "The number of a runway from its magnetic heading: 01 to 36."
+    "Return the number of a runway from its magnetic heading: 01 to 36."
     return f'{(round(magnetic / 10) - 1) % 36 + 1:02}'
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #bfc9fe03
 @functools.cache
 def runways() -> Runways:
-    """Give the built-in catalogue: real airports, invented runways, the same on every machine.
+    """Return the built-in catalogue: real airports, invented runways, the same on every machine.
 
     Raises
     ------
@@ -330,8 +339,9 @@ _SOFT = re.compile(
 
 
 def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
-    "Line number and cells of a runways.csv; its text is checked, its numbers are not."
-    rows, ids = table_rows(table_text(path, "OurAirports' runways.csv"), path), {}
+    "Yield line number and cells of a runways.csv; its text is checked, its numbers are not."
+    rows = table_rows(table_text(path, "OurAirports' runways.csv"), path)
+    ids = {}
     _, header = next(rows)
     if lost := [c for c in COLUMNS if c not in header]:
         raise ValueError(
@@ -350,7 +360,7 @@ def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
 
 
 def _value(path, line: int, row: dict, column: str, otherwise: float = math.nan) -> float:
-    "The number in a cell; a gap is `otherwise`."
+    "Return the number in a cell; `otherwise` if the cell is empty."
     text = row[column].strip()
     try:
         return parse_real(text) if text else otherwise
@@ -363,7 +373,7 @@ _CODE = re.compile('[A-Za-z0-9_.-]{1,20}')  # of an airport
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #4ee886b9
 def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
-    "Both ends of the strip in a row, or why there are none; `n` ends of the airport came before."
+    "Return both ends of the strip in a row, or the reason why not; `n` is the number of earlier ends of the airport."
     number = functools.partial(_value, path, line, row)
     if number('closed', 0):
         return 'closed'
@@ -376,26 +386,24 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
     names = [row[f'{e}_ident'].strip() for e in ('le', 'he')]
     if not _CODE.fullmatch(row['airport_ident']):
         return 'without the code of an airport'
-    length, width = number('length_ft') * 0.3048, number('width_ft', 150) * 0.3048
+    length = number('length_ft') * 0.3048
+    width = number('width_ft', 150) * 0.3048
     plain = all(re.fullmatch('[0-9]{1,2}[LCR]?', name) for name in names)
     if not plain or not length > 0 or not np.isfinite(at).all():
         return 'without position, length or name'
-    if not 0.9 < _way(*at)[1] / length < 1.1:
+    if not 0.9 < _offset(*at)[1] / length < 1.1:
         return 'with ends that do not fit their length'
     known = _airport_data().get(row['airport_ident'], {})
-    up = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
-    up = (
-        next((x for x in (up[0], up[1]) if not math.isnan(x)), known.get('elevation', math.nan))
-        if np.isnan(up).any()
-        else sum(up) / 2
-    )
-    if math.isnan(up):
+    elevations = [number(f'{e}_elevation_ft') for e in ('le', 'he')]
+    given = [feet for feet in elevations if not math.isnan(feet)]
+    elevation = sum(given) / len(given) if given else known.get('elevation', math.nan)
+    if math.isnan(elevation):
         return 'without elevation'
     first = dict(
         airport=row['airport_ident'],
         airport_name=known.get('name', row['airport_ident']),
         country=known.get('country', ''),
-        elevation=round(0.3048 * up, 1),
+        elevation=round(0.3048 * elevation, 1),
         width=width if 5 <= width <= 200 else 45.0,
     )
     displaced = [0.3048 * number(f'{e}_displaced_threshold_ft', 0) for e in ('le', 'he')]
@@ -418,8 +426,8 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
 
 
 def _end(first: dict, name: str, at, to, length: float, displaced: float, k: int, code: str) -> Runway:
-    "One end, at `at`, of a strip that goes `to` there."
-    (east, north), distance = _way(at, to)
+    "Return the end at `at` of a strip whose other end is at `to` (latitude, longitude)."
+    (east, north), distance = _offset(at, to)
     end = Runway(
         **first,
         name=name,
@@ -434,8 +442,9 @@ def _end(first: dict, name: str, at, to, length: float, displaced: float, k: int
     return replace(end, lat=float(lat), lon=float(lon), length=length - displaced)
 
 
-def _way(at, to) -> tuple[tuple[float, float], float]:
-    "East, north and distance, m, from one position to another."
+def _offset(at, to) -> tuple[tuple[float, float], float]:
+    "Return east, north and distance, m, from one position to another."
     m, n = radii(at[0])
-    east, north = math.radians((to[1] - at[1] + 180) % 360 - 180) * n, math.radians(to[0] - at[0]) * m
+    east = math.radians((to[1] - at[1] + 180) % 360 - 180) * n
+    north = math.radians(to[0] - at[0]) * m
     return (east, north), math.hypot(east, north)

@@ -26,7 +26,7 @@ def _table() -> pd.DataFrame:
 
 
 def sensor_table() -> pd.DataFrame:
-    """List the 1090 sensors, one row a column of `sensors(flight)`, in the same order.
+    """List the 1090 sensors, one row per column of `sensors(flight)`, in the same order.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def sensor_table() -> pd.DataFrame:
         name : `dataref` or `dataref[i]`;  kind : 'physics', 'avionics' or 'constant';  about : what it is here
         evidence : how sure the name is;  role : 'time', 'action' or 'state'
         tell_tale : perturbations that a lamp, flag, mode, switch or dial announces, their names with a blank between,
-            '' for none: leave these columns out to ask whether a failure is felt rather than announced
+            '' for none: without these columns a failure can only be inferred from its effects
         duplicate_of : the name of the first column that is equal to this one in every flight, '' for none
 
     Source: landing paper, Table 1; the order follows from the list of action columns in the authors' code.
@@ -49,13 +49,13 @@ _PSI, _IN_HG = 0.01450377, 1 / INHG  # pounds on a square inch and inches of mer
 
 
 def after(on: np.ndarray, seconds: float) -> np.ndarray:
-    """Tell where a condition (T,) or (T, k) holds and has held `seconds` earlier."""
+    """Return where a condition (T,) or (T, k) is true now and was true `seconds` earlier."""
     n, on = min(round(seconds * HZ), len(on)), np.asarray(on, bool)
     return on & np.concatenate([np.zeros((n, *on.shape[1:]), bool), on[: len(on) - n]])
 
 
 def rate(x: np.ndarray) -> np.ndarray:
-    """Change per second of (T,) or (T, k) rows, 0 in the first."""
+    """Return the change per second of (T,) or (T, k) rows, 0 in the first."""
     return np.diff(x, axis=0, prepend=x[:1]) * HZ
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #8dfe689a
@@ -102,13 +102,15 @@ _SUITES = dict(
 
 
 def gyroscopes(flight: Flight) -> SimpleNamespace:
-    """Work out what the six gyro suites show: vacuum pilot and copilot, electric both, AHRS both.
+    """Compute the readings of the six gyro suites: vacuum pilot and copilot, electric both, AHRS both.
 
     Returns
     -------
     namespace of (T, 6), deg : pitch, roll, heading (magnetic), drift
     """
-    L, rng, k = flight.log, _rng(flight, 'gyroscopes'), {n: np.repeat(v, 2) for n, v in _SUITES.items()}
+    L = flight.log
+    rng = _rng(flight, 'gyroscopes')
+    k = {n: np.repeat(v, 2) for n, v in _SUITES.items()}
     T = len(L['t'])
     follow = lambda x: np.repeat(np.stack([lag(x, s) for s in _SUITES['lag']], 1), 2, axis=1)  # (T, 6)
     noise = lambda: _noise(rng, T, k['noise'], 6) + k['offset'] * rng.normal(size=6)
@@ -125,13 +127,15 @@ def gyroscopes(flight: Flight) -> SimpleNamespace:
 
 
 def gyros(flight: Flight) -> dict:
-    """Attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
-    g, L, P = gyroscopes(flight), flight.log, power(flight)
-    seats = lambda head, x, tail: {
-        f'{head}_{s}_{seat}{tail}': x[:, i]
-        for i, (s, seat) in enumerate((s, seat) for s in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot'))
-    }
-    d = seats('the_ind', g.pitch, '_deg') | seats('phi_ind', g.roll, '_deg') | seats('psi_ind', g.heading, '_degm')
+    """Compute the attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
+    g = gyroscopes(flight)
+    L = flight.log
+    P = power(flight)
+    suites = [(suite, seat) for suite in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot')]
+    d = {}
+    for angle, values, unit in (('the', g.pitch, 'deg'), ('phi', g.roll, 'deg'), ('psi', g.heading, 'degm')):
+        for i, (suite, seat) in enumerate(suites):
+            d[f'{angle}_ind_{suite}_{seat}_{unit}'] = values[:, i]
     d |= {
         'the_vac_ind_deg': g.pitch[:, 0],
         'the_ele_ind_deg': g.pitch[:, 2],
@@ -145,7 +149,7 @@ def gyros(flight: Flight) -> dict:
     d |= {f'dg_drift_{n}_deg': g.drift[:, i] for i, n in enumerate(('vac', 'vac2', 'ele', 'ele2', 'ahars', 'ahars2'))}
     spin = lag(
         np.stack([P.suction[:, 0], P.suction[:, 1], *[P.volts[:, b] > 18 for b in (0, 1, 3, 3)]], 1), 20.0
-    )  # rotors run on for a while
+    )  # rotors slow down gradually
     turning = np.sqrt(L['p'] ** 2 + L['q'] ** 2 + L['r'] ** 2)[:, None]
     return _named(
         'cockpit/gyros',
@@ -182,23 +186,23 @@ def _radio_altitude(flight: Flight) -> np.ndarray:
 
 
 def gauges(flight: Flight) -> dict:
-    """What the dials and displays of both pilots show: speed, height, rates, attitude, wind, suction, energy."""
-    L, c, rng, g, P = flight.log, flight.conditions, _rng(flight, 'gauges'), gyroscopes(flight), power(flight)
-    T, v, misc = (
-        len(L['t']),
-        _airspeeds(flight),
-        {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()},
-    )
+    """Compute the dials and displays of both pilots: speed, height, rates, attitude, wind, suction, energy."""
+    L = flight.log
+    c = flight.conditions
+    rng = _rng(flight, 'gauges')
+    g = gyroscopes(flight)
+    P = power(flight)
+    T = len(L['t'])
+    v = _airspeeds(flight)
+    misc = {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()}
     set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])  # inches of mercury
     altitude = (
         (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / _IN_HG)) * _FEET
         + _noise(rng, T, (2, 3), 2)
         + [0, rng.normal(0, 15)]
     )
-    turn, track = (
-        lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5),
-        np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation,
-    )
+    turn = lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5)
+    track = np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation
     height = np.minimum(_radio_altitude(flight) * _FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
     both = {
         'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + _noise(rng, T, 0.05, 2),
@@ -231,7 +235,7 @@ def gauges(flight: Flight) -> dict:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #70509d76
 def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
-    "The gauges that are there once"
+    "Compute the gauges that exist once"
     L, T = flight.log, len(flight.log['t'])
     wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.0).T
     impact = L['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
@@ -262,7 +266,7 @@ def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) 
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
-    """Work out what hangs on the engines.
+    """Compute electric power, pumps and bleed air, which depend on the engines.
 
     Returns
     -------
@@ -272,8 +276,12 @@ def power(flight: Flight) -> SimpleNamespace:
         hours : (T,), that it has fed;  suction, pump, bleed : (T, 2), shares 0 to 1, and whether there is bleed air
         heat : as `_crew_ice`;  moving : (T,), how fast flaps, gear and speedbrakes move, 1/s
     """
-    L, c, rng = flight.log, flight.conditions, _rng(flight, 'power')
-    T, n2, early = len(L['t']), _pair(flight, 'n2'), rng.random() < 0.25
+    L = flight.log
+    c = flight.conditions
+    rng = _rng(flight, 'power')
+    T = len(L['t'])
+    n2 = _pair(flight, 'n2')
+    early = rng.random() < 0.25
     online = n2 > 50
     left, right = online.T
     apu_on = after(~(left & right), 20) | early
@@ -282,7 +290,8 @@ def power(flight: Flight) -> SimpleNamespace:
     passing = ~online & ~after(~online, 0.6)  # half a second until another source is switched to a bus
     fed = ~passing & ~(none & ~apu)[:, None]
     battery = ~fed[:, 0] & ~fed[:, 1]
-    moving, heat = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake'])), _crew_ice(flight)
+    moving = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake']))
+    heat = _crew_ice(flight)
     flat = lambda x: np.full(T, x)
     use = np.stack(
         [
@@ -380,7 +389,10 @@ def igniters(flight: Flight) -> np.ndarray:
 def engine(flight: Flight) -> dict:
     """Levers, igniters and extinguishers; speeds, temperatures, pressures, fuel and oil of the two engines."""
     L, rng = flight.log, _rng(flight, 'engine')
-    T, lever, reverse, n2 = len(L['t']), _pair(flight, 'throttle'), _pair(flight, 'reverser'), _pair(flight, 'n2')
+    T = len(L['t'])
+    lever = _pair(flight, 'throttle')
+    reverse = _pair(flight, 'reverser')
+    n2 = _pair(flight, 'n2')
     hot, noise = burning(flight), lambda size: _noise(rng, T, size, 2)
     shake = _shaken(flight)
     n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(0.3) * shake, 0)
@@ -393,11 +405,10 @@ def engine(flight: Flight) -> dict:
         np.repeat((~after(L['wow_1'] > 0, 5))[:, None], 2, axis=1),
         igniters(flight),
     )  # approach idle until 5 s after touchdown
-    egt, inlet = (
-        np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), L['temperature'][:, None]),
-        L['pressure'] * _IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5,
-    )
-    thrust, omega = _pair(flight, 'thrust'), np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
+    egt = np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), L['temperature'][:, None])
+    inlet = L['pressure'] * _IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5
+    thrust = _pair(flight, 'thrust')
+    omega = np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
     watts = np.maximum(thrust, 0) * (L['true_airspeed'] / _KNOTS)[:, None]
     oil = np.clip(
         rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - 0.002 * np.cumsum(hot + 0.3 * _pair(flight, 'bird'), 0) / HZ, 0, 1
@@ -463,7 +474,9 @@ def brightness(flight: Flight) -> SimpleNamespace:
 
 def electrical(flight: Flight) -> dict:
     """Batteries, generators, APU, six buses and the dimmers."""
-    P, b, rng = power(flight), brightness(flight), _rng(flight, 'electrical')
+    P = power(flight)
+    b = brightness(flight)
+    rng = _rng(flight, 'electrical')
     T, alive = len(P.volts), np.clip(P.volts[:, :2] / 28, 0, 1)
     shown = (b.manual * (0.7 + 0.3 * b.auto)) * np.repeat(alive, 16, axis=1)  # (T, 32)
     charge = 900 * rng.uniform(0.85, 1, 2) + np.where(P.battery, -170.0, 6.0)[:, None].cumsum(0) / HZ / 3600
@@ -539,7 +552,10 @@ def released(flight: Flight) -> np.ndarray:
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7c81b27e
 def _engine_lamps(flight: Flight) -> dict:
     """The lamps of each engine: (T, 2)."""
-    E, P, fire, reverser = engine(flight), power(flight), _pair(flight, 'fire') > 0, lag(_pair(flight, 'reverser'), 0.5)
+    E = engine(flight)
+    P = power(flight)
+    fire = _pair(flight, 'fire') > 0
+    reverser = lag(_pair(flight, 'reverser'), 0.5)
     show = lambda name: E[f'sim/cockpit2/engine/indicators/{name}']
     return {
         'fuel_pressure_low': show('fuel_pressure_psi') < 12,
@@ -574,13 +590,11 @@ def _autopilot_lamps(flight: Flight) -> dict:
 
 def lamps(flight: Flight) -> dict:
     """Every lamp that both panels have, by name."""
-    L, volts, E, A, seen = (
-        flight.log,
-        power(flight).volts,
-        _engine_lamps(flight),
-        _autopilot_lamps(flight),
-        _crew_ice(flight).seen,
-    )
+    L = flight.log
+    volts = power(flight).volts
+    E = _engine_lamps(flight)
+    A = _autopilot_lamps(flight)
+    seen = _crew_ice(flight).seen
     lost = (L['ap_on'] > 0) & ((L['gs_on'] == 0) | after(L['rel_servo_thro'] > 0, 1))
     cautions = [
         *(x for k in ('generator_off', 'oil_pressure_low', 'bleed_air_off', 'chip_detected') for x in E[k].T),
@@ -635,7 +649,10 @@ def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def annunciators(flight: Flight) -> dict:
     """The new panel of lamps."""
-    L, d, dead, stall = flight.log, lamps(flight), power(flight).volts[:, :2], _stall_ratio(flight)
+    L = flight.log
+    d = lamps(flight)
+    dead = power(flight).volts[:, :2]
+    stall = _stall_ratio(flight)
     only = {
         'autopilot_disconnect': np.convolve(released(flight), np.ones(15))[: len(stall)] > 0,
         'low_voltage': (dead < 22).any(1),
@@ -706,7 +723,11 @@ def controls(flight: Flight) -> dict:
 
 def switches(flight: Flight) -> dict:
     """Selectors, ice protection, autobrake, outside lights, pumps, doors and panel lights."""
-    c, P, L, b, rng = flight.conditions, power(flight), flight.log, brightness(flight), _rng(flight, 'switches')
+    c = flight.conditions
+    P = power(flight)
+    L = flight.log
+    b = brightness(flight)
+    rng = _rng(flight, 'switches')
     wet, dark = c.precipitation != 'none', c.daylight < 0.5
     brake = 1 + (c.runway.length < 3200) + (c.runway.length < 2600) + wet  # 1 to 4
     choice = lambda: int(rng.random() < 0.3)  # where crews differ
@@ -774,7 +795,9 @@ def ice(flight: Flight) -> dict:
 
 def pressure(flight: Flight) -> dict:
     """Cabin pressure: what is set, the cabin's altitude and its rate, the difference to the outside."""
-    L, rng, ground = flight.log, _rng(flight, 'pressure'), flight.conditions.runway.elevation
+    L = flight.log
+    rng = _rng(flight, 'pressure')
+    ground = flight.conditions.runway.elevation
     start, target, allowed = (
         rng.uniform(0, 100),
         10 * np.round(ground / 10),
@@ -784,7 +807,8 @@ def pressure(flight: Flight) -> dict:
     bleed = power(flight).bleed
     lost = lag(~(bleed[:, 0] | bleed[:, 1]), 40.0)
     cabin = sealed + lost * (L['altitude'] - sealed) + _noise(rng, len(lost), 0.3)[:, 0]
-    climb, difference = lag(rate(lag(cabin, 1.0)), 2.0), (_pressure_at(cabin) - _pressure_at(L['altitude'])) * _PSI
+    climb = lag(rate(lag(cabin, 1.0)), 2.0)
+    difference = (_pressure_at(cabin) - _pressure_at(L['altitude'])) * _PSI
     highest = _altitude_at(
         max(_pressure_at(target) - 7.8 / _PSI, 150.0)
     )  # at which the cabin can still be held at the set altitude

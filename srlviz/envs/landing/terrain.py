@@ -18,7 +18,7 @@ _KERNELS = set()
 
 
 class _Entry:
-    "A kernel that Python calls; its machine code is made at the first call."
+    "A kernel that Python calls; it is compiled at its first call."
 
     def __init__(self, function):
         functools.update_wrapper(self, function)
@@ -26,13 +26,15 @@ class _Entry:
 
     def __call__(self, *args):
         if self.machine is None:
-            records = [type(a)._fields for a in args if hasattr(a, '_fields')]  # named tuples are compiled by place
+            records = [
+                type(a)._fields for a in args if hasattr(a, '_fields')
+            ]  # compiled code accesses fields by position
             self.machine = _compiled(self.__wrapped__, repr(records))
         return self.machine(*args)
 
 
 def kernel(function=None, *, entry: bool = False):
-    "Note a function that numba is to compile; an `entry` is called by Python."
+    "Register a function for compilation by numba; only an `entry` is called from Python."
     if function is None:
         return functools.partial(kernel, entry=entry)
     if entry:
@@ -43,7 +45,7 @@ def kernel(function=None, *, entry: bool = False):
 
 @functools.cache
 def _compiled(function, records: str = ''):
-    "The machine code of a kernel: an entry if it says how its records are made."
+    "Compile a kernel; an entry gives the fields of its named tuples as `records`."
     from numba import njit
 
     scope, entry = dict(function.__globals__), bool(records)
@@ -63,12 +65,12 @@ def _compiled(function, records: str = ''):
     try:
         return njit(cache=entry, **options)(copy)
     except RuntimeError:
-        return njit(**options)(copy)  # numba found no folder that it may write to
+        return njit(**options)(copy)  # numba found no writable folder
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #ee4bd181
 @kernel
 def hashed(i, j, k):
-    "A number in [0, 1] for three whole numbers."
+    "Hash three integers to a number in [0, 1]."
     n = (i * 374761393 + j * 668265263 + k * 974634721) & 0xFFFFFFFF
     n = ((n ^ (n >> 13)) * 1274126177) & 0xFFFFFFFF
     return ((n ^ (n >> 16)) & 0xFFFF) / 65535.0
@@ -76,24 +78,30 @@ def hashed(i, j, k):
 
 @kernel
 def smooth(a, b, x):
-    "0 below a, 1 above b, smooth between."
+    "Smoothstep: 0 below a, 1 above b, smooth between."
     k = min(1.0, max(0.0, (x - a) / (b - a)))
     return k * k * (3 - 2 * k)
 
 
 @kernel
 def _smooth_noise(x, y, k):
-    "A smooth field with values in [0, 1] and features 1 wide; another one for each whole k."
+    "Value noise in [0, 1] with features 1 wide; each integer k gives another field."
     i, j = math.floor(x), math.floor(y)
     u, v = x - i, y - j
-    i, j, u, v = int(i), int(j), u * u * (3 - 2 * u), v * v * (3 - 2 * v)
-    a, b, c, d = hashed(i, j, k), hashed(i + 1, j, k), hashed(i, j + 1, k), hashed(i + 1, j + 1, k)
+    i = int(i)
+    j = int(j)
+    u = u * u * (3 - 2 * u)
+    v = v * v * (3 - 2 * v)
+    a = hashed(i, j, k)
+    b = hashed(i + 1, j, k)
+    c = hashed(i, j + 1, k)
+    d = hashed(i + 1, j + 1, k)
     return a + (b - a) * u + (c - a + (a - b - c + d) * u) * v
 
 
 @kernel
 def _rough_noise(x, y, k):
-    "Four octaves of it."
+    "The weighted mean of four octaves of `_smooth_noise`, in [0, 1]."
     return (
         8 * _smooth_noise(x, y, k)
         + 4 * _smooth_noise(2.03 * x, 2.03 * y, k + 1)
@@ -105,8 +113,8 @@ def _rough_noise(x, y, k):
 TILE = 512
 
 
-def _halvings(picture: np.ndarray) -> np.ndarray:
-    "A square picture (n, n, C) and all its halvings, one under another: (texels, C) of its own dtype."
+def _mip_chain(picture: np.ndarray) -> np.ndarray:
+    "Build the mip chain of a square picture (n, n, C): all levels, flattened to (texels, C), of its own dtype."
     levels = [picture]
     while len(levels[-1]) > 1:
         p = levels[-1].astype(np.float32)
@@ -117,19 +125,19 @@ def _halvings(picture: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def cloudy_tile() -> np.ndarray:
-    "The cloudy picture: noise with power falling as the frequency to the -3.2, replaced by its ranks."
+    "Draw the cloudy picture and its mip chain: noise of power frequency**-3.2, replaced by its ranks."
     white = np.fft.rfft2(np.random.default_rng(6).standard_normal((TILE, TILE)))
     frequency = np.hypot(np.fft.fftfreq(TILE)[:, None], np.fft.rfftfreq(TILE))
     frequency[0, 0] = np.inf
     values = np.fft.irfft2(white * np.maximum(frequency, 2.5 / TILE) ** -1.6, (TILE, TILE))
     ranks = np.empty(values.size, np.float32)
     ranks[np.argsort(values, None, kind='stable')] = np.linspace(0, 1, values.size, dtype=np.float32)
-    return (255 * _halvings(ranks.reshape(TILE, TILE, 1))[:, 0] + 0.5).astype(np.uint8)
+    return (255 * _mip_chain(ranks.reshape(TILE, TILE, 1))[:, 0] + 0.5).astype(np.uint8)
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #b3fcdf9a
 @kernel
 def cloudy(tile, x, y, lod):
-    "The mean of the cloudy picture around x, y (in texels) over a footprint of 2**lod texels."
+    "Return the mean of the cloudy picture around x, y (in texels) over a footprint of 2**lod texels."
     lod = min(8.0, max(0.0, lod))
     level = int(lod)
     a, k = cloudy_level(tile, x, y, level), lod - level
@@ -138,14 +146,20 @@ def cloudy(tile, x, y, lod):
 
 @kernel
 def cloudy_level(tile, x, y, level):
-    "The same from a single one of the halvings."
+    "The same from a single level of the mip chain."
     n, scale = 512 >> level, 1.0 / (1 << level)
     at = (4 * (512 * 512 - n * n)) // 3
     x, y = x * scale - 0.5, y * scale - 0.5
     fx, fy = math.floor(x), math.floor(y)
-    i, j, u, v = int(fx) & (n - 1), int(fy) & (n - 1), x - fx, y - fy
+    i = int(fx) & (n - 1)
+    j = int(fy) & (n - 1)
+    u = x - fx
+    v = y - fy
     i1, j, j1 = (i + 1) & (n - 1), at + j * n, at + ((j + 1) & (n - 1)) * n
-    a, b, c, d = np.float64(tile[j + i]), np.float64(tile[j + i1]), np.float64(tile[j1 + i]), np.float64(tile[j1 + i1])
+    a = np.float64(tile[j + i])
+    b = np.float64(tile[j + i1])
+    c = np.float64(tile[j1 + i])
+    d = np.float64(tile[j1 + i1])
     a += (b - a) * u
     return (a + (c + (d - c) * u - a) * v) * (1 / 255)
 
@@ -175,13 +189,13 @@ NEAR, FAR = (1024, 16.0, -9800.0, -8192.0), (512, 160.0, -16000.0, -40960.0)  # 
 
 
 def place_of(runway, ground: str) -> Place:
-    "The country of a runway."
+    "Draw the parameters of the terrain around a runway."
     seed = zlib.crc32(runway.airport.encode())
     d = np.random.default_rng(seed).random(9)
-    relief = (40.0, 220.0, 650.0, 1700.0)[
-        int(np.searchsorted([0.25, 0.55, 0.8], d[0] + min(runway.elevation, 1200) / 4000))
-    ]
-    lat, heading = math.radians(math.floor(runway.lat) + 0.5), math.radians(float(runway.heading))
+    hilliness = d[0] + min(runway.elevation, 1200) / 4000
+    relief = (40.0, 220.0, 650.0, 1700.0)[int(np.searchsorted([0.25, 0.55, 0.8], hilliness))]
+    lat = math.radians(math.floor(runway.lat) + 0.5)
+    heading = math.radians(float(runway.heading))
     coast = (1 if d[5] < 0.5 else -1) * (1800 + 4000 * d[6]) if d[4] < 0.3 and runway.elevation < 150 else 0.0
     return Place(
         seed & 0xFFFF,
@@ -204,7 +218,7 @@ def place_of(runway, ground: str) -> Place:
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #339c2233
 @kernel
 def _height_at(p, x, y, e, n):
-    "Height of the ground above the runway, m: 0 around it, hills beside the approach, mountains farther out."
+    "Return the height of the ground over the runway, m: 0 around it, hills beside the approach, mountains farther out."
     beside, ahead = abs(y), max(x - p.length, -9e3 - x)
     away = max(smooth(1500.0, 5000.0, beside), smooth(4000.0, 9000.0, ahead))
     far = max(smooth(3500.0, 15000.0, beside), smooth(7000.0, 24000.0, ahead))
@@ -223,7 +237,7 @@ def _height_at(p, x, y, e, n):
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #57db6928
 @kernel
 def _field(p, e, n):
-    "A patchwork: number of the field (0 to 1), another number of it, and m to its edge."
+    "Return two random numbers of the field at a point, each 0 to 1, and the distance to its edge, m."
     size = 800.0 if p.square > 0 else 950.0
     jitter = 0.04 if p.square > 0 else 0.85
     if p.square == 0:
@@ -240,8 +254,10 @@ def _field(p, e, n):
             elif far < second:
                 second = far
     turn = 0.0 if p.square > 0 else 3.14 * hashed(bi, bj, p.seed + 2)
-    u, v = e * math.cos(turn) + n * math.sin(turn), n * math.cos(turn) - e * math.sin(turn)
-    wide, long = 110 + 330 * hashed(bi, bj, p.seed + 3), 300 + 500 * hashed(bi, bj, p.seed + 4)
+    u = e * math.cos(turn) + n * math.sin(turn)
+    v = n * math.cos(turn) - e * math.sin(turn)
+    wide = 110 + 330 * hashed(bi, bj, p.seed + 3)
+    long = 300 + 500 * hashed(bi, bj, p.seed + 4)
     s, t = u / wide, v / long
     ks, kt = int(math.floor(s)), int(math.floor(t))
     edge = min(min(s - ks, 1 - s + ks) * wide, min(t - kt, 1 - t + kt) * long)
@@ -254,30 +270,36 @@ def _field(p, e, n):
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #6688bb2d
 @kernel
 def mix(a, b, k):
+    "Interpolate between two colours: a at k = 0, b at k = 1."
     return a[0] + (b[0] - a[0]) * k, a[1] + (b[1] - a[1]) * k, a[2] + (b[2] - a[2]) * k
 
 
 @kernel
 def times(a, k):
+    "Scale a colour by a number."
     return a[0] * k, a[1] * k, a[2] * k
 
 
 @kernel
 def plus(a, b):
+    "Add two colours."
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
 @kernel
-def by(a, b):
+def multiply(a, b):
+    "Multiply two colours, channel by channel."
     return a[0] * b[0], a[1] * b[1], a[2] * b[2]
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #35cd6292
 @kernel
 def _crop(p, k, q, edge):
-    "Colour of a field."
+    "Return the colour of a field; k and q are its random numbers, `edge` the distance to its edge."
     if p.ground == 2:
         return times((0.80, 0.83, 0.87), 0.93 + 0.1 * q - 0.10 * (edge < 10))
-    green, pale, earth = (0.21, 0.31, 0.12), (0.46, 0.43, 0.23), (0.36, 0.28, 0.19)
+    green = (0.21, 0.31, 0.12)
+    pale = (0.46, 0.43, 0.23)
+    earth = (0.36, 0.28, 0.19)
     if k < 0.35:
         c = mix(green, (0.28, 0.37, 0.16), q)
     elif k < 0.6:
@@ -294,7 +316,7 @@ def _crop(p, k, q, edge):
 
 @kernel
 def _sand(p, e, n, k, q):
-    "Colour of a desert."
+    "Return the colour of a desert."
     c = mix((0.56, 0.45, 0.32), (0.66, 0.56, 0.42), _rough_noise(e / 2600, n / 2600, p.seed + 41))
     c = mix(c, (0.42, 0.37, 0.25), 0.8 * smooth(0.5, 0.75, _rough_noise(e / 700, n / 900, p.seed + 45)))
     i, j = math.floor(e / 820), math.floor(n / 820)
@@ -393,7 +415,8 @@ def _survey(p, texel, x0, y0, out, height):
     for j in range(out.shape[0]):
         for i in range(out.shape[1]):
             x, y = x0 + (i + 0.5) * texel, y0 + (j + 0.5) * texel
-            e, n = p.east + x * p.sin + y * p.cos, p.north + x * p.cos - y * p.sin
+            e = p.east + x * p.sin + y * p.cos
+            n = p.north + x * p.cos - y * p.sin
             h = _height_at(p, x, y, e, n)
             slope = 0.0
             if h != 0:
@@ -411,9 +434,10 @@ def maps(place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Both maps of a country with their halvings, uint8 (texels, 5), and the heights of the far one (512, 512), m."
     pictures = []
     for n, texel, x0, y0 in (NEAR, FAR):
-        out, height = np.zeros((n, n, 5), np.uint8), np.zeros((n, n), np.float32)
+        out = np.zeros((n, n, 5), np.uint8)
+        height = np.zeros((n, n), np.float32)
         _survey(place, texel, x0, y0, out, height)
-        pictures.append(_halvings(out))
+        pictures.append(_mip_chain(out))
     return *pictures, height
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #dc1b4c73
@@ -424,9 +448,19 @@ def _texel_at(chart, n0, level, x, y):
     at = (4 * (n0 * n0 - n * n)) // 3
     x, y = x * scale - 0.5, y * scale - 0.5
     fx, fy = math.floor(x), math.floor(y)
-    i, j, u, v = int(fx) & (n - 1), int(fy) & (n - 1), x - fx, y - fy
+    i = int(fx) & (n - 1)
+    j = int(fy) & (n - 1)
+    u = x - fx
+    v = y - fy
     i1, j, j1 = (i + 1) & (n - 1), at + j * n, at + ((j + 1) & (n - 1)) * n
-    a, b, c, d, p, q, r, s = (1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v, j + i, j + i1, j1 + i, j1 + i1
+    a = (1 - u) * (1 - v)
+    b = u * (1 - v)
+    c = (1 - u) * v
+    d = u * v
+    p = j + i
+    q = j + i1
+    r = j1 + i
+    s = j1 + i1
     return (
         a * chart[p, 0] + b * chart[q, 0] + c * chart[r, 0] + d * chart[s, 0],
         a * chart[p, 1] + b * chart[q, 1] + c * chart[r, 1] + d * chart[s, 1],
@@ -465,11 +499,20 @@ def land_at(near, far, x, y, wide, long, lod, ux, uy):
     taps = max(1, min(3, int(0.6 * long / max(wide, 20.0))))
     if taps == 1:
         return _chart(near, far, x, y, lod)
-    r, g, b, light, water, k = 0.0, 0.0, 0.0, 0.0, 0.0, 1 / taps
+    r = 0.0
+    g = 0.0
+    b = 0.0
+    light = 0.0
+    water = 0.0
+    k = 1 / taps
     for i in range(taps):
         at = ((i + 0.5) * k - 0.5) * long
         c = _chart(near, far, x + ux * at, y + uy * at, lod)
-        r, g, b, light, water = r + c[0] * k, g + c[1] * k, b + c[2] * k, light + c[3] * k, water + c[4] * k
+        r = r + c[0] * k
+        g = g + c[1] * k
+        b = b + c[2] * k
+        light = light + c[3] * k
+        water = water + c[4] * k
     return r, g, b, light, water
 
 # %% ../../../nbs/01_envs/landing/05_terrain.ipynb #7297a712
@@ -580,7 +623,9 @@ def _pavement(s, c, x, side, wx, wy, grain):
 @kernel
 def airfield(s, tile, c, x, y, wx, wy, lod, grain):
     "The ground colour c with the airfield on it."
-    side, L, half = y * s.side, s.length, 0.5 * s.width
+    side = y * s.side
+    L = s.length
+    half = 0.5 * s.width
     mown = (
         smooth(-420.0, -290.0, x + 0.5 * wx + 500 * grain)
         * (1 - smooth(L + 300, L + 430, x - 0.5 * wx))

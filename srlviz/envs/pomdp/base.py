@@ -27,7 +27,10 @@ from ..kernels import cached, compiled, stream, streams
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #12619fc1
 def _restart(e):
-    e.t, e.reward, e.terminated, e.truncated = 0, 0.0, False, False
+    e.t = 0
+    e.reward = 0.0
+    e.terminated = False
+    e.truncated = False
     for j in range(e.action.size):
         e.action[j] = 0
     reset1(e)  # noqa: F821
@@ -35,7 +38,9 @@ def _restart(e):
 
 def _advance(e, a):
     e.t += 1
-    e.reward, e.terminated, e.truncated = 0.0, False, False
+    e.reward = 0.0
+    e.terminated = False
+    e.truncated = False
     if SCALAR:  # noqa: F821
         e.action[0] = a
         step1(e, a)  # noqa: F821
@@ -532,7 +537,7 @@ class Task(abc.ABC):
         "Draw a record on a `srlviz.envs.pomdp.drawing.Sheet`: the observation and, with `reveal`, the hidden state."
         from srlviz.envs.pomdp.drawing import Sheet
 
-        sheet = Sheet(('the agent sees', 'what is true')[: 1 + bool(reveal)])
+        sheet = Sheet(('observation', 'state')[: 1 + bool(reveal)])
         self.draw_seen(sheet.panels[0], e)
         if reveal:
             self.draw_truth(sheet.panels[1], e)

@@ -81,7 +81,8 @@ def _lay(p, cards, top: int, height: int, plain=(), chosen=None, kind: str = 'su
     columns, w = _fit(len(cards), p.width - 20, height)
     left = (p.width - columns * (w + 3) + 3) // 2
     for i, value in enumerate(cards):
-        x, y = left + i % columns * (w + 3), top + i // columns * (card_height(w) + 3)
+        x = left + i % columns * (w + 3)
+        y = top + i // columns * (card_height(w) + 3)
         if value < 0:
             p.slot(x, y, w)
         else:
@@ -138,7 +139,7 @@ _SUIT_BUTTONS = (('spade', 'black'), ('diamond', 'red'), ('club', 'black'), ('he
 
 def _draw_answer(p, suit: int):
     "Draw the correct suit at the top of a panel; -1 if no answer is due."
-    p.text(16, 22, 'the answer now:' if suit >= 0 else 'no answer is asked for yet', anchor='lm')
+    p.text(16, 22, 'the answer now:' if suit >= 0 else 'no answer is due yet', anchor='lm')
     if suit >= 0:
         p.icon(140, 22, _SUITS[suit][:-1], 22, _BLACK_RED[suit % 2])
 
@@ -150,7 +151,7 @@ class _Suits(POMDP):
     keys = dict(s=0, d=1, c=2, h=3)
     tags = ('diagnostic',)
     factor_notes = dict(
-        asked=FactorNote('suit to say now', names=_SUITS),
+        answer=FactorNote('suit to say now', names=_SUITS),
         remaining=FactorNote('still in the deck', 'cards', columns=_SUITS),
     )
 
@@ -172,7 +173,7 @@ class _Suits(POMDP):
             where, counts = 'on the pile', factors['on_pile'][0]
         else:
             where, counts = 'in the deck', factors['remaining'][0]
-        suit = factors['asked'][0]
+        suit = factors['answer'][0]
         answer = _SIGNS[suit] if suit >= 0 else 'none yet'
         return _join_lines(f'answer: {answer}', f'{where}: {_counted(_SIGNS, counts)}', _verdict(self, e))
 
@@ -197,7 +198,7 @@ class RepeatFirst(_Suits):
 
     - Action space: `Discrete(4)`, the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
     - Observation: `Discrete(4)`, the suit of the newest card.
-    - Hidden state: `asked`, the suit of the first card; `remaining` (4,), the cards of each suit still in the deck.
+    - Hidden state: `answer`, the suit of the first card; `remaining` (4,), the cards of each suit still in the deck.
     - Reward: 1/(n - 1) for the right suit, -1/(n - 1) for another, n = 52 decks. A perfect episode sums to 1.
     - Start: the deck is shuffled and the first card dealt.
     - End: terminated when the last card is dealt, after n - 1 steps.
@@ -209,7 +210,8 @@ class RepeatFirst(_Suits):
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
-    reset1, step1 = staticmethod(_suits_reset), staticmethod(_repeat_first_step)
+    reset1 = staticmethod(_suits_reset)
+    step1 = staticmethod(_repeat_first_step)
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -223,7 +225,7 @@ class RepeatFirst(_Suits):
         return 'Say the suit of the first card.'
 
     def factors_of(self, R):
-        return dict(asked=R['deck'][:, 0].astype(np.int64), remaining=_remaining(R, 4))
+        return dict(answer=R['deck'][:, 0].astype(np.int64), remaining=_remaining(R, 4))
 
     def states_of(self, R):
         return R['deck'][:, 0].astype(np.int64), _share(_remaining(R, 4), R['deck'].shape[1] / 4)
@@ -269,7 +271,7 @@ class RepeatPrevious(_Suits):
 
     - Action space: `Discrete(4)`, the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts.
     - Observation: `Discrete(4)`, the suit of the newest card.
-    - Hidden state: `asked`, the correct suit, -1 until there is one; `ago` (k,), the suits of the last k cards, the
+    - Hidden state: `answer`, the correct suit, -1 until there is one; `ago` (k,), the suits of the last k cards, the
       newest first, -1 before the first card; `remaining` (4,), the cards of each suit still in the deck.
     - Reward: 0 while fewer than k cards are dealt, then 1/(n - k) for the right suit, -1/(n - k) for another, n = 52
       decks. A perfect episode sums to 1.
@@ -281,7 +283,8 @@ class RepeatPrevious(_Suits):
     """
 
     difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
-    reset1, step1 = staticmethod(_suits_reset), staticmethod(_repeat_previous_step)
+    reset1 = staticmethod(_suits_reset)
+    step1 = staticmethod(_repeat_previous_step)
     factor_notes = dict(
         **_Suits.factor_notes,
         ago=FactorNote('suits of the last cards, the newest first', names=_SUITS),
@@ -303,7 +306,7 @@ class RepeatPrevious(_Suits):
 
     def factors_of(self, R):
         ago = _recent(R, self.k)
-        return dict(asked=ago[:, -1], ago=ago, remaining=_remaining(R, 4))
+        return dict(answer=ago[:, -1], ago=ago, remaining=_remaining(R, 4))
 
     def states_of(self, R):
         return np.maximum(_recent(R, self.k)[:, ::-1], 0), _share(_remaining(R, 4), R['deck'].shape[1] / 4)
@@ -356,7 +359,7 @@ class Autoencode(_Suits):
     - Action space: `Discrete(4)`, the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts; ignored while watching.
     - Observation: `Tuple(Discrete(2), Discrete(4))`: 1 while watching, 0 from the last card on; the suit of the newest
       card, 0 while playing.
-    - Hidden state: `asked`, the suit on top of the pile, -1 while watching; `watching`; `pile`, the cards on it;
+    - Hidden state: `answer`, the suit on top of the pile, -1 while watching; `watching`; `pile`, the cards on it;
       `on_pile` (4,), the cards of each suit on it.
     - Reward: 0 while watching, then 1/n for the right suit, -1/n for another, n = 52 decks. A perfect episode sums to
       1.
@@ -367,9 +370,10 @@ class Autoencode(_Suits):
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
-    reset1, step1 = staticmethod(_autoencode_reset), staticmethod(_autoencode_step)
+    reset1 = staticmethod(_autoencode_reset)
+    step1 = staticmethod(_autoencode_step)
     factor_notes = dict(
-        asked=_Suits.factor_notes['asked'],
+        answer=_Suits.factor_notes['answer'],
         watching=FactorNote('watching', names=('playing', 'watching')),
         pile=FactorNote('pile', 'cards'),
         on_pile=FactorNote('on the pile', 'cards', columns=_SUITS),
@@ -392,7 +396,7 @@ class Autoencode(_Suits):
         top = np.take_along_axis(deck, np.maximum(pile - 1, 0)[:, None], 1)[:, 0]
         suit = np.where((watching == 0) & (pile > 0), top, -1).astype(np.int64)
         on_pile = np.stack([((deck == s) & in_pile).sum(1) for s in range(4)], 1)
-        return dict(asked=suit, watching=watching.astype(np.int64), pile=pile, on_pile=on_pile)
+        return dict(answer=suit, watching=watching.astype(np.int64), pile=pile, on_pile=on_pile)
 
     def states_of(self, R):
         share = (_pile(R) / R['deck'].shape[1]).astype(np.float32)[:, None]
@@ -410,7 +414,7 @@ class Autoencode(_Suits):
         deck = e['deck']
         R = np.asarray(e)[None]
         pile = _pile(R)[0]
-        suit = self.factors_of(R)['asked'][0]
+        suit = self.factors_of(R)['answer'][0]
         _draw_answer(p, suit)
         p.text(304, 22, f'pile: {pile} of {deck.size}', size=12, color='muted', anchor='rm')
         cards = np.where(np.arange(deck.size) < pile, deck, -1)
@@ -462,7 +466,7 @@ class CountRecall(POMDP):
 
     - Action space: `Discrete(m + 1)`, the count, where m is the number of cards of a kind in the deck.
     - Observation: `MultiDiscrete([kinds, kinds])`: the kind of the newest card, the queried kind.
-    - Hidden state: `answer`, the correct count; `counts` (kinds,), the cards dealt of each kind; `asked_before`
+    - Hidden state: `answer`, the correct count; `counts` (kinds,), the cards dealt of each kind; `query_counts`
       (kinds,), how often each was queried, the current query included.
     - Reward: 1/(n - 1) for the right count, -1/(n - 1) for another, n = 52 decks. A perfect episode sums to 1.
     - Start: the decks of cards and of queries are shuffled, and one card of each is dealt.
@@ -479,7 +483,8 @@ class CountRecall(POMDP):
         hard=dict(decks=4, kind='ranks'),
     )
     tags = ('diagnostic',)
-    reset1, step1 = staticmethod(_count_recall_reset), staticmethod(_count_recall_step)
+    reset1 = staticmethod(_count_recall_reset)
+    step1 = staticmethod(_count_recall_step)
     keys = {key: i for i, key in enumerate('0123456789abcdefghijklmnopqrstuvwxyz')}
 
     def build(self, decks, kind):
@@ -496,16 +501,17 @@ class CountRecall(POMDP):
         self.factor_notes = dict(
             answer=FactorNote('count to say now', 'cards'),
             counts=FactorNote('dealt so far', 'cards', columns=_SIDES[kind]),
-            asked_before=FactorNote('asked for so far', 'times', columns=_SIDES[kind]),
+            query_counts=FactorNote('queried so far', 'times', columns=_SIDES[kind]),
         )
         return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
 
     def factors_of(self, R):
         answer = np.take_along_axis(R['counts'], R['obs'][:, 1:].astype(np.int64), 1)[:, 0]
-        return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), asked_before=_query_counts(R))
+        return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), query_counts=_query_counts(R))
 
     def states_of(self, R):
-        counts, queries = R['counts'] / self.max_count, _query_counts(R) / self.max_count
+        counts = R['counts'] / self.max_count
+        queries = _query_counts(R) / self.max_count
         return counts.astype(np.float32), queries.astype(np.float32), R['obs'].astype(np.int64)
 
     def draw_seen(self, p, e):
@@ -579,7 +585,8 @@ class HigherLower(POMDP):
     """
 
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
-    reset1, step1 = staticmethod(_higher_lower_reset), staticmethod(_higher_lower_step)
+    reset1 = staticmethod(_higher_lower_reset)
+    step1 = staticmethod(_higher_lower_step)
     action_names = ('higher', 'lower')
     keys = dict(ArrowUp=0, ArrowDown=1)
     tags = ('game',)
@@ -795,7 +802,8 @@ class Concentration(POMDP):
         hard=dict(decks=1, kind='ranks'),
     )
     tags = ('game',)
-    reset1, step1 = staticmethod(_concentration_reset), staticmethod(_concentration_step)
+    reset1 = staticmethod(_concentration_reset)
+    step1 = staticmethod(_concentration_step)
 
     def build(self, decks, kind):
         kinds = _number_of('Concentration', kind, ('colors', 'ranks'))

@@ -18,7 +18,7 @@ from .base import POMDP, FactorNote
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #b4d6bb1b
 def _seen_number(e, value, j):
-    "The j-th number of an observation: the value, or the value with noise, clipped to its bound."
+    "Return the j-th number of an observation: the value, with noise clipped to its bound if there is any."
     value = np.float32(value)
     if e.noise == 0:
         return value
@@ -76,7 +76,9 @@ _LEAN = np.array([0.02, 0.05, 1, 0.22])
 
 def _pole_script(shown: np.ndarray, first: np.ndarray, noise: float):
     "Balance the pole from observations, as a generator: columns `first` of the state, later `shown`."
-    z, P, noise = np.zeros(4), np.eye(4) * 0.05**2 / 3, max(noise, 1e-4)
+    z = np.zeros(4)
+    P = np.eye(4) * 0.05**2 / 3
+    noise = max(noise, 1e-4)
     obs, which = (yield), first
     while True:
         z, P = _kalman_update(z, P, np.eye(4)[which], obs - z[which], noise)
@@ -203,20 +205,26 @@ class PositionOnlyCartPole(POMDP):
         d: dict(length=n, noise=0.0, shown=('position', 'angle'))
         for d, n in dict(easy=200, medium=400, hard=600).items()
     }
-    aliases, tags, factor_notes = ('StatelessCartPole',), ('control',), _POLE_NOTES
+    aliases = ('StatelessCartPole',)
+    tags = ('control',)
+    factor_notes = _POLE_NOTES
     action_names, keys = ('left', 'right'), {'ArrowLeft': 0, 'ArrowRight': 1}
     reset1, step1 = staticmethod(_pole_reset), staticmethod(_pole_step)
 
     def build(self, length, noise, shown):
-        length, noise = check_whole(length, 'length', 1, 10**9), _width(noise)
+        length = check_whole(length, 'length', 1, 10**9)
+        noise = _width(noise)
         if not shown or isinstance(shown, str) or not set(shown) <= set(_POLE):
             raise ValueError(f"shown must name some of {', '.join(_POLE)}; got {shown!r}")
-        which, high = [list(_POLE).index(s) for s in shown], np.float32([_POLE[s] for s in shown])
+        which = [list(_POLE).index(s) for s in shown]
+        high = np.float32([_POLE[s] for s in shown])
         first = [0, 2] if self.legacy and tuple(shown) == ('velocity', 'spin') else which
         bounds = np.float32(list(_POLE.values()))
-        self.observation_space, self.action_space = spaces.Box(-high, high), spaces.Discrete(2)
+        self.observation_space = spaces.Box(-high, high)
+        self.action_space = spaces.Discrete(2)
         self.state_space = spaces.Box(-bounds, bounds)
-        self.max_steps, self.return_range = length, (min(_FALL, length) / length, 1.0)
+        self.max_steps = length
+        self.return_range = (min(_FALL, length) / length, 1.0)
         return dict(state=np.zeros(4), shown=which, first=first, high=high, noise=noise, length=length, tilt=_TILT)
 
     def factors_of(self, R):
@@ -317,7 +325,9 @@ def _pendulum_reset(e):
 
 
 def _pendulum_step(e, a):
-    angle, spin, torque = e.state[0], e.state[1], min(max(np.float32(a[0]), np.float32(-2)), np.float32(2))
+    angle = e.state[0]
+    spin = e.state[1]
+    torque = min(max(np.float32(a[0]), np.float32(-2)), np.float32(2))
     cost = _wrap_angle(angle) ** e.two + 0.1 * spin**e.two + np.float32(0.001) * torque ** np.float32(e.two)
     e.state[0], e.state[1] = _swing(angle, spin, torque)
     e.reward = (8.1368022 - cost) / 8.1368022 / e.length
@@ -328,7 +338,8 @@ def _pendulum_step(e, a):
 def _pendulum_script(noise: float):
     "Swing up and balance the pendulum from observations, as a generator."
     noise, obs = max(noise, 1e-4), (yield)
-    z, P = np.array([math.atan2(obs[1], obs[0]), 0.0]), np.diag([noise**2, 1 / 3])
+    z = np.array([math.atan2(obs[1], obs[0]), 0.0])
+    P = np.diag([noise**2, 1 / 3])
     while True:
         angle, spin = _wrap_angle(z[0]), z[1]
         if abs(angle) < 0.8 and abs(spin) < 6:
@@ -417,11 +428,14 @@ class PositionOnlyPendulum(POMDP):
     aliases, tags = ('StatelessPendulum',), ('control',)
     factor_notes = dict(angle=FactorNote('angle, 0 upright', 'rad'), spin=FactorNote('spin', 'rad/s'))
     keys = {'ArrowLeft': (2.0,), 'ArrowDown': (0.0,), 'ArrowRight': (-2.0,)}
-    reset1, step1 = staticmethod(_pendulum_reset), staticmethod(_pendulum_step)
+    reset1 = staticmethod(_pendulum_reset)
+    step1 = staticmethod(_pendulum_step)
 
     def build(self, length, noise):
-        length, noise = check_whole(length, 'length', 1, 10**9), _width(noise)
-        self.observation_space, self.action_space = spaces.Box(-1, 1, (2,)), spaces.Box(-2, 2, (1,))
+        length = check_whole(length, 'length', 1, 10**9)
+        noise = _width(noise)
+        self.observation_space = spaces.Box(-1, 1, (2,))
+        self.action_space = spaces.Box(-2, 2, (1,))
         self.state_space = spaces.Box(np.float32([-1, -1, -8]), np.float32([1, 1, 8]))
         self.max_steps, self.return_range = length, (-1.0, 1.0)
         return dict(state=np.zeros(2), high=np.ones(2, np.float32), noise=noise, length=length, two=2.0)

@@ -86,7 +86,9 @@ def _word(s: str, size: float, bold: bool):
     for c in s:
         if not _has(c):
             raise ValueError(f"the font of pictures has no {c!r} (in {s!r}): use a word, or an icon")
-    font, base, wide = _font(size)[0], math.ceil(size * 1.1), _font(size)[0].getlength(s) + bold * size / 24
+    font = _font(size)[0]
+    base = math.ceil(size * 1.1)
+    wide = _font(size)[0].getlength(s) + bold * size / 24
     mask = Image.new('L', (math.ceil(wide) + 4, math.ceil(size * 1.5)))
     for x in (2, 2 + size / 24)[: 1 + bold]:  # the font has one weight
         layer = Image.new('L', mask.size)
@@ -110,14 +112,17 @@ def _smooth_mask(width: int, height: int, paint: Callable, over: int = 4):
 
 
 def _area(*points, ink=255):
+    "Return a painter of a filled polygon."
     return lambda d, n: d.polygon([(x * n, y * n) for x, y in points], fill=ink)
 
 
 def _disc(x, y, r, ink=255):
+    "Return a painter of a disc."
     return lambda d, n: d.ellipse(((x - r) * n, (y - r) * n, (x + r) * n, (y + r) * n), fill=ink)
 
 
 def _stroke(width, *points):
+    "Return a painter of a line."
     return lambda d, n: _round_line(d, [(x * n, y * n) for x, y in points], width * n)
 
 
@@ -151,11 +156,13 @@ def _arrow(turn):
 
 
 def _star():
-    angle, r = np.arange(10) * np.pi / 5 - np.pi / 2, np.where(np.arange(10) % 2, 0.2, 0.5)
+    angle = np.arange(10) * np.pi / 5 - np.pi / 2
+    r = np.where(np.arange(10) % 2, 0.2, 0.5)
     return list(zip(0.5 + r * np.cos(angle), 0.53 + r * np.sin(angle)))
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #da8ca6fa
-_SUIT_ICONS, _SUIT_COLORS = ('spade', 'diamond', 'club', 'heart'), ('black', 'red', 'black', 'red')
+_SUIT_ICONS = ('spade', 'diamond', 'club', 'heart')
+_SUIT_COLORS = ('black', 'red', 'black', 'red')
 RANKS = ('A', *map(str, range(2, 11)), 'J', 'Q', 'K')
 _STEM = _area((0.5, 0.55), (0.545, 0.8), (0.67, 1), (0.33, 1), (0.455, 0.8))
 _LEAVES = _disc(0.5, 0.235, 0.225), _disc(0.25, 0.57, 0.225), _disc(0.75, 0.57, 0.225), _disc(0.5, 0.5, 0.14)
@@ -172,7 +179,7 @@ def _lids():
         yield 0.5 + 0.5 * math.cos(a), 0.5 + 0.3 * math.sin(a) * abs(math.sin(a)) ** 0.3
 
 
-def _bow(way: int):
+def _bent_shaft(way: int):
     "Points of the shaft of a bent arrow; `way` is 1 or -1."
     return [(0.5 + way * 0.34 * math.cos(a), 0.55 + 0.34 * math.sin(a)) for a in _TURNS]
 
@@ -196,8 +203,8 @@ _ICONS = {
     'mine': [*_SPOKES, _disc(0.5, 0.5, 0.31), _disc(0.4, 0.4, 0.08, 0)],
     'eye': [_area(*_lids()), _disc(0.5, 0.5, 0.2, 0), _disc(0.5, 0.5, 0.11)],
     'coin': [_disc(0.5, 0.5, 0.46), _disc(0.5, 0.5, 0.36, 0), _disc(0.5, 0.5, 0.28)],
-    'turn_left': [_stroke(0.11, *_bow(1)), _area((0.02, 0.36), (0.4, 0.34), (0.2, 0.68))],
-    'turn_right': [_stroke(0.11, *_bow(-1)), _area((0.98, 0.36), (0.6, 0.34), (0.8, 0.68))],
+    'turn_left': [_stroke(0.11, *_bent_shaft(1)), _area((0.02, 0.36), (0.4, 0.34), (0.2, 0.68))],
+    'turn_right': [_stroke(0.11, *_bent_shaft(-1)), _area((0.98, 0.36), (0.6, 0.34), (0.8, 0.68))],
 }
 
 
@@ -222,21 +229,21 @@ def _rounded(width: int, height: int, radius: float, line: float = 0):
 
 
 @functools.lru_cache(2048)
-def _face(rank: int | None, suit: int | None, color: str | None, face_up: bool, width: int, dim: bool):
+def _draw_card(rank: int | None, suit: int | None, color: str | None, face_up: bool, width: int, dim: bool):
     "Draw a card."
     height = card_height(width)
     p = Pen.blank(width, height, 'paper')
     if not face_up:
-        _back(p, width, height)
+        _draw_back(p, width, height)
     elif suit is None and rank is None:
         p.rect((3, 3, width - 3, height - 3), color or 'muted', radius=max(width // 14, 1))
     else:
-        _pips(p, rank, suit, color or ('ink' if suit is None else _SUIT_COLORS[suit]), width, height)
+        _draw_front(p, rank, suit, color or ('ink' if suit is None else _SUIT_COLORS[suit]), width, height)
     p.paste('#9aa1aa', _rounded(width, height, max(width / 9, 2), 1), 0, 0)
     return p.image if not dim else p.washed(0.62)
 
 
-def _back(p, width, height):
+def _draw_back(p, width, height):
     p.rect((0, 0, width, height), '#3f6f9f')
     step = max(width // 6, 4)
     for k in range(-height, width + height, step):
@@ -245,7 +252,7 @@ def _back(p, width, height):
     p.rect((0, 0, width, height), outline='#f4f7fa', width=max(width // 15, 1) + 1, radius=max(width // 9, 2))
 
 
-def _pips(p, rank, suit, color, width, height):
+def _draw_front(p, rank, suit, color, width, height):
     "Draw rank and suit on a card, if known."
     name = None if rank is None else RANKS[rank]
     word = functools.partial(p.text, color=color, anchor='mm', bold=True)
@@ -335,7 +342,10 @@ class Pen:
         p = np.asarray(points, float).reshape(-1, 2)
         ax, ay = np.floor(p.min(0) - grow - 1).astype(int).tolist()
         bx, by = np.ceil(p.max(0) + grow + 1).astype(int).tolist()
-        ax, ay, bx, by = max(ax, 0), max(ay, 0), min(bx, self.image.width), min(by, self.image.height)
+        ax = max(ax, 0)
+        ay = max(ay, 0)
+        bx = min(bx, self.image.width)
+        by = min(by, self.image.height)
         if bx <= ax or by <= ay:
             return
         scaled = lambda d, n: paint(d, [tuple(q) for q in ((p - (ax, ay)) * n).tolist()], n)
@@ -353,7 +363,9 @@ class Pen:
 
     def _straight_line(self, a, b, color, width):
         "Draw a horizontal or vertical line, aligned to whole pixels."
-        (x0, y0), (x1, y1), w = map(min, zip(a, b)), map(max, zip(a, b)), max(round(width), 1)
+        x0, y0 = map(min, zip(a, b))
+        x1, y1 = map(max, zip(a, b))
+        w = max(round(width), 1)
         x, y = round(x0 - w / 2), round(y0 - w / 2)
         self.rect((x, y, x + w + round(x1 - x0), y + w + round(y1 - y0)), color, radius=w / 2)
 
@@ -366,12 +378,16 @@ class Pen:
 
     def arrow(self, start: Sequence, end: Sequence, color: str = 'ink', width: float = 2, head: float | None = None):
         "Draw an arrow between two points; none if it is shorter than its head."
-        (ax, ay), (bx, by), head = start, end, head or 4 + 2.5 * width
+        ax, ay = start
+        bx, by = end
+        head = head or 4 + 2.5 * width
         long = math.hypot(bx - ax, by - ay)
         if long < head:
             return
         ux, uy = (bx - ax) / long, (by - ay) / long
-        cx, cy, half = bx - head * ux, by - head * uy, head * 0.55
+        cx = bx - head * ux
+        cy = by - head * uy
+        half = head * 0.55
         self.line([start, (cx, cy)], color, max(width, 1.01))
         self.polygon([end, (cx - half * uy, cy + half * ux), (cx + half * uy, cy - half * ux)], color)
 
@@ -395,7 +411,8 @@ class Pen:
         if x1 <= x0 or y1 <= y0:
             return
         if not radius:
-            inside, edge = _rgb(fill) if fill else None, _rgb(outline) if outline else None
+            inside = _rgb(fill) if fill else None
+            edge = _rgb(outline) if outline else None
             return self.draw.rectangle((x0, y0, x1 - 1, y1 - 1), inside, edge, round(width))
         if fill:
             self.paste(fill, _rounded(x1 - x0, y1 - y0, radius), x0, y0)
@@ -425,7 +442,8 @@ class Pen:
         given = str(s).translate(_SPELLED).split('\n')
         lines = [b for a in given for b in (_wrap_text(a, width, size, bold) if width else [a])]
         caps, step = _font(size)[1], round(size * 1.35)
-        down, up = {'t': caps, 'm': caps / 2, 'b': 0}[anchor[1]], {'t': 0, 'm': 0.5, 'b': 1}[anchor[1]]
+        down = {'t': caps, 'm': caps / 2, 'b': 0}[anchor[1]]
+        up = {'t': 0, 'm': 0.5, 'b': 1}[anchor[1]]
         top = y + down - up * step * (len(lines) - 1)
         for k, part in enumerate(lines):
             mask, wide, base = _word(part, size, bold)
@@ -502,7 +520,9 @@ class Panel(Pen):
 
     def __init__(self, image, place: tuple[int, int] = (0, 0), targets: list | None = None):
         super().__init__(image)
-        (self.width, self.height), self.place, self.targets = image.size, place, [] if targets is None else targets
+        self.width, self.height = image.size
+        self.place = place
+        self.targets = [] if targets is None else targets
 
     def target(self, box: Sequence[float], action):
         "Make a box clickable, with an action."
@@ -520,7 +540,9 @@ class Panel(Pen):
 
     def slot(self, x: float, y: float, width: int = 44, s: str = ''):
         "Draw an empty slot for a card, with a text, and return its box."
-        x, y, height = round(x), round(y), card_height(width)
+        x = round(x)
+        y = round(y)
+        height = card_height(width)
         self.rect((x, y, x + width, y + height), 'wash', 'line', max(width / 9, 2), 1.5)
         if s:
             self.text(x + width / 2, y + height / 2, s, size=round(width * 0.4), color='muted', anchor='mm')
@@ -550,9 +572,11 @@ class Panel(Pen):
         color : 'black' or 'red', if only that is known
         action : of a click on it
         """
-        x, y, height = round(x), round(y), card_height(width)
+        x = round(x)
+        y = round(y)
+        height = card_height(width)
         shows = (rank, suit, color) if face_up else (None, None, None)
-        self.image.paste(_face(*shows, face_up, width, dim), (x, y), _rounded(width, height, max(width / 9, 2)))
+        self.image.paste(_draw_card(*shows, face_up, width, dim), (x, y), _rounded(width, height, max(width / 9, 2)))
         if mark:
             ring = x - 3, y - 3, x + width + 3, y + height + 3
             self.rect(ring, outline=mark, radius=max(width / 9, 2) + 3, width=2.5 if width > 20 else 2)
@@ -668,8 +692,10 @@ class Panel(Pen):
         "Draw a button with a label, an icon, or both; `chosen` marks the last action."
         x0, y0, x1, y1 = box
         self.rect(box, '#fdf3dc' if chosen else 'wash', 'chosen' if chosen else '#b9bfc7', 6, 2 if chosen else 1)
-        wide, side = (_text_width(label, size) if label else 0), (min(y1 - y0 - 12, size + 6) if icon else 0)
-        x, y = (x0 + x1 - wide - side - (5 if label and icon else 0)) / 2, (y0 + y1) / 2
+        wide = _text_width(label, size) if label else 0
+        side = min(y1 - y0 - 12, size + 6) if icon else 0
+        x = (x0 + x1 - wide - side - (5 if label and icon else 0)) / 2
+        y = (y0 + y1) / 2
         if icon:
             self.icon(x + side / 2, y, icon, side, color)
         if label:
@@ -706,7 +732,7 @@ class Sheet:
     targets : list of clickable regions, dict(box=(x0, y0, x1, y1), action=...), in pixels of `array()`
     """
 
-    def __init__(self, titles: Sequence[str] = ('the agent sees', 'what is true')):
+    def __init__(self, titles: Sequence[str] = ('observation', 'state')):
         self.titles, self.targets = tuple(titles), []
         self.panels = [
             Panel(empty.copy(), (_MARGIN + i * (_PANEL[0] + _MARGIN), _HEAD), self.targets)
@@ -755,7 +781,8 @@ def contact_sheet(pictures: Sequence[np.ndarray], captions: Sequence[str], *, co
     high, line = round(wide * h / w), 30
     pen = Pen.blank(width, gap + -(-len(pictures) // columns) * (high + line + gap), 'paper')
     for i, (picture, caption) in enumerate(zip(pictures, captions)):
-        x, y = gap + i % columns * (wide + gap), gap + i // columns * (high + line + gap)
+        x = gap + i % columns * (wide + gap)
+        y = gap + i // columns * (high + line + gap)
         pen.image.paste(Image.fromarray(picture).resize((wide, high), Image.Resampling.LANCZOS), (x, y))
         pen.text(x + wide / 2, y + high + line / 2, caption, size=16, anchor='mm')
     # median cut, the default, loses rare colours of small icons

@@ -91,22 +91,22 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', min_gap: float
     return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'reason', 'oracle'])
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #8fb41bb3
-def _upper(full: pd.DataFrame, sighted: str | Mapping, task: str, method: str) -> tuple[str, pd.Series] | None:
+def _upper(full: pd.DataFrame, fully_observable: str | Mapping, task: str, method: str) -> tuple[str, pd.Series] | None:
     "The method at the upper end of a gap, with its mean and squared error; None if there is none"
-    if isinstance(sighted, Mapping):
-        return ('given', pd.Series(dict(mean=sighted[task], error=0.0))) if task in sighted else None
-    if sighted == 'twin':
-        sighted = method if method in full.index else 'best'
-    if sighted == 'best' and len(full):
-        sighted = full['mean'].idxmax()
-    return (sighted, full.loc[sighted]) if sighted in full.index else None
+    if isinstance(fully_observable, Mapping):
+        return ('given', pd.Series(dict(mean=fully_observable[task], error=0.0))) if task in fully_observable else None
+    if fully_observable == 'twin':
+        fully_observable = method if method in full.index else 'best'
+    if fully_observable == 'best' and len(full):
+        fully_observable = full['mean'].idxmax()
+    return (fully_observable, full.loc[fully_observable]) if fully_observable in full.index else None
 
 
 def gap_closed(
     scores: pd.DataFrame,
     metric: str = 'mmer',
     blind: str = 'MLP',
-    sighted: str | Mapping[str, float] = 'twin',
+    fully_observable: str | Mapping[str, float] = 'twin',
     min_gap: float = 0.05,
 ) -> pd.DataFrame:
     """Compute the share of each task's gap that each memory closes.
@@ -115,24 +115,24 @@ def gap_closed(
     ----------
     scores, metric, min_gap : as in `observability_gap`
     blind : the method without memory
-    sighted : the upper end of the gap, a return with inputs 'state': 'twin', of the same method, or the best one where
-        it has none; 'best'; the name of a method; or task -> return, such as an oracle's
+    fully_observable : the upper end of the gap, a return with inputs 'state': 'twin', of the same method, or the best
+        one where it has none; 'best'; the name of a method; or task -> return, such as an oracle's
 
     Returns
     -------
-    DataFrame, one row for each task with both ends and each method with inputs '': task, method, value, blind, sighted,
-    gap, closed (NaN where there is no gap), reason (why not, or ''), twin (the method whose return is `sighted`),
-    oracle (return of the method 'oracle', or NaN). The blind method itself has 0.
+    DataFrame, one row for each task with both ends and each method with inputs '': task, method, value, blind,
+    fully_observable, gap, closed (NaN where there is no gap), reason (why not, or ''), twin (the method whose return
+    is `fully_observable`), oracle (return of the method 'oracle', or NaN). The blind method itself has 0.
 
     Raises
     ------
     ValueError : what `observability_gap` refuses; a method that is not there
     """
-    named = isinstance(sighted, str)
+    named = isinstance(fully_observable, str)
     runs = _runs(scores, metric, both=named)
     oracles = _oracles(scores)
     methods = runs.index.get_level_values('method').unique()
-    for name in (blind, sighted) if named and sighted not in ('best', 'twin') else (blind,):
+    for name in (blind, fully_observable) if named and fully_observable not in ('best', 'twin') else (blind,):
         if name not in methods:
             raise unknown('method', name, methods)
     rows = []
@@ -143,7 +143,7 @@ def gap_closed(
             continue
         low = partial.loc[blind]
         for method, run in partial.iterrows():
-            upper = _upper(full, sighted, task, method)
+            upper = _upper(full, fully_observable, task, method)
             if upper is None:
                 continue
             twin, top = upper
@@ -151,7 +151,7 @@ def gap_closed(
             gap, _, reason = _gap(top, low, min_gap, oracle)
             closed = np.nan if reason else (run['mean'] - low['mean']) / gap
             rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, closed, reason, twin, oracle))
-    columns = ['task', 'method', 'value', 'blind', 'sighted', 'gap', 'closed', 'reason', 'twin', 'oracle']
+    columns = ['task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'closed', 'reason', 'twin', 'oracle']
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #99ea5545
@@ -292,8 +292,8 @@ def contaminate(
     if kind == 'uniform' and space is None:
         raise ValueError(
             "uniform draws need the space of the observation: give space=, such as Discrete(4). A memory alone has "
-            "none, nor has an agent trained on flat rows, such as those of `sighted` (observation, previous action and "
-            "hidden state)"
+            "none, nor has an agent trained on flat rows, such as those of `fully_observable` (observation, "
+            "previous action and hidden state)"
         )
     space = deepcopy(space)
     contaminated = []
@@ -363,8 +363,8 @@ def contamination(
     player : a policy with memory (`rows(episode)`, `network_`, `acting`, such as `MemoryAgent`), or a Memory
     recording : episodes of more than k steps; obs 'vector' is the input of the player
     k, kind, space, seed : see `contaminate`. An agent trained on a task by name has the space; one trained on flat rows
-        does not. One that sees the hidden state (`srlviz.envs.pomdp.sighted`) needs the space of the observation
-        alone, and its hidden state is then not replaced
+        does not. One that sees the hidden state (`srlviz.envs.pomdp.fully_observable`) needs the space of the
+        observation alone, and its hidden state is then not replaced
 
     Returns
     -------

@@ -98,13 +98,13 @@ class ObservabilityGap(Question):
     """Which share of the observability gap does an agent's memory close?
 
     blind : return of an agent without memory
-    sighted : return of an agent that sees the hidden state
+    fully_observable : return of an agent that sees the hidden state
     metric : of `Returns`, by which all three are compared
     min_gap : the score of a gap that is not larger is NaN
     """
 
     blind: float = 0.0
-    sighted: float = 1.0
+    fully_observable: float = 1.0
     metric: str = 'mmer'
     min_gap: float = 0.05
 
@@ -119,6 +119,6 @@ class ObservabilityGap(Question):
     def ask(self, subject, recording=None, *, seed=0, progress=True):
         """Score a trained agent, a table of finished episodes, or an agent's recording."""
         returns = Returns().ask(subject, recording, seed=seed, progress=progress)
-        gap = self.sighted - self.blind
+        gap = self.fully_observable - self.blind
         closed = (returns.value(self.metric) - self.blind) / gap if gap > self.min_gap else np.nan
         return Answer(self, returns.truth, returns.predicted, returns.parts, returns.about | dict(closed=closed))

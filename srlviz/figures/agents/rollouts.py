@@ -82,7 +82,7 @@ def observation_strip(space: spaces.Space, vector: np.ndarray, words: Mapping[in
     if not n_columns or n_columns != np.shape(vector)[1]:
         raise ValueError(f"vector has one column per number of {space} ({n_columns}), got {np.shape(vector)}")
     columns, names, groups, value_names, at = [], [], [], {}, 0
-    for name, part in _parts(space, 'sees'):
+    for name, part in _parts(space, 'observation'):
         n = spaces.flatdim(part)
         piece = np.asarray(vector[:, at : at + n], float)
         at += n
@@ -117,10 +117,10 @@ def action_strip(actions: np.ndarray, space: spaces.Space, words: Mapping[int, S
     """Make a strip of actions (T,) or (T, k); `words` as for `observation_strip`."""
     values = np.asarray(actions, float).reshape(len(actions), -1)
     k = values.shape[1]
-    names = ['does'] if k == 1 else [f'does {i}' for i in range(k)]
+    names = ['action'] if k == 1 else [f'action {i}' for i in range(k)]
     if isinstance(space, spaces.Discrete):
-        return Strip(values - int(space.start), names, ['does'] * k, _value_names('does', int(space.n), words))
-    return Strip(values, names, ['does'] * k)
+        return Strip(values - int(space.start), names, ['action'] * k, _value_names('action', int(space.n), words))
+    return Strip(values, names, ['action'] * k)
 
 
 def joined(*strips: Strip) -> Strip:

@@ -45,7 +45,8 @@ def _check(trial, parameters) -> None:
         if parameters[n] < 1:
             raise ValueError(f"{n} must be at least 1; got {parameters[n]}")
     annotations(parameters['version'], game_name(parameters['game']))  # refuses a game without these labels
-    arguments, probing = trial.arguments(parameters), parameters['probing']
+    arguments = trial.arguments(parameters)
+    probing = parameters['probing']
     check_methods([trial.method(parameters)], parameters['norms'], encoder=arguments, probing=probing)
 
 

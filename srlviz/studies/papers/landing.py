@@ -95,7 +95,11 @@ def table4(data: str | Path | Recording, methods: list[str] = (), inputs: list[s
     for m in dict.fromkeys(methods or reads):
         options = list(reads.get(m, ('',)))
         options += [i.replace('sensors', 'quiet sensors') for i in options if 'sensors' in i]
-        kept = [i for i in options if not i or i in available and (not inputs or i in inputs)]
+        kept = []
+        for i in options:
+            is_requested = not inputs or i in inputs
+            if not i or (i in available and is_requested):
+                kept.append(i)
         pairs += [(m, i) for i in kept]
         if not kept:
             left_out.append(m)
@@ -133,8 +137,10 @@ def _landing_encoder(method: str, inputs: str = '', every: int = 1, **arguments)
 
 
 def encoder_input(recording: Recording, inputs: str, every: int) -> Recording:
-    """Return the input of an encoder: every n-th row, without tell-tale columns for quiet sensors."""
-    return thin(quiet_sensors(recording) if 'quiet' in inputs else recording, every)
+    """Return the input of an encoder: every n-th row; for quiet sensors, without columns that announce a failure."""
+    if 'quiet' in inputs:
+        recording = quiet_sensors(recording)
+    return thin(recording, every)
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #e1cc451e
 def landing_trial(
@@ -283,6 +289,7 @@ def check_arguments(
 
 
 def _check_landing(p: Mapping) -> None:
+    "Refuse parameters that `landing_trial` cannot use."
     method = find_method(p['method'])
     check_arguments([], [p['inputs']] * bool(p['inputs']), p['heads'], p['ways'])
     if not is_flights(p['data']):
@@ -296,10 +303,12 @@ def _check_landing(p: Mapping) -> None:
 
 
 def _used_code(p: Mapping) -> list:
+    "The class of the encoder, which the trial finds by its name"
     return [find_method(p['method']).cls]
 
 
 def _data_fingerprint(p: Mapping) -> list[str]:
+    "The fingerprint of the flights"
     return [read_flights(p['data']).fingerprint()]
 
 

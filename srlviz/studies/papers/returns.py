@@ -62,9 +62,9 @@ def mmer_trial(
     checkpoint = Path(out) / 'checkpoint.pt'
     config = _config(preset, budget, seed, ppo)
     if inputs == 'state':
-        from srlviz.envs.pomdp.sighted import sighted
+        from srlviz.envs.pomdp.fully_observable import fully_observable
 
-        environments = sighted(task, config.num_envs)
+        environments = fully_observable(task, config.num_envs)
     else:
         environments = task
     learner = recurrent_ppo(environments, method, preset, device=device, checkpoint=checkpoint, **asdict(config))
@@ -154,9 +154,9 @@ def _used_code(p) -> list:
     import srlviz.evaluate.returns
 
     if p['inputs'] == 'state':
-        import srlviz.envs.pomdp.sighted
+        import srlviz.envs.pomdp.fully_observable
 
-        used.append(srlviz.envs.pomdp.sighted)
+        used.append(srlviz.envs.pomdp.fully_observable)
     return used + [catalog('memories')[p['method']], srlviz.agents.recurrent, srlviz.evaluate.returns]
 
 

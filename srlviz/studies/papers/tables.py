@@ -161,7 +161,8 @@ def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None =
     """
     if number not in TABLES:
         raise unknown('table', number, TABLES)
-    t, scores = TABLES[number], check_scores(scores)
+    t = TABLES[number]
+    scores = check_scores(scores)
     if not (scores['source'] == 'paper').any():
         scores = merge_scores(scores, paper_scores('atari'))
     rows = scores[(scores['study'] == 'atari') & (scores['metric'] == t.metric)]

@@ -80,7 +80,8 @@ def status_text(folder: str | Path) -> str:
     def name_of(key):
         return trial_name(table, by_parameters.loc[key[:10]])
 
-    interrupted, diverged = runs.interrupted, [*runs.diverged.items()]
+    interrupted = runs.interrupted
+    diverged = [*runs.diverged.items()]
     lines += [f'interrupted {name_of(k)}: the next sweep resumes it' for k in interrupted[:_MAX_LISTED]]
     lines += _more(len(interrupted), 'interrupted')
     for key, curves in diverged[:_MAX_LISTED]:

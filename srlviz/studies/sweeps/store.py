@@ -64,9 +64,11 @@ def open_store(folder: str | Path, study: Study) -> Path:
 def check_store(folder: str | Path, study: str, function: str | None = None) -> dict:
     """Check that a folder holds trials of this study, and of this function if given; return its sweep.json."""
     info = check_sweep(folder)
-    held, expected = info['study'], study
+    held = info['study']
+    expected = study
     if held == study and function is not None and not _same_function(info['trial'], function):
-        held, expected = info['trial'], function
+        held = info['trial']
+        expected = function
     if held != expected:
         raise ValueError(f"{str(folder)!r} holds trials of {held!r:.80}, not of {expected!r}; give another folder")
     return info
@@ -311,7 +313,8 @@ def run_trial(
         if 'shared' in places:
             arguments['shared'] = str(make_folder(inside(folder, 'shared')))
         started = time.time()
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
+        cpu = time.process_time()
         outcome = _outcome(trial, arguments, place / 'curve.csv')
         cost = dict(seconds=time.perf_counter() - wall, cpu_seconds=time.process_time() - cpu, memory=peak_memory())
         process = dict(host=socket.gethostname(), pid=os.getpid(), started=started, ended=time.time())
@@ -388,7 +391,8 @@ class Tables:
     """
 
     def __init__(self, folder: str | Path, derive: Callable = lambda scores: scores):
-        self.folder, self.derive = Path(folder), derive
+        self.folder = Path(folder)
+        self.derive = derive
         self.run_folder = RunFolder(folder)
         self._read = {}  # key -> time of the result, its columns
         self._written = None  # results in the tables on disk

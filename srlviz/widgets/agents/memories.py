@@ -25,7 +25,18 @@ from ...figures.agents.memories import plot_cost, plot_recall, plot_saliency, pl
 from ...figures.agents.rollouts import Strip, factor_strip, heat_trace, joined, thin
 from ...figures.inks import INK, WRONG
 from ...figures.style import style
-from ..base import Explorer, Words, busy, button, check_choice, check_index, columns, menu, reacts, row
+from srlviz.widgets.base import (
+    Explorer,
+    SafeHTML,
+    busy,
+    button,
+    check_choice,
+    check_index,
+    columns,
+    menu,
+    on_change,
+    row,
+)
 from .play import HIDDEN, INTERACTION
 from .returns import play_agent, played_strips
 from ..views import PlotView
@@ -54,7 +65,8 @@ def as_stream(source, steps: int = 128) -> Stream:
     if x.ndim != 2 or not x.size:
         got = x.shape if x.ndim else type(source).__name__
         raise ValueError(f"a stream must be letters, an array (T, n_in), an episode or a recording; got {got}")
-    names, groups = [f'input {i}' for i in range(x.shape[1])], ['input'] * x.shape[1]
+    names = [f'input {i}' for i in range(x.shape[1])]
+    groups = ['input'] * x.shape[1]
     return Stream(x, np.arange(len(x)) == 0, Strip(x, names, groups))
 
 
@@ -89,7 +101,8 @@ def _stream_of_letters(text: str, steps: int) -> Stream:
     parts = [p for p in text.replace(' ', '').split('|') if p]
     if not parts:
         raise ValueError(f"a stream of letters is such as 'abca|bd'; got {text!r}")
-    letters, letter = sorted(set(''.join(parts))), np.array(list(''.join(parts)))[:steps]
+    letters = sorted(set(''.join(parts)))
+    letter = np.array(list(''.join(parts)))[:steps]
     x = (letter[:, None] == letters).astype(np.float32)
     starts = np.isin(np.arange(len(x)), np.cumsum([0, *map(len, parts)]))
     return Stream(x, starts, Strip(x, letters, ['input'] * len(letters)))
@@ -126,10 +139,13 @@ def passage(memory, x: np.ndarray, starts: np.ndarray) -> Passage:
     """Feed a stream to a memory step by step, and store outputs and states."""
     import torch
 
-    like, training = next(memory.parameters(), torch.zeros(1)), memory.training
+    like = next(memory.parameters(), torch.zeros(1))
+    training = memory.training
     xs = torch.as_tensor(x, dtype=like.dtype, device=like.device)[None]  # (1, T, n_in)
     start_flags = torch.as_tensor(starts, device=like.device)[None]  # (1, T)
-    state, ys, states = memory.initial_state(1), [], []
+    state = memory.initial_state(1)
+    ys = []
+    states = []
     memory.eval()
     try:
         with torch.no_grad():
@@ -145,10 +161,12 @@ def passage(memory, x: np.ndarray, starts: np.ndarray) -> Passage:
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #d6761c7a
 def _weights_text(weights: np.ndarray, start: int = 0) -> str:
     """Describe the weights of the inputs s = 0 to t for output t, whose episode started at `start`."""
-    t, total = len(weights) - 1, float(np.sum(weights))
+    t = len(weights) - 1
+    total = float(np.sum(weights))
     if not total > 0:
         return 'No input influences this output.'
-    share, top = np.asarray(weights, float) / total, int(np.argmax(weights))
+    share = np.asarray(weights, float) / total
+    top = int(np.argmax(weights))
     if share[-1] > 0.9999:
         return 'Only the current input influences this output.'
     first = ', the first of the episode' if top == start else ''
@@ -172,7 +190,8 @@ def _default_streams(n_in: int = 6) -> dict[str, Stream]:
     """Make two streams of 48 steps: `letters`, random in two episodes, and `one pulse`, a letter and then zeros."""
     letters = np.random.default_rng(0).integers(0, n_in, 48)
     names = [chr(97 + i) if n_in <= 26 else f'input {i}' for i in range(n_in)]
-    groups, t = ['input'] * n_in, np.arange(48)
+    groups = ['input'] * n_in
+    t = np.arange(48)
     x = np.eye(n_in, dtype=np.float32)[letters]
     pulse = x * (t == 0)[:, None].astype(np.float32)
     return {
@@ -184,10 +203,13 @@ def _default_streams(n_in: int = 6) -> dict[str, Stream]:
 def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | None = None) -> go.Figure:
     """Stack figures over one x axis, each with its own y axis and its title as a heading; mark step t in all."""
     heights = [f.layout.height - f.layout.margin.t - f.layout.margin.b for f in figures]
-    inner, fig = sum(heights) + 30 * (len(figures) - 1), go.Figure()
+    inner = sum(heights) + 30 * (len(figures) - 1)
+    fig = go.Figure()
     top = inner
     for k, (f, h) in enumerate(zip(figures, heights), 1):
-        y, low, high = f'y{k}' if k > 1 else 'y', max((top - h) / inner, 0), min(top / inner, 1)
+        y = f'y{k}' if k > 1 else 'y'
+        low = max((top - h) / inner, 0)
+        high = min(top / inner, 1)
         fig.add_traces([_placed(trace, y, low, high) for trace in f.data])
         fig.update_layout({f'yaxis{k}': {**f.layout.yaxis.to_plotly_json(), 'domain': [low, high], 'anchor': 'x'}})
         move = lambda part: {**part.to_plotly_json(), 'yref': y + ('' if part.yref == 'y' else ' domain')}
@@ -211,7 +233,8 @@ def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | No
         fig.add_shape(
             type='line', x0=t, x1=t, xref='x', y0=0, y1=1, yref='paper', line=dict(color=WRONG, width=1.5, dash='dot')
         )
-    last, head = figures[-1].layout, 28 + 22 * bool(title)
+    last = figures[-1].layout
+    head = 28 + 22 * bool(title)
     fig.update_layout(
         xaxis={**last.xaxis.to_plotly_json(), 'anchor': f'y{len(figures)}', 'title': last.xaxis.title.text or 'step t'},
         title=title,
@@ -234,7 +257,9 @@ class _ResultCache:
     """Cache of results; beyond `max_bytes` the least recently used are removed."""
 
     def __init__(self, max_bytes: int = 256_000_000):
-        self.max_bytes, self.entries, self.bytes = max_bytes, OrderedDict(), 0
+        self.max_bytes = max_bytes
+        self.entries = OrderedDict()
+        self.bytes = 0
 
     def get(self, key, make: Callable):
         """Return the cached result of a key, or cache and return that of `make()`."""
@@ -287,7 +312,8 @@ class _AgentMemory:
         except ValueError as problem:
             words = f"{name!r} cannot play {self.agent.task!r}: {problem}. Pass streams=, a recording of its inputs"
             raise ValueError(words) from problem
-        x, strips = self.agent.rows(played.rollout.episode)[:steps], played_strips(played)
+        x = self.agent.rows(played.rollout.episode)[:steps]
+        strips = played_strips(played)
         rows = joined(*(strips[k] for k in (INTERACTION, HIDDEN) if k in strips))
         rows = rows._replace(values=rows.values[: len(x)])
         return Stream(x, np.arange(len(x)) == 0, rows, 'Observations and actions, and below them the hidden state')
@@ -296,7 +322,8 @@ class _AgentMemory:
         """Make a stream of recorded episodes, with the inputs of the agent."""
         made = as_stream(source, steps)
         episodes = [source] if isinstance(source, Episode) else source
-        rows, n = [], 0
+        rows = []
+        n = 0
         while n < len(made.x):
             rows.append(self.agent.rows(episodes[len(rows)]))
             n += len(rows[-1])
@@ -315,8 +342,11 @@ def _named_memories(memories) -> dict:
         memories = {inner.__name__ if isinstance(inner, type) else type(inner).__name__: memories}
     if not memories:
         raise ValueError("memories is empty; pass at least one, such as {'GRU': GRU}")
-    is_agent = lambda m: not isinstance(m, type) and callable(getattr(m, 'rows', None))
-    return {name: _AgentMemory(m) if is_agent(m) else m for name, m in memories.items()}
+    named = {}
+    for name, memory in memories.items():
+        is_agent = not isinstance(memory, type) and callable(getattr(memory, 'rows', None))
+        named[name] = _AgentMemory(memory) if is_agent else memory
+    return named
 
 
 def _streams_of(memories: Mapping, streams, steps: int) -> dict[str, Stream]:
@@ -360,8 +390,13 @@ class _Readings:
     """
 
     def __init__(self, memories, streams, saliency: Callable | None, n_hidden: int, seed: int, steps: int):
-        self.memories, self.saliency, self.n_hidden, self.seed = _named_memories(memories), saliency, n_hidden, seed
-        self._made, self.seen, self.weighed = {}, _ResultCache(), _ResultCache()
+        self.memories = _named_memories(memories)
+        self.saliency = saliency
+        self.n_hidden = n_hidden
+        self.seed = seed
+        self._made = {}
+        self.seen = _ResultCache()
+        self.weighed = _ResultCache()
         self.streams = _streams_of(self.memories, streams, steps)
         for name, memory in self.memories.items():
             if not self.fitting(name):
@@ -393,22 +428,26 @@ class _Readings:
 
     def passage(self, method: str, stream: str, resets: tuple) -> Passage:
         """Return states and outputs at each step."""
-        x, starts = self.streams[stream].x, self.starts(stream, resets)
+        x = self.streams[stream].x
+        starts = self.starts(stream, resets)
         return self.seen.get((method, stream, resets), lambda: passage(self.memory(method, stream), x, starts))
 
     def weights(self, method: str, stream: str, resets: tuple, channel: int) -> np.ndarray:
         """Return the influence (T, T) of each input on each output, or on one `channel` of it (-1: all)."""
         if self.saliency is None:
             raise ValueError("saliency is None; pass a function to MemoryExplorer")
-        memory, x, starts = self.memory(method, stream), self.streams[stream].x, self.starts(stream, resets)
+        memory = self.memory(method, stream)
+        x = self.streams[stream].x
+        starts = self.starts(stream, resets)
         of = None if channel < 0 else np.eye(memory.n_out, dtype=np.float32)[channel]
         make = lambda: np.asarray(self.saliency(memory, x, starts, of=of), np.float32)
         return self.weighed.get((method, stream, resets, channel), make)
 
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #8b818355
-def _memory_text(name: str, memory, seen: Passage, made: bool) -> Markup:
+def _memory_text(name: str, memory, seen: Passage, untrained: bool) -> Markup:
     """Describe a memory: its inputs, state, outputs and parameters."""
-    n, shapes = seen.state.shape[1], [' × '.join(map(str, s)) if s else 'a step counter' for s in seen.shapes]
+    n = seen.state.shape[1]
+    shapes = [' × '.join(map(str, s)) if s else 'a step counter' for s in seen.shapes]
     state = Markup('<b>no</b> state')
     if n:
         state = Markup('a state of <b>{:,}</b> number{}').format(n, 's' * (n != 1))
@@ -417,7 +456,7 @@ def _memory_text(name: str, memory, seen: Passage, made: bool) -> Markup:
     words = Markup('<span><b>{}</b> ({}{}): {} inputs, {}, {} outputs, {:,} parameters.</span>')
     count = sum(p.numel() for p in memory.parameters())
     kind = memory.words if isinstance(memory, _AgentMemory) else type(memory).__name__
-    return words.format(name, kind, ', untrained' * made, memory.n_in, state, memory.n_out, count)
+    return words.format(name, kind, ', untrained' * untrained, memory.n_in, state, memory.n_out, count)
 
 
 def _step_text(t: int, resets: Sequence[int], weights: np.ndarray | None) -> str:
@@ -453,7 +492,8 @@ def _plot_memory(name: str, seen: Passage, starts: np.ndarray, show: str, last: 
     values = seen.output if show == 'output' else seen.evened()
     if not values.shape[1]:
         return _no_state(name, len(starts), 'has only a step counter' if seen.state.size else 'has no state')
-    fig, title = plot_state(values, starts), f'{show.capitalize()} after each step'
+    fig = plot_state(values, starts)
+    title = f'{show.capitalize()} after each step'
     if show == 'state' and sum(map(bool, seen.shapes)) > 1:
         title += ', each tensor divided by its largest number'
         hover = 'step %{x}<br>number %{customdata}: %{z:.3g} of the largest in its tensor<extra></extra>'
@@ -604,7 +644,8 @@ class MemoryExplorer(Explorer):
     ):
         super().__init__(interactive)
         self.readings = _Readings(memories, streams, saliency, n_hidden, seed, steps)
-        self.views, self.facts = _MemoryViews(dict(recall=recall, cost=cost)), Words()
+        self.views = _MemoryViews(dict(recall=recall, cost=cost))
+        self.facts = SafeHTML()
         self.method = method or next(iter(self.readings.memories))
         self.stream = stream or self.readings.fitting(self.method)[0]
         self._lay_out()
@@ -618,7 +659,8 @@ class MemoryExplorer(Explorer):
 
     @traitlets.validate('method', 'stream', 't', 'resets', 'channel', 'against', 'panel')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name in ('method', 'stream', 'panel', 'against'):
             known = dict(
                 method=self.readings.memories,
@@ -627,7 +669,8 @@ class MemoryExplorer(Explorer):
                 against=['', *self._others()],
             )
             return check_choice(name, value, known[name])
-        T, n_out = len(self.now.x), self.memory.n_out
+        T = len(self.now.x)
+        n_out = self.memory.n_out
         if name == 't':
             return check_index('step', value, T, 'the stream has')
         if name == 'channel':
@@ -643,7 +686,7 @@ class MemoryExplorer(Explorer):
         """List the other memories that can read the stream."""
         return [m for m in self.readings.memories if m != self.method and self.stream in self.readings.fitting(m)]
 
-    @reacts('method', 'stream', 'resets', 'channel', 'log', 'show', 'panel', 'against', 't')
+    @on_change('method', 'stream', 'resets', 'channel', 'log', 'show', 'panel', 'against', 't')
     def _on_choice(self, change):
         self._draw(change['name'])
 
@@ -671,19 +714,22 @@ class MemoryExplorer(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw all figures that `to_html` writes."""
-        made = [self.figure()]
+        figures = [self.figure()]
         if self.readings.saliency is not None:
-            made.append(plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log))
-        return made + [_plot_table(name, table, self.method) for name, table in self.views.tables.items()]
+            figures.append(plot_saliency(self.weigh(), self.starts, t=self.t, log=self.log))
+        return figures + [_plot_table(name, table, self.method) for name, table in self.views.tables.items()]
 
     def _adapt_choice(self, changed: str):
         """After a change of memory or stream, adapt the other choices to it."""
         with self.quietly():
-            stream, against, fit = self.stream, self.against, self.readings.fitting(self.method)
+            stream = self.stream
+            against = self.against
+            fit = self.readings.fitting(self.method)
             if list(self.menus.stream.options) != fit:
                 self.menus.stream.options = fit
             self.stream = stream if stream in fit else fit[0]
-            self.t, self.channel = min(self.t, len(self.now.x) - 1), -1
+            self.t = min(self.t, len(self.now.x) - 1)
+            self.channel = -1
             if changed == 'stream' or any(r >= len(self.now.x) for r in self.resets):
                 self.resets = self.readings.original_resets(self.stream)
             others = self._others()
@@ -714,8 +760,8 @@ class MemoryExplorer(Explorer):
         """Redraw what depends on the changed trait."""
         if changed in ('method', 'stream'):
             self._adapt_choice(changed)
-            made = isinstance(self.readings.memories[self.method], type)
-            self.facts.value = _memory_text(self.method, self.memory, self.passage(), made)
+            untrained = isinstance(self.readings.memories[self.method], type)
+            self.facts.value = _memory_text(self.method, self.memory, self.passage(), untrained)
         everything = changed in ('method', 'stream', 'resets')
         has_weights = self.readings.saliency is not None
         if everything or changed == 'panel':
@@ -731,7 +777,7 @@ class MemoryExplorer(Explorer):
         if has_weights and (everything or changed in ('channel', 'log', 'against', 't')):
             self.views.weights.figure = self._figure_of_weights()
         self.menus.show_step(self.t, self.resets, self.readings.original_resets(self.stream))
-        self.status.say(_step_text(self.t, self.resets, self.weigh()[self.t] if has_weights else None))
+        self.status.show_message(_step_text(self.t, self.resets, self.weigh()[self.t] if has_weights else None))
 
     def _show_panel(self):
         """Show the plots over time, or a table, on the left."""
@@ -747,7 +793,8 @@ class MemoryExplorer(Explorer):
 
     def _lay_out(self):
         """Arrange the parts, and bind traits to them."""
-        v, restore = self.views, lambda: self.set_trait('resets', self.readings.original_resets(self.stream))
+        v = self.views
+        restore = lambda: self.set_trait('resets', self.readings.original_resets(self.stream))
         self.menus = m = _MemoryMenus(list(self.readings.memories), self.toggle_reset, restore, ['steps', *v.tables])
         self.facts.add_class('srlviz-memory-facts')
         self.side = W.VBox().add_class('srlviz-column')

@@ -27,7 +27,7 @@ from ...core.policies import as_policy, policy_identity
 from ...core.recordings import Episode, Recording
 from ...figures.frames import frame_png, plot_frame
 from ...figures.agents.rollouts import Strip, action_strip, factor_strip, joined, observation_strip, plot_rollout
-from ..base import Explorer, Quiet, Words, button, columns, menu, reacts, row, script, sheet
+from ..base import Explorer, Quiet, SafeHTML, button, columns, menu, on_change, row, script, sheet
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #3ed87902
 def make_world(task: str, **options) -> gymnasium.Env:
@@ -98,9 +98,11 @@ class TaskMenu(Quiet):
     """
 
     def __init__(self, world: gymnasium.Env, choose: Callable[[str], None]):
-        self.difficulties_of, self.choose = task_difficulties(world), choose
+        self.difficulties_of = task_difficulties(world)
+        self.choose = choose
         name, _, difficulty = task_of(world).rpartition('-')
-        names, difficulties = list(self.difficulties_of) or [name], self.difficulties_of.get(name, [difficulty])
+        names = list(self.difficulties_of) or [name]
+        difficulties = self.difficulties_of.get(name, [difficulty])
         self.name = menu('Task', names, 262, value=name, style=dict(description_width='82px'))
         style = dict(description_width='62px')
         self.difficulty = menu('Difficulty', difficulties, 158, value=difficulty, style=style)
@@ -187,8 +189,11 @@ class PlayBoard(anywidget.AnyWidget):
     def show(self, picture: np.ndarray, targets=(), over: str = '', label: str = ''):
         """Show a picture."""
         with self.hold_sync():
-            self.image, self.size = frame_png(picture), [picture.shape[1], picture.shape[0]]
-            self.targets, self.over, self.label = list(targets), over, label
+            self.image = frame_png(picture)
+            self.size = [picture.shape[1], picture.shape[0]]
+            self.targets = list(targets)
+            self.over = over
+            self.label = label
             self.shown += 1
 
     def _on_message(self, _, content, buffers):
@@ -287,7 +292,9 @@ def rollout_strips(
 ) -> dict[str, Strip]:
     """Return the strips of `plot_rollout`: with `reveal` the hidden state (`only` one factor or group), then
     observations and actions."""
-    e, strips, factors = with_end(episode, end), {}, factor_list(env)
+    e = with_end(episode, end)
+    strips = {}
+    factors = factor_list(env)
     if reveal and e.factors:
         groups = {f.name: f.group for f in factors}
         names = [n for n, g in groups.items() if only in ('', n, g)]
@@ -356,7 +363,8 @@ def _board_picture(recorder: Recorder, reveal: bool) -> tuple[np.ndarray, list[d
     env, world = recorder.env, recorder.world
     if not recorder.from_records:
         return np.asarray(env.render()), []
-    sheet, targets = world.sheet(world.record[0], reveal), []
+    sheet = world.sheet(world.record[0], reveal)
+    targets = []
     for t in sheet.targets:
         action = t['action']
         box = [int(v) for v in t['box']]
@@ -366,7 +374,8 @@ def _board_picture(recorder: Recorder, reveal: bool) -> tuple[np.ndarray, list[d
 
 def _plot_game(recorder: Recorder, reveal: bool) -> go.Figure:
     """Plot a game so far: picture, rewards, observations and hidden state."""
-    picture, task = _board_picture(recorder, reveal)[0], task_of(recorder.world)
+    picture = _board_picture(recorder, reveal)[0]
+    task = task_of(recorder.world)
     if not recorder.steps:
         return plot_frame(picture, zoom=1, title=f'{task}, seed {recorder.seed}')
     e = recorder.episode()
@@ -401,7 +410,9 @@ class _Games:
     """
 
     def __init__(self, env: gymnasium.Env):
-        self.finished, self.looked, self.helped = {}, False, []
+        self.finished = {}
+        self.looked = False
+        self.helped = []
         self.recorder = Recorder(env, frames=True)
 
     def take(self, env: gymnasium.Env):
@@ -413,7 +424,8 @@ class _Games:
         """Start another game."""
         self._keep()
         self.recorder.reset(seed)
-        self.looked, self.helped = looked, []
+        self.looked = looked
+        self.helped = []
 
     def act(self, action):
         """Do an action, given as a number or as a list of them."""
@@ -455,7 +467,9 @@ class _PlayDesk:
     """
 
     def __init__(self, act: Callable, undo: Callable, next_game: Callable):
-        self.board, self.help, self.steps = PlayBoard(), Words(), Words()
+        self.board = PlayBoard()
+        self.help = SafeHTML()
+        self.steps = SafeHTML()
         self.board.on_act, self.board.on_undo, self.board.on_new = act, undo, next_game
 
     def take(self, recorder: Recorder):
@@ -487,7 +501,8 @@ class _PlayControls:
     """
 
     def __init__(self, tasks: TaskMenu | None, undo: Callable, again: Callable, next_game: Callable):
-        self.tasks, wide = tasks, dict(width='172px')
+        self.tasks = tasks
+        wide = dict(width='172px')
         self.seed = W.BoundedIntText(0, min=0, max=2**31 - 1, description='Seed', layout=wide)
         self.seed.style.description_width = '82px'
         self.reveal = W.Checkbox(description='show hidden state', indent=False, layout=dict(width='150px'))
@@ -542,7 +557,9 @@ class PlayWidget(Explorer):
         right = [*self.controls.parts, self.desk.help, self.status, self.desk.steps]
         self.children = [columns([self.board], right, 'auto')]
         self._take()
-        self.task, self.seed, self.reveal = task_of(self.env.unwrapped), seed, reveal and self.recorder.from_records
+        self.task = task_of(self.env.unwrapped)
+        self.seed = seed
+        self.reveal = reveal and self.recorder.from_records
         self.bind(seed=self.controls.seed, reveal=self.controls.reveal)
         self.add_class('srlviz-play')
         self.start_reacting()
@@ -558,13 +575,13 @@ class PlayWidget(Explorer):
         self._next = check_task(proposal['value'], given=self._given)
         return task_of(self._next.unwrapped)
 
-    @reacts('task')
+    @on_change('task')
     def _on_task(self, _):
         self.games.take(self._next)
         self._take()
         self.new_game(self.seed)
 
-    @reacts('seed', 'reveal')
+    @on_change('seed', 'reveal')
     def _on_choice(self, change):
         self.games.looked = self.games.looked or self.reveal
         self.new_game(self.seed) if change['name'] == 'seed' else self._draw()
@@ -575,7 +592,7 @@ class PlayWidget(Explorer):
 
     def _draw(self):
         self.desk.draw(self.recorder, self.reveal)
-        self.status.say(_game_words(self.env, self.recorder))
+        self.status.show_message(_game_words(self.env, self.recorder))
 
     def new_game(self, seed: int | None = None):
         """Start a game with a seed; earlier games are kept."""

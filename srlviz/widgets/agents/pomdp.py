@@ -24,14 +24,14 @@ from ...figures.agents.rollouts import plot_rollout
 from ...figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,
-    Words,
+    SafeHTML,
     busy,
     check_choice,
     check_index,
     columns,
     menu,
     menu_values,
-    reacts,
+    on_change,
     row,
     sheet,
 )
@@ -78,7 +78,9 @@ class _Rollouts:
         for name in ('oracle', 'random'):
             if name in policies:
                 raise ValueError(f"policies: {name!r} is the name of a built-in policy; rename yours")
-        self.policies, self.n, self.flat = dict(policies), n, flat
+        self.policies = dict(policies)
+        self.n = n
+        self.flat = flat
         self.played, self._worlds = {}, {}
 
     @property
@@ -98,7 +100,8 @@ class _Rollouts:
         key = task, policy, seed
         if key not in self.played:
             env = self.world(task, policy)
-            recorder, player = Recorder(env, frames=True), as_policy(self.policies.get(policy, policy), env)
+            recorder = Recorder(env, frames=True)
+            player = as_policy(self.policies.get(policy, policy), env)
             rollouts = []
             for i in range(self.n):
                 episode = play_episode(recorder, player, seed=episode_seed(seed, i))
@@ -148,7 +151,8 @@ def _rollout_words(episode: Episode, policy: str, means: Mapping[str, float], n:
     for p, mean in means.items():
         words = Markup('<b>{} {}</b>') if p == policy else Markup('{} {}')
         each.append(words.format(p, signed_number(mean)))
-    total, mean = signed_number(float(episode.rewards.sum())), Markup(' · ').join(each)
+    total = signed_number(float(episode.rewards.sum()))
+    mean = Markup(' · ').join(each)
     low, high = (f'{v:.3g}'.replace('-', '−') for v in limits)
     words = Markup('Return <b>{}</b> in {} steps, {}. Mean of {} episodes: {} (possible: {} to {})')
     return words.format(total, len(episode), episode.ended, n, mean, low, high)
@@ -167,7 +171,8 @@ class _RolloutView:
     """Player and strips of one rollout, synchronised."""
 
     def __init__(self):
-        self.player, self.help = WorldPlayer(fps=4.0, zoom=1), Words()
+        self.player = WorldPlayer(fps=4.0, zoom=1)
+        self.help = SafeHTML()
         label = 'return, rewards, hidden state and observation over the steps; click or drag to move the picture'
         self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
 
@@ -275,7 +280,8 @@ class EnvironmentExplorer(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.rollouts, self.view = _Rollouts(policies or {}, episodes, flat), _RolloutView()
+        self.rollouts = _Rollouts(policies or {}, episodes, flat)
+        self.view = _RolloutView()
         tasks = TaskMenu(make_world(task).unwrapped, lambda chosen: self.set_trait('task', chosen))
         self.menus = _RolloutMenus(tasks, self.rollouts.names)
         self.task, self.policy, self.seed, self.reveal = task, policy, seed, reveal
@@ -292,7 +298,8 @@ class EnvironmentExplorer(Explorer):
 
     @traitlets.validate('task', 'policy', 'episode', 't', 'factor', 'against')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name == 'task':
             return task_of(check_task(value).unwrapped)
         if name == 'episode':
@@ -302,19 +309,19 @@ class EnvironmentExplorer(Explorer):
             return value if self.quiet else check_index('step', value, len(self.rollout.episode) + 1, where)
         return check_choice(name, value, menu_values(getattr(self.menus, name)))
 
-    @reacts('task', 'policy', 'seed')
+    @on_change('task', 'policy', 'seed')
     def _on_choice(self, _):
         self._show(0, note=self._play_or_random())
 
-    @reacts('episode', 'reveal')
+    @on_change('episode', 'reveal')
     def _on_episode(self, change):
         self._show(0 if change['name'] == 'episode' else self.t)
 
-    @reacts('factor', 'against')
+    @on_change('factor', 'against')
     def _on_strips(self, _):
         self._draw()
 
-    @reacts('t')
+    @on_change('t')
     def _on_t(self, _):
         if self.player.value != self.t:
             self.player.seek(self.t)  # not by `value`, which is lost while the page opens an episode
@@ -346,9 +353,12 @@ class EnvironmentExplorer(Explorer):
         """Play the chosen episodes and offer them and their factors; keep the episode and, if possible, the factor."""
         with self.quietly():
             self.menus.tasks.show(self.task)
-            rollouts, episode, factor = self._played_by(self.policy), self.episode, self.factor
+            rollouts = self._played_by(self.policy)
+            episode = self.episode
+            factor = self.factor
             self.menus.offer(rollouts, factor_list(self.env))
-            self.episode, self.factor = episode, factor if factor in menu_values(self.menus.factor) else ''
+            self.episode = episode
+            self.factor = factor if factor in menu_values(self.menus.factor) else ''
 
     def _play_or_random(self) -> str:
         """Play the choice; if your own policy fails, play the random one and return a note."""
@@ -405,6 +415,7 @@ class EnvironmentExplorer(Explorer):
     def _draw(self, note: str = ''):
         """Draw the strips, and describe the episode."""
         self.view.draw(self.env, self.rollout, **self._look())
-        limits, means = self.env.unwrapped.return_range, self.rollouts.means(self.task, self.seed)
+        limits = self.env.unwrapped.return_range
+        means = self.rollouts.means(self.task, self.seed)
         words = _rollout_words(self.rollout.episode, self.policy, means, self.rollouts.n, limits)
-        self.status.say(Markup('{}{}').format(note, words))
+        self.status.show_message(Markup('{}{}').format(note, words))

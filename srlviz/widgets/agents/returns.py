@@ -45,7 +45,7 @@ from srlviz.figures.agents.returns import (
 )
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ...figures.style import pretty, split_method
-from ..base import Explorer, Words, busy, button, check_choice, columns, menu, reacts, row
+from ..base import Explorer, SafeHTML, busy, button, check_choice, columns, menu, on_change, row
 from ..board import Board, Choice, blank_figure
 from srlviz.widgets.agents.play import (
     HIDDEN,
@@ -107,7 +107,8 @@ class _ReturnTable:
         scores = scores[scores['study'] == self.study]
         rows = pick_returns(scores, _METRICS)
         curves = scores['metric'].isin(['epoch_return', 'episodes'])
-        self.scores, self._tags = scores[~curves], _task_tags()
+        self.scores = scores[~curves]
+        self._tags = _task_tags()
         names = scores['task'].map({t: paper_name(t) for t in scores['task'].unique()})
         self._of_task = {t: part for t, part in scores.groupby(names) if t in set(rows['task'])}
         self._in_paper = {t: {*(part['source'] == 'paper')} for t, part in rows.groupby('task')}
@@ -166,7 +167,8 @@ class Agents:
 
     def __init__(self, agents: Mapping | str | Path | None):
         if isinstance(agents, (str, Path)):
-            folder, agents = agents, load_agents(agents)
+            folder = agents
+            agents = load_agents(agents)
             if not agents:
                 raise ValueError(f"agents: {str(folder)!r} has neither TASK_MEMORY.safetensors nor trials of a sweep")
         for key in agents or ():
@@ -271,7 +273,8 @@ def _probe_states(
     -------
     predicted, accuracy : as in `Played`
     """
-    probed, n = _probed_factors(factors, episodes[1:]), len(episodes)
+    probed = _probed_factors(factors, episodes[1:])
+    n = len(episodes)
     if not probed or n < 3:
         return None, None
     n_valid = max(1, (n - 1) // 5)  # episodes for early stopping
@@ -282,7 +285,8 @@ def _probe_states(
     values, rows = {}, []
     for a in probed:
         name = a.factor.name
-        predicted, true = classes[name].to_numpy(), truth['test'][name].to_numpy()
+        predicted = classes[name].to_numpy()
+        true = truth['test'][name].to_numpy()
         values[name] = a.values(predicted)
         most_frequent = truth['probe'][name].mode()[0]
         rows.append(dict(factor=name, accuracy=(predicted == true).mean(), baseline=(true == most_frequent).mean()))
@@ -328,7 +332,8 @@ def play_agent(task: str, agent, *, seed: int = 0, probe: Callable | None = None
     env = _watched_env(task, flat)
     observes_frames = len(env.observation_space.shape or ()) == 3
     rendered = _is_ours(env) or env.render_mode == 'rgb_array' and not observes_frames
-    policy, recorder = as_policy(agent, env), Recorder(env, frames=rendered)
+    policy = as_policy(agent, env)
+    recorder = Recorder(env, frames=rendered)
     max_steps = None if _is_ours(env) else _MAX_STEPS
     episode = play_episode(recorder, policy, seed=episode_seed(seed, 0), max_steps=max_steps)
     rollout = Rollout(episode, recorder.instant())
@@ -369,7 +374,8 @@ def _interaction_strip(env: gymnasium.Env, rollout: Rollout) -> Strip:
     if not _is_ours(env):
         strip = rollout_strips(env, *rollout).get(INTERACTION)
         return strip or action_strip(rollout.episode.actions, env.action_space)
-    plain, vector = make_world(task_of(env.unwrapped)), with_end(*rollout).obs['vector']
+    plain = make_world(task_of(env.unwrapped))
+    vector = with_end(*rollout).obs['vector']
     n_obs = spaces.flatdim(plain.observation_space)
     if vector.shape[1] != n_obs + spaces.flatdim(plain.action_space) + 2:
         return rollout_strips(env, *rollout, reveal=False)[INTERACTION]
@@ -380,7 +386,8 @@ def _interaction_strip(env: gymnasium.Env, rollout: Rollout) -> Strip:
 
 def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
     """Make the strips of a `Played`; `only` one hidden factor or group."""
-    factors, strips = factor_list(played.env), {INTERACTION: _interaction_strip(played.env, played.rollout)}
+    factors = factor_list(played.env)
+    strips = {INTERACTION: _interaction_strip(played.env, played.rollout)}
     hidden = rollout_strips(played.env, *played.rollout, only=only).get(HIDDEN)
     if hidden is not None:
         strips[HIDDEN] = hidden
@@ -409,7 +416,8 @@ def _plot_played(played: Played, *, only: str = '', **how) -> go.Figure:
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #ac9e8308
 def _played_words(played: Played, task: str, label: str) -> Markup:
     """Describe the return of an agent and the accuracy of the probe."""
-    e, possible = played.rollout.episode, getattr(played.env.unwrapped, 'return_range', None)
+    e = played.rollout.episode
+    possible = getattr(played.env.unwrapped, 'return_range', None)
     words = Markup('<b>{}</b> plays {}: return <b>{}</b> in {} steps, {}{}. ')
     ends = '' if possible is None else ' (possible: {:.3g} to {:.3g})'.format(*possible).replace('-', '−')
     words = words.format(label, task, signed_number(float(e.rewards.sum())), len(e), e.ended, ends)
@@ -535,8 +543,10 @@ def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) ->
     small = dict(title_font_size=14)
     if choice.task == 'all':
         return [_memory_figure(table, choice, half).update_layout(**small)]
-    of_task, methods = table.of_task(choice.task), [m for m in choice.methods if m != choice.method] + [choice.method]
-    curves, bars = _curves_figure(of_task, choice, methods), _bars_figure(of_task, choice, methods)
+    of_task = table.of_task(choice.task)
+    methods = [m for m in choice.methods if m != choice.method] + [choice.method]
+    curves = _curves_figure(of_task, choice, methods)
+    bars = _bars_figure(of_task, choice, methods)
     n_bars = len(bars.layout.yaxis.tickvals or ())
     if half and n_bars:
         height = _HALF_PAGE['height'] - _WATCH
@@ -569,7 +579,8 @@ class _AgentView:
     """Player, description and strips of a `Played`, synchronised."""
 
     def __init__(self):
-        self.player, self.words = WorldPlayer(fps=4.0, zoom=1), Words()
+        self.player = WorldPlayer(fps=4.0, zoom=1)
+        self.words = SafeHTML()
         self.factor = menu('Hidden', [('all', '')], 230)
         label = 'observations, hidden state, predictions and memory over the steps; click or drag to move the picture'
         self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
@@ -657,8 +668,12 @@ class MMERDashboard(Board, Explorer):
             shipped = load_scores(sample_path('popgym_mmer.csv'))
             scores = merge_scores(shipped[shipped['source'] == 'srlviz'], paper_scores('popgym'))
             agents = 'shipped' if agents is None else agents
-        self.table, self.agents, self.probe, self.flat = _ReturnTable(scores), Agents(agents), probe, flat
-        self.agent, self.played = _AgentView(), {}
+        self.table = _ReturnTable(scores)
+        self.agents = Agents(agents)
+        self.probe = probe
+        self.flat = flat
+        self.agent = _AgentView()
+        self.played = {}
         self.methods = tuple(self.table.methods if methods is None else methods)
         self.marked = {(t, k) for t in self.table.tasks[1:] for k in self.table.methods if self.agents.key(t, k)}
         start = dict(view=view, show=show, metric=metric, tag=tag, difficulty=difficulty, task=task)
@@ -681,15 +696,15 @@ class MMERDashboard(Board, Explorer):
         if self.playing and {'task', 'method'} & {*names}:
             self._watch()
 
-    @reacts('methods', 'best')
+    @on_change('methods', 'best')
     def _on_filter(self, _):
         self.draw()
 
-    @reacts('playing', 'seed')
+    @on_change('playing', 'seed')
     def _on_playing(self, _):
         self._watch()
 
-    @reacts('factor')
+    @on_change('factor')
     def _on_factor(self, _):
         if self.now:
             self.agent.draw(self.now, self.factor)
@@ -715,7 +730,8 @@ class MMERDashboard(Board, Explorer):
         """Draw the static form: all tasks and memories, or the agent."""
         if not (self.playing and self.now):
             return self.plot_map()
-        t, film = self.agent.player.value, played_film(self.now)
+        t = self.agent.player.value
+        film = played_film(self.now)
         picture = None if film is None else np.asarray(film[t])
         if picture is not None and picture.ndim == 2:
             picture = np.repeat(picture[..., None], 3, -1)
@@ -725,8 +741,8 @@ class MMERDashboard(Board, Explorer):
         """Draw all that `to_html` writes."""
         choice = self._current_choice()
         views = self.offers('view')
-        made = [_plot_overview(self.table, choice._replace(view=v), self.marked) for v in views]
-        return made + _detail_figures(self.table, choice) + [self.figure()] * bool(self.playing and self.now)
+        figures = [_plot_overview(self.table, choice._replace(view=v), self.marked) for v in views]
+        return figures + _detail_figures(self.table, choice) + [self.figure()] * bool(self.playing and self.now)
 
     def _current_choice(self) -> _Choice:
         """Collect the choices that figures depend on."""
@@ -737,21 +753,22 @@ class MMERDashboard(Board, Explorer):
     def _show_hint(self):
         """Show a hint in the status line, unless an agent is watched."""
         if self.playing:
-            self.status.say('')
+            self.status.show_message('')
             return
         words = Markup('{}{}').format(_HINT, _DOTS if self.agents.found else _NO_AGENTS.format())
         if epochs := epoch_words(self.table.scores):
             words += _COMPARABLE.format(epochs)
         if self.table.others:
             words += f' Of the studies in this table {self.table.study} is shown, not {", ".join(self.table.others)}.'
-        self.status.say(words)
+        self.status.show_message(words)
 
     def draw_detail(self):
         """Draw the curves and bars of a task, or a memory on all tasks, and offer its agent."""
         choice = self._current_choice()
         if self.detailed != choice._replace(view=''):
-            self.detailed, made = choice._replace(view=''), _detail_figures(self.table, choice, half=True)
-            for plot, fig in zip(self.plots, [*made, None]):
+            self.detailed = choice._replace(view='')
+            figures = _detail_figures(self.table, choice, half=True)
+            for plot, fig in zip(self.plots, [*figures, None]):
                 plot.layout.display = 'none' if fig is None else ''
                 if fig is not None:
                     plot.figure = fig.update_layout(width=None)

@@ -20,7 +20,18 @@ from markupsafe import Markup
 from ...core.recordings import Factor, Recording
 from ...figures.atari.codes import factor_differences, patch, plot_loss_map, plot_neighbours, plot_patches
 from ...figures.style import method_color, pretty
-from ..base import Explorer, Words, busy, button, check_choice, check_index, columns, menu, reacts, row
+from srlviz.widgets.base import (
+    Explorer,
+    SafeHTML,
+    busy,
+    button,
+    check_choice,
+    check_index,
+    columns,
+    menu,
+    on_change,
+    row,
+)
 from ..frames import best_zoom, episode_menu
 from ..views import FramePicker, FramePlayer, PlotView
 
@@ -68,7 +79,8 @@ class PairLosses:
                 f"{type(encoder).__name__} has no loss_map(previous, now); contrastive encoders such as STDIM do"
             )
         _check_frames(recording, "the map compares frames")
-        self.pairs, shrink = _sample_pairs(recording, n_pairs, seed), getattr(encoder, 'shrink', 1)
+        self.pairs = _sample_pairs(recording, n_pairs, seed)
+        shrink = getattr(encoder, 'shrink', 1)
         self.stride, self.field = stride or 16 * shrink, field or 44 * shrink
         self.previous = np.stack([np.asarray(recording[e].obs['frame'][t - 1]) for e, t in self.pairs])
         self.current = np.stack([np.asarray(recording[e].obs['frame'][t]) for e, t in self.pairs])
@@ -126,8 +138,13 @@ def _pair_words(at: PairLosses, part: str, rank: int, k: int) -> Markup:
 
 def _place_patches(at: PairLosses, part: str, k: int, cell: tuple[int, int]) -> tuple[list, list[str]]:
     """Cut out the receptive field of a place in pair k and in the best match, with a caption for each."""
-    cut, t = lambda frame: patch(frame, *cell, stride=at.stride, field=at.field), at.pairs[k][1]
-    patches, words = [cut(at.previous[k]), cut(at.current[k])], [f'before: t {t - 1}', f'now: t {t}']
+
+    def cut(frame):
+        return patch(frame, *cell, stride=at.stride, field=at.field)
+
+    t = at.pairs[k][1]
+    patches = [cut(at.previous[k]), cut(at.current[k])]
+    words = [f'before: t {t - 1}', f'now: t {t}']
     other = int(at.matches[part][k][cell]) if part in at.matches else None
     if other == k:
         words[0] += ' (best match)'
@@ -198,10 +215,8 @@ class InfoNCEMap(Explorer):
         self.losses = PairLosses(encoder, recording, n_pairs, seed, stride, field)
         plain = dict(config=dict(displayModeBar=False))
         self.map = PlotView(label='loss at each place; the menu Place chooses the same', **plain)
-        self.menus, self.patches = (
-            _PairMenus(self.losses),
-            PlotView(label='receptive field of the chosen place', **plain),
-        )
+        self.menus = _PairMenus(self.losses)
+        self.patches = PlotView(label='receptive field of the chosen place', **plain)
         self.on(self.map, 'clicked', lambda press: self.set_trait('cell', tuple(map(int, press['data']))))
         self.part = next(iter(self.losses.losses))
         self._open(0)
@@ -229,18 +244,18 @@ class InfoNCEMap(Explorer):
             self.cell = self.menus.cell.value
             self.episode, self.t = self.losses.pairs[self.shown()]
 
-    @reacts('part')
+    @on_change('part')
     def _on_part(self, change):
         same = self.losses.hardest(change['old'])[self.pair]  # the same frames
         self._open(self.losses.rank(self.part, same))
         self._draw(None)
 
-    @reacts('pair')
+    @on_change('pair')
     def _on_pair(self, _):
         self._open(self.pair)
         self._draw(None)
 
-    @reacts('episode', 't')
+    @on_change('episode', 't')
     def _on_frame(self, _):
         try:
             self.seek(self.episode, self.t)
@@ -253,13 +268,13 @@ class InfoNCEMap(Explorer):
         self._open(self.losses.rank(self.part, self.losses.find(episode, t)))
         self._draw(None)
 
-    @reacts('cell')
+    @on_change('cell')
     def _draw(self, _):
-        self.status.say(_pair_words(self.losses, self.part, self.pair, self.shown()))
+        self.status.show_message(_pair_words(self.losses, self.part, self.pair, self.shown()))
         self.patches.figure = _plot_place(*self._at(), side=130, gap=24, fit=True)
         self._draw_map(None)
 
-    @reacts('show_map')
+    @on_change('show_map')
     def _draw_map(self, _):
         self.map.figure = self.figure(tall=True, zoom=self.losses.zoom(222, 300))
 
@@ -279,7 +294,8 @@ def _factors_at(recording: Recording, steps: pd.DataFrame) -> pd.DataFrame:
     """Return the numeric factors at some steps: a row for each (episode, t), a column for each factor."""
     rows = []
     for e, t in zip(steps['episode'].astype(int), steps['t'].astype(int)):
-        factors, values = recording[e].factors, {}
+        factors = recording[e].factors
+        values = {}
         for f in recording.factors:
             if f.name in factors and np.issubdtype(factors[f.name].dtype, np.number):
                 values[f.name] = float(np.broadcast_to(factors[f.name], len(recording[e]))[t])
@@ -304,7 +320,8 @@ class Nearest:
     """
 
     def __init__(self, neighbours: Mapping[str, object], recording: Recording, episode, t, k: int = 6, apart: int = 30):
-        self.recording, self.query = recording, (episode, t)
+        self.recording = recording
+        self.query = (episode, t)
         self.factors = _factors_at(recording, pd.DataFrame([self.query], columns=['episode', 't'])).iloc[0]
         self.found, self.differences = {}, {}
         for method, one in neighbours.items():
@@ -320,7 +337,8 @@ class Nearest:
 
     def captions(self, method: str, factor: str | None = None) -> list[str]:
         """Return captions: distance, episode:t, and the number of factors that differ, or the value of one factor."""
-        by_name, captions = {f.name: f for f in self.recording.factors}, []
+        by_name = {f.name: f for f in self.recording.factors}
+        captions = []
         for r in self.found[method].to_dict('records'):
             difference = _differing(self.factors, r, by_name.get(factor))
             captions.append(f'{r["distance"]:.3g} · {r["episode"]:.0f}:{r["t"]:.0f}\n{difference}')
@@ -348,7 +366,8 @@ def _differing(query: pd.Series, row: Mapping, factor: Factor | None = None) -> 
         if not len(query):
             return ''
         return f'{n} differ{"s" if n == 1 else ""}' if n else 'all the same'
-    value, difference = row[factor.name], row[factor.name] - query[factor.name]
+    value = row[factor.name]
+    difference = row[factor.name] - query[factor.name]
     words = factor.word(value) if factor.names else f'{value:g}'
     if difference == 0:
         return words + ' ='
@@ -372,12 +391,15 @@ def _agreement_table(nearest: Nearest) -> Markup:
 
     Factors that differ most often are first.
     """
-    tables, by_name = nearest.differences, {f.name: f for f in nearest.recording.factors}
+    tables = nearest.differences
+    by_name = {f.name: f for f in nearest.recording.factors}
     if not len(nearest.factors) or not tables:
         return Markup('')
     lines = []
     for name in sorted(nearest.factors.index, key=lambda n: sum(table.loc[n, 'same'] for table in tables.values())):
-        factor, value, cells = by_name[name], nearest.factors[name], []
+        factor = by_name[name]
+        value = nearest.factors[name]
+        cells = []
         for method, table in tables.items():
             same, off = table.loc[name, ['same', 'off']]
             words = f'{same:.0f} of {len(nearest.found[method])}'
@@ -408,7 +430,7 @@ class _NeighbourRows(W.VBox):
         }
         for m, picker in self.pickers.items():
             picker.observe(lambda _, m=m, picker=picker: press(m, picker.picked), 'picks')
-        self.rows = {m: W.VBox([Words(_KEY.format(method_color(m), pretty(m))), p]) for m, p in self.pickers.items()}
+        self.rows = {m: W.VBox([SafeHTML(_KEY.format(method_color(m), pretty(m))), p]) for m, p in self.pickers.items()}
         self.children = list(self.rows.values())
 
     def show(self, nearest: Nearest, factor: str | None = None):
@@ -463,7 +485,7 @@ class _Query(Explorer):
         self.player.show(self.recording[self.episode].obs['frame'], value=t, label=label)
         self.t = t
 
-    @reacts('episode')
+    @on_change('episode')
     def _on_episode(self, _):
         self._load(0)
 
@@ -472,7 +494,8 @@ class _Query(Explorer):
         check_index('episode', episode, len(self.recording), 'the recording has episodes')
         t = int(np.clip(t, 0, self.recording.lengths[episode] - 1))
         with self.quietly(), self.hold_trait_notifications():
-            other, self.episode = episode != self.episode, episode
+            other = episode != self.episode
+            self.episode = episode
             self._load(t) if other else self.set_trait('t', t)
         self.player.seek(t)
 
@@ -499,9 +522,14 @@ class _Lookup(Explorer):
             raise ValueError("neighbours is empty; pass at least one method: {'st_dim': Neighbours(codes), ...}")
         super().__init__()
         self.k = k
-        self.neighbours, self.recording, self.apart, self.press = dict(neighbours), recording, apart, press
-        self.factors, width = [f.name for f in recording.factors], recording[0].obs['frame'].shape[2]
-        self.rows, self.table = _NeighbourRows(list(neighbours), width, self._pressed), Words(tabbable=True)
+        self.neighbours = dict(neighbours)
+        self.recording = recording
+        self.apart = apart
+        self.press = press
+        self.factors = [f.name for f in recording.factors]
+        width = recording[0].obs['frame'].shape[2]
+        self.rows = _NeighbourRows(list(neighbours), width, self._pressed)
+        self.table = SafeHTML(tabbable=True)
         self.table.layout = dict(max_height='190px', overflow='auto')
         methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
         factors = menu('Factor', [('how many differ', ''), *((n, n) for n in self.factors)], 240)
@@ -536,16 +564,16 @@ class _Lookup(Explorer):
         under = f'how many of {len(self.nearest.factors)} factors differ' if self.factor is None else self.factor
         query = 'Nearest to episode {}, t {}.'.format(*self.nearest.query)
         more = 'Click one to make it the query.' if live else 'For another frame click “find neighbours”.'
-        self.status.say(f'{query} Under each frame: its distance, episode:t, and {under}. {more}')
+        self.status.show_message(f'{query} Under each frame: its distance, episode:t, and {under}. {more}')
 
-    @reacts('k', 'method')
+    @on_change('k', 'method')
     def _again(self, _):
         try:
             self.look(*self.nearest.query)
         except ValueError as problem:
-            self.status.say(f'No neighbours: {problem}')
+            self.status.show_message(f'No neighbours: {problem}')
 
-    @reacts('factor')
+    @on_change('factor')
     def _on_factor(self, _):
         self.rows.offer(self.nearest, self.factor)
         self.describe()
@@ -568,7 +596,8 @@ class _Trail:
     """
 
     def __init__(self, go):
-        self.go, self.visited = go, []
+        self.go = go
+        self.visited = []
         self.button = button('back', self.back, 'return to the previous query', disabled=True)
 
     def leave(self, episode: int, t: int):
@@ -615,8 +644,13 @@ class NearestFrames(Explorer):
     def __init__(self, neighbours, recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
         _check_frames(recording, "neighbours are shown as frames")
         super().__init__(interactive)
-        self.query, self.lookup = _Query(recording, episode, t), _Lookup(neighbours, recording, apart, self._pressed, k)
-        self.status, self.trail, self.k, self.episode, self.t = self.lookup.status, _Trail(self._go), k, episode, t
+        self.query = _Query(recording, episode, t)
+        self.lookup = _Lookup(neighbours, recording, apart, self._pressed, k)
+        self.status = self.lookup.status
+        self.trail = _Trail(self._go)
+        self.k = k
+        self.episode = episode
+        self.t = t
         follow = W.Checkbox(description='follow the frame', indent=False, layout=dict(width='140px'))
         self.press = button('find neighbours', self.find, 'find the neighbours of the shown frame')
         self.bind(**{name: (self.query, name) for name in ('episode', 't')}, live=follow)
@@ -631,7 +665,8 @@ class NearestFrames(Explorer):
 
     @traitlets.validate('episode', 't', 'method', 'factor')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name in ('episode', 't'):
             return self.query.check(name, value, self.episode)
         return self.lookup.check(name, value)
@@ -645,18 +680,18 @@ class NearestFrames(Explorer):
             self.query.seek(episode, t)
         self._follow(None)
 
-    @reacts('live')
+    @on_change('live')
     def _follow(self, _):
         """Find the neighbours of a new frame, unless a search is slow or the film is playing."""
         if (self.query.episode, self.query.t) == self.lookup.nearest.query:
             self.lookup.describe(self.live)
         elif not self.live or self.query.player.playing:
-            self.status.say(_stale_words(self.lookup.nearest.query, self.live))
+            self.status.show_message(_stale_words(self.lookup.nearest.query, self.live))
         else:
             try:
                 self.live = self.find() < SLOW
             except ValueError as problem:
-                self.status.say(f'No neighbours: {problem}')
+                self.status.show_message(f'No neighbours: {problem}')
 
     def _pressed(self, episode, t):
         self.trail.leave(self.query.episode, self.query.t)

@@ -65,7 +65,8 @@ class _GameTable:
         scores = with_labels(scores.astype(dict.fromkeys(text, 'category')))
         self.all = scores.astype(dict(label='category'))
         self.means = self.all[self.all['target'] == 'mean']
-        self.paper, self._cache = paper, {}
+        self.paper = paper
+        self._cache = {}
         ours = self.all['source'] != 'paper'
         self.metrics = sorted(self.all['metric'].unique(), key=_METRICS.index)
         found = {d if d == 'ppo' else 'random' for d in self.all.loc[ours, 'data'].unique()}
@@ -119,8 +120,8 @@ def _most_scored(table: _GameTable, metric: str, n: int) -> list[str]:
     """List the n encoders probed with both conditionings in the most games."""
     rows = table.means[(table.means['source'] != 'paper') & (table.means['metric'] == metric)]
     rows = rows[(rows['group'] == 'all') & ~rows['method'].isin(UNCONDITIONED) & (rows['data'] != 'ppo')]
-    held = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
-    return [str(m) for m in held.sort_values(kind='stable').index[-n:]]
+    n_tasks = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
+    return [str(m) for m in n_tasks.sort_values(kind='stable').index[-n:]]
 
 
 def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
@@ -135,7 +136,8 @@ def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.
 
 def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Plot the games of a choice; an empty figure with the reason if there are none."""
-    rest, task = choice.of('metric', 'data'), None if choice.task == 'all' else choice.task
+    rest = choice.of('metric', 'data')
+    task = None if choice.task == 'all' else choice.task
     try:
         if choice.view == 'conditioning':
             return _conditioning_figure(table, rest, room)
@@ -168,7 +170,7 @@ class _GameFrames(W.VBox):
     Parameters
     ----------
     open_game : function from a game to (results, recording), or None
-    say : shows a text, as `Words.say`
+    show_message : shows a text, as `SafeHTML.show_message`
 
     Traits: opened, the game whose frames are open, or ''. `error` is the last error of `open_game`, or None.
     """
@@ -176,18 +178,19 @@ class _GameFrames(W.VBox):
     opened = traitlets.Unicode('')
     error = None
 
-    def __init__(self, open_game: Callable | None, say: Callable):
+    def __init__(self, open_game: Callable | None, show_message: Callable):
         super().__init__()
-        self.open_game, self.say = open_game, say
+        self.open_game, self.show_message = open_game, show_message
         self.press = button('Open frames', lambda: None)
         self.children = [self.press]
 
     def ask(self, task: str, use: Callable):
         """Open a game, and pass (results, recording) to a function; an error of either is shown and stored."""
         if not self.open_game:
-            return self.say(_NO_FRAMES)
-        title, self.error = game_title(task), None
-        self.say(f'Opening {title} ... this may take a while.', busy=True)
+            return self.show_message(_NO_FRAMES)
+        title = game_title(task)
+        self.error = None
+        self.show_message(f'Opening {title} ... this may take a while.', busy=True)
         self.press.disabled = True
         try:
             use(*self.open_game(task))
@@ -195,7 +198,7 @@ class _GameFrames(W.VBox):
         except Exception as e:  # any error of the user's function is shown in the page
             self.error, self.opened = e, ''
             failed = Markup('<b>{} could not be opened.</b> {}: {} (The error is stored in <code>.error</code>.)')
-            self.say(failed.format(title, type(e).__name__, e))
+            self.show_message(failed.format(title, type(e).__name__, e))
         finally:
             self.press.disabled = False
 
@@ -235,7 +238,8 @@ class _GameDetail(Quiet, W.VBox):
     """
 
     shown, factor, method = traitlets.Unicode('factors'), traitlets.Unicode(''), traitlets.Unicode('')
-    choice, made, there = None, None, False
+    choice = heatmap = None
+    there = False  # whether the table has scores of the chosen game
 
     def __init__(self, table: _GameTable, frames: _GameFrames, marks='auto'):
         super().__init__()
@@ -250,13 +254,14 @@ class _GameDetail(Quiet, W.VBox):
 
     @property
     def probe(self) -> ProbeHeatmap | None:
-        return self.made if self.there else None
+        return self.heatmap if self.there else None
 
     def show(self, choice: _Choice, method: str):
         """Show a choice; keep factor, method and frames if it has them, too."""
         scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data', 'source').values())
         other_task = self.choice and choice.task != self.choice.task
-        self.choice, self.there = choice, scores is not None
+        self.choice = choice
+        self.there = scores is not None
         with self.quietly():
             if other_task or not scores or self.factor not in scores.factors:
                 self.leave()
@@ -271,17 +276,17 @@ class _GameDetail(Quiet, W.VBox):
             self.factor = ''
             if self.frames.opened:
                 self.frames.opened = ''
-                self.made.set_results(None)
+                self.heatmap.set_results(None)
         self._draw()
 
     def _load(self, scores, factor, method):
-        if self.made:
-            return self.made.load(scores, factor, method, self.choice.metric)
-        self.made = _part_probe(scores, method, self.choice.metric, self.marks)
+        if self.heatmap:
+            return self.heatmap.load(scores, factor, method, self.choice.metric)
+        self.heatmap = _part_probe(scores, method, self.choice.metric, self.marks)
         for name in ('factor', 'method'):
-            self.made.observe(lambda change: self._on_probe(change['name'], change['new']), name)
-        self.made.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
-        self.children = [self.top, self.categories, self.made]
+            self.heatmap.observe(lambda change: self._on_probe(change['name'], change['new']), name)
+        self.heatmap.heat.observe(lambda change: self._on_press(change['new']), 'clicked')
+        self.children = [self.top, self.categories, self.heatmap]
 
     def _on_probe(self, name, value):
         if not self.quiet:
@@ -322,8 +327,8 @@ class _GameDetail(Quiet, W.VBox):
         shown = {self.frames.press: self.there and self.frames.open_game and not opened}
         shown[self.toggle] = self.there and not opened
         shown[self.categories] = not factors
-        if self.made:
-            shown[self.made] = factors
+        if self.heatmap:
+            shown[self.heatmap] = factors
         for part, on in shown.items():
             part.layout.display = '' if on else 'none'
 
@@ -401,7 +406,7 @@ class AtariDashboard(Board, Explorer):
     ):
         super().__init__(interactive)
         self.table = _GameTable(scores, paper)
-        self.frames = _GameFrames(open_game, self.status.say)
+        self.frames = _GameFrames(open_game, self.status.show_message)
         self.detail = _GameDetail(self.table, self.frames, marks)
         start = dict(view=view, source=source, metric=metric, conditioning=conditioning, data=data, task=task)
         self.make_parts(**start, method=method)
@@ -431,7 +436,7 @@ class AtariDashboard(Board, Explorer):
         if detail:
             self.detail.show(self._current_choice(), self.method)
             if not self.frames.opened:
-                self.status.say(self.frames.hint(self.task, self.detail.there))
+                self.status.show_message(self.frames.hint(self.task, self.detail.there))
         super().draw()
 
     def set_cell(self, **chosen):
@@ -462,11 +467,11 @@ class AtariDashboard(Board, Explorer):
     def figures(self) -> list[go.Figure]:
         """Draw games, categories, raw against standardized codes, and the factors of the game."""
         choice = self._current_choice()
-        made = [self.figure(), _category_figure(self.table, choice, {})]
+        figures = [self.figure(), _category_figure(self.table, choice, {})]
         if self.view != 'conditioning':
             other = _games_figure(self.table, _Choice(choice | dict(view='conditioning')), {})
-            made += [other] if other.data else []
-        return made + (self.detail.probe.figures() if self.detail.probe else [])
+            figures += [other] if other.data else []
+        return figures + (self.detail.probe.figures() if self.detail.probe else [])
 
     def _current_choice(self) -> _Choice:
         """Return the choices that figures depend on."""
@@ -481,10 +486,10 @@ class AtariDashboard(Board, Explorer):
         def turn(_=None):
             if frames.opened:
                 sides.add_class('srlviz-alone')
-                self.status.say('')
+                self.status.show_message('')
             else:
                 sides.remove_class('srlviz-alone')
-                self.status.say(frames.hint(self.task, detail.there))
+                self.status.show_message(frames.hint(self.task, detail.there))
             sides.children[0].layout.display = 'none' if frames.opened else ''
             back.layout.display = '' if frames.opened else 'none'
 

@@ -27,7 +27,18 @@ from srlviz.figures.atari.codes import (
     plot_ram,
 )
 from ...figures.style import pretty
-from ..base import Explorer, Words, busy, button, check_choice, check_index, columns, menu, reacts, row
+from srlviz.widgets.base import (
+    Explorer,
+    SafeHTML,
+    busy,
+    button,
+    check_choice,
+    check_index,
+    columns,
+    menu,
+    on_change,
+    row,
+)
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/atari/01_ram.ipynb #90ff199a
@@ -71,7 +82,8 @@ class _Poke:
     def __init__(self, lab, address: int, value: int, frames: int, names: Mapping[int, Sequence[str]]):
         self.address, self.value, self.frames, self.now = address, value, frames, int(lab.ram[address])
         self.name = byte_label(address, names)
-        self.before, self.after = lab.unpoked(frames), lab.poke(address, value, frames)
+        self.before = lab.unpoked(frames)
+        self.after = lab.poke(address, value, frames)
         self.box = difference(self.before, self.after)[1]
 
     def words(self) -> Markup:
@@ -117,7 +129,9 @@ class _PokedPicture(Explorer):
         words = 'the picture with the byte set, without, and the difference'
         self.view = PlotView(label=words, config=dict(displayModeBar=False))
         self.on(self.view, 'box', self._dragged)
-        self.children, self.address, self.frames = [self.view], address, frames
+        self.children = [self.view]
+        self.address = address
+        self.frames = frames
         self.start_reacting()
         self.shift(None)
 
@@ -125,20 +139,20 @@ class _PokedPicture(Explorer):
     def _is_byte(self, proposal):
         return check_index('byte', proposal['value'], len(self.lab.ram), 'memory has')
 
-    @reacts('address')
+    @on_change('address')
     def shift(self, _):
         """Set the byte to its current value plus `_SHIFT`."""
         with self.quietly():
             self.value = (int(self.lab.ram[self.address]) + _SHIFT) % 256
         self._draw(None)
 
-    @reacts('value', 'frames', 'box')
+    @on_change('value', 'frames', 'box')
     def _draw(self, _):
         self.poke = _Poke(self.lab, self.address, self.value, self.frames, self.names)
         zoom = min(304 / self.size[1], 400 / self.size[0])
         figure = self.poke.figure(region=self.box, tall=True, zoom=zoom)
         self.view.figure = figure.update_layout(dragmode='select' if self.select else False)
-        self.status.say(self.poke.words())
+        self.status.show_message(self.poke.words())
 
     def _dragged(self, box):
         if len(box) == 4:
@@ -169,7 +183,8 @@ def _plot_bytes(
     selected : the address to frame
     fit : leave the width to the page
     """
-    game, look = pretty(lab.game), dict(selected=selected, fit=fit)
+    game = pretty(lab.game)
+    look = dict(selected=selected, fit=fit)
     if view == 'values':
         return plot_ram(lab.ram, lab.labels, previous=previous, title=f'{game}: the 128 bytes', **look)
     if effects is not None:
@@ -200,7 +215,10 @@ class _ByteGrid(Explorer):
 
     def __init__(self, lab, region: W.Widget | None = None):
         super().__init__()
-        self.lab, self.region, self.effects, self.earlier = lab, region or W.VBox(), None, None
+        self.lab = lab
+        self.region = region or W.VBox()
+        self.effects = None
+        self.earlier = None
         self.views = [v for v in _VIEWS if region is not None or v != 'region']
         views = W.ToggleButtons(options=[(_VIEWS[v], v) for v in self.views], style=dict(button_width='auto'))
         words = 'the bytes of memory; the menu above chooses the same byte'
@@ -208,7 +226,7 @@ class _ByteGrid(Explorer):
         self.button = button('find what each byte moves', self.find, 'set every byte once and compare pictures')
         self.on(self.grid, 'clicked', self._press)
         self.bind(view=views)
-        self.bytes = W.VBox([row(Words(_LEGEND)), self.grid])
+        self.bytes = W.VBox([row(SafeHTML(_LEGEND)), self.grid])
         self.children = [row(views, self.button), self.status, self.bytes, self.region]
         self.start_reacting()
         self.draw(None)
@@ -217,7 +235,7 @@ class _ByteGrid(Explorer):
     def _is_view(self, proposal):
         return check_choice('view', proposal['value'], self.views)
 
-    @reacts('address', 'view')
+    @on_change('address', 'view')
     def draw(self, _):
         """Draw the grid, if it is shown."""
         parts = [self.region, self.bytes] if self.view == 'region' else [self.bytes, self.region]
@@ -242,7 +260,7 @@ class _ByteGrid(Explorer):
         """Compute the pixels that each byte moves at this moment, colour the grid by them, and return the table."""
         with busy(self.status, 'setting each byte once and comparing pictures', self.button):
             self.effects = self.lab.effects()
-        self.status.say('')
+        self.status.show_message('')
         with self.quietly():
             self.view = 'effects'
         self.draw(None)
@@ -255,8 +273,8 @@ class _ByteGrid(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw the values, and the effects if they are computed."""
-        made = [self.figure('values')]
-        return made if self.effects is None else [*made, self.figure('effects')]
+        figures = [self.figure('values')]
+        return figures if self.effects is None else [*figures, self.figure('effects')]
 
 # %% ../../../nbs/08_widgets/atari/01_ram.ipynb #6d51ff67
 _SMALL = dict(description_width='auto')
@@ -279,7 +297,7 @@ class _MomentControls(W.HBox):
     moved : called with the bytes of the previous moment, None after a restart
     """
 
-    def __init__(self, lab, line: Words, moved: Callable):
+    def __init__(self, lab, line: SafeHTML, moved: Callable):
         super().__init__()
         self.lab, self.line, self.moved = lab, line, moved
         options = [(pretty(a.lower()), i) for i, a in enumerate(lab.actions)]
@@ -337,7 +355,7 @@ class _RegionSearch(Explorer):
         self.button = button('which byte predicts it?', self.find_bytes, 'search the recording')
         self.bars = PlotView(label='bytes that predict the region best', config=dict(displayModeBar=False))
         self.on(self.bars, 'clicked', lambda press: self.set_trait('address', int(press['data'])))
-        self.children = [Words(_REGION_HELP), row(*self.sliders, self.button), self.status, self.bars]
+        self.children = [SafeHTML(_REGION_HELP), row(*self.sliders, self.button), self.status, self.bars]
         self.start_reacting()
         self._moved(None)
 
@@ -349,13 +367,13 @@ class _RegionSearch(Explorer):
         (x0, x1), (y0, y1) = (slider.value for slider in self.sliders)
         self.box = x0, y0, x1, y1
 
-    @reacts('box')
+    @on_change('box')
     def _moved(self, _):
         x0, y0, x1, y1 = self.whole_box()
         with self.quietly():
             self.sliders[0].value, self.sliders[1].value = (x0, x1), (y0, y1)
         self.table, self.bars.layout.display = None, 'none'
-        self.status.say(f'Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.')
+        self.status.show_message(f'Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.')
 
     def find_bytes(self) -> pd.DataFrame:
         """Find the bytes that predict the region, draw them, and return the table."""
@@ -363,10 +381,10 @@ class _RegionSearch(Explorer):
             self.table = self.predict(self.recording, self.whole_box())
         self.bars.layout.display = ''
         self._draw(None)
-        self.status.say('Click a bar to choose its byte.')
+        self.status.show_message('Click a bar to choose its byte.')
         return self.table
 
-    @reacts('address')
+    @on_change('address')
     def _draw(self, _):
         if self.table is not None:
             self.bars.figure = self.figure(fit=True)
@@ -449,7 +467,9 @@ class RAMExplorer(Explorer):
         address = min(names, default=0) if address is None else address
         self.picture = _PokedPicture(lab, names, address=address, frames=frames, select=predict is not None)
         self.region = _RegionSearch(recording, predict, self.size) if predict else None
-        self.grid, self.bar, self.status = _ByteGrid(lab, self.region), _ByteBar(lab, names), self.picture.status
+        self.grid = _ByteGrid(lab, self.region)
+        self.bar = _ByteBar(lab, names)
+        self.status = self.picture.status
         self.moment = _MomentControls(lab, self.status, self._moved)
         self._join()
         self.children = [columns([self.picture], [self.moment, self.bar, self.status, self.grid], 'narrow')]
@@ -489,7 +509,7 @@ class RAMExplorer(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw the pictures, the bytes, and the result of a search."""
-        made = [self.figure(), *self.grid.figures()]
+        figures = [self.figure(), *self.grid.figures()]
         if self.region is not None and self.region.table is not None:
-            made.append(self.region.figure())
-        return made
+            figures.append(self.region.figure())
+        return figures

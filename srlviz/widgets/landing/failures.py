@@ -27,7 +27,7 @@ from srlviz.evaluate.prediction.detection import (
 from ...figures.landing.failures import plot_both_kinds, plot_calibration, plot_failure_curves
 from ...figures.scores.score_map import number
 from ...figures.landing.targets import MEAN, encoder_label, label_words, output_words, target_rank
-from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
+from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from .flights import check_flights
 from ..sensors import RowList, Several
 from .targets import TargetPredictions, OpenedFlight, check_row, window_length, window_seconds
@@ -52,7 +52,9 @@ class _FailurePredictions:
     """
 
     def __init__(self, results: Mapping):
-        self.predictions, self.encoders, self._cache = TargetPredictions(results), {}, {}
+        self.predictions = TargetPredictions(results)
+        self.encoders = {}
+        self._cache = {}
         if not len(self.predictions):
             raise ValueError("results is empty; give (method, n_codes, inputs) -> result of score_targets")
         for label in self.predictions:
@@ -186,7 +188,9 @@ class FailureExplorer(Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.failures, self.wrong, self.listed = _FailurePredictions(results), pd.DataFrame(), pd.DataFrame()
+        self.failures = _FailurePredictions(results)
+        self.wrong = pd.DataFrame()
+        self.listed = pd.DataFrame()
         self._curves = {}
         self.flights = None if flights is None else check_flights(flights)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
@@ -204,14 +208,19 @@ class FailureExplorer(Explorer):
 
     @traitlets.validate('factor', 'method', 'methods', 'kind')
     def _is_there(self, proposal):
-        name, value, of = proposal['trait'].name, proposal['value'], self.failures
+        name = proposal['trait'].name
+        value = proposal['value']
+        failures = self.failures
         if name == 'methods':
-            return tuple(check_choice('encoder', encoder_label(m), of.predictions) for m in value)
+            return tuple(check_choice('encoder', encoder_label(m), failures.predictions) for m in value)
         if name == 'method':
-            return check_choice('encoder', value, of.encoders[self.factor] if self.factor else of.predictions)
-        return check_choice('failure' if name == 'factor' else 'list', value, of.names if name == 'factor' else _KINDS)
+            known = failures.encoders[self.factor] if self.factor else failures.predictions
+            return check_choice('encoder', value, known)
+        if name == 'factor':
+            return check_choice('failure', value, failures.names)
+        return check_choice('list', value, _KINDS)
 
-    @reacts('factor', 'method')
+    @on_change('factor', 'method')
     def _on_choice(self, change):
         encoders = self.failures.encoders[self.factor]
         if self.method not in encoders:
@@ -220,15 +229,15 @@ class FailureExplorer(Explorer):
         self._set_slider()
         self._draw()
 
-    @reacts('methods')
+    @on_change('methods')
     def _on_methods(self, _):
         self._draw()
 
-    @reacts('threshold', 'kind')
+    @on_change('threshold', 'kind')
     def _on_threshold(self, _):
         self._draw(curves=False)
 
-    @reacts('opened')
+    @on_change('opened')
     def _on_opened(self, _):
         if self.opened and self.opened_flight.browser is None:
             with self.quietly():
@@ -272,7 +281,8 @@ class FailureExplorer(Explorer):
         """Draw the static form: the curves, or the flight that is open."""
         if self.opened:
             return self.opened_flight.figure()
-        name, shown = output_words(self.factor), self._shown_methods()
+        name = output_words(self.factor)
+        shown = self._shown_methods()
         title = f'{name[:1].upper()}{name[1:]}: {label_words(self.method)}'
         if len(shown) > 1:
             title += f' and {len(shown) - 1} more'
@@ -281,8 +291,8 @@ class FailureExplorer(Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw all parts."""
-        made = [self.figure(), self.kinds.figure, self.calibration.figure]
-        return made if self.opened or self.opened_flight.browser is None else [*made, self.opened_flight.figure()]
+        figures = [self.figure(), self.kinds.figure, self.calibration.figure]
+        return figures if self.opened or self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
     def _lay_out(self):
         """Create the parts, arrange them, and bind traits to them."""
@@ -294,7 +304,7 @@ class FailureExplorer(Explorer):
             label='predictions for windows with and without the failure; click to set the threshold', config=config
         )
         self.calibration = PlotView(label='calibration', config=config)
-        self.counts, self.nothing = Words(), Words()
+        self.counts, self.nothing = SafeHTML(), SafeHTML()
         self.list = RowList(
             header=True, height=198, label='windows, the highest prediction first, or misclassified flights'
         )
@@ -363,7 +373,7 @@ class FailureExplorer(Explorer):
             hint += ' All test windows have this failure.'
         elif not present.any():
             hint += ' No test window has this failure, so detection cannot be measured.'
-        self.status.say(hint)
+        self.status.show_message(hint)
 
     def _list_flights(self):
         """Fill the list: windows, misclassified flights, or, if there are none, those nearest to the threshold."""
@@ -400,7 +410,8 @@ class FailureExplorer(Explorer):
         """Set the slider's range to that of the predictions, and its value to a threshold; the best one if None."""
         present, predicted = self.failures.pair(self.method, self.factor)
         best = best_threshold(present, predicted)
-        low, high = float(predicted.min()), max(float(predicted.max()), best)
+        low = float(predicted.min())
+        high = max(float(predicted.max()), best)
         high = high if predicted.max() > low else low + 1
         value = best if threshold is None else threshold
         with self.quietly():
@@ -415,7 +426,8 @@ class FailureExplorer(Explorer):
         """Open the flight of a row of the list at its worst window, in place of the curves."""
         line = self.listed.iloc[k]
         windows = self.failures.predictions[self.method].windows
-        window, length = windows.iloc[int(line['window'])], window_length(windows)
+        window = windows.iloc[int(line['window'])]
+        length = window_length(windows)
         words = Markup(
             '<b>{}</b>, {}: {}, {} (shaded), predicted {} at a threshold of {}. {} of {} in the list.'
         ).format(
@@ -431,8 +443,11 @@ class FailureExplorer(Explorer):
         with busy(self.status, 'opening the flight', self.opened_flight.back):
             self.opened_flight.open(window, length, words, [self.factor])
         with self.quietly():
-            self.row, self.flight, self.opened = k, str(window['flight']), True
-            self.episode, self.t = self.opened_flight.number, int(window['start'])
+            self.row = k
+            self.flight = str(window['flight'])
+            self.opened = True
+            self.episode = self.opened_flight.number
+            self.t = int(window['start'])
         self._turn()
 
     def _turn(self):
@@ -444,6 +459,6 @@ class FailureExplorer(Explorer):
         for part, to in ((self.opened_flight.previous, self.row - 1), (self.opened_flight.next, self.row + 1)):
             part.disabled = not 0 <= to < len(self.listed)
         if self.opened:
-            self.status.say('')
+            self.status.show_message('')
         else:
             self._draw()

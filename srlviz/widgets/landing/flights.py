@@ -46,7 +46,7 @@ from srlviz.figures.landing.flights import (
     place_name,
 )
 from ...figures.style import pretty
-from ..base import Explorer, Words, button, check_choice, check_index, menu, reacts, row
+from ..base import Explorer, SafeHTML, button, check_choice, check_index, menu, on_change, row
 from ..frames import NO_EPISODE
 from srlviz.widgets.sensors import (
     Reading,
@@ -204,7 +204,8 @@ _POSE = ('along_track', 'cross_track', 'height')
 
 def sensor_table(recording: Recording) -> pd.DataFrame:
     """Return a table of the sensors: named by `meta['columns']`, or as the 1,090 of the landings, else numbered."""
-    n, ours = recording[0].obs['sensors'].shape[1], pd.read_csv(sample_path('landing_sensors.csv'))
+    n = recording[0].obs['sensors'].shape[1]
+    ours = pd.read_csv(sample_path('landing_sensors.csv'))
     columns = recording.meta.get('columns', ())
     if len(columns) == n:
         names = columns
@@ -283,7 +284,7 @@ class _FlightPaths:
     """Summary, height and path of a flight, with height and path of another one for comparison."""
 
     def __init__(self):
-        self.facts = Words()
+        self.facts = SafeHTML()
         self.profile = self._view('height and glide slope over the distance to the threshold')
         self.map = self._view('path over the runway, seen from above')
 
@@ -317,8 +318,10 @@ class _FlightAdapter(RecordingAdapter):
 
     def __init__(self, sensors: pd.DataFrame | None = None, flights: pd.DataFrame | None = None):
         super().__init__(sensors, 'sensors')
-        self.flights, self.paths = flights, _FlightPaths()
-        self.above, self.below = [self.paths.facts], [self.paths.profile, self.paths.map]
+        self.flights = flights
+        self.paths = _FlightPaths()
+        self.above = [self.paths.facts]
+        self.below = [self.paths.profile, self.paths.map]
 
     def check(self, recording) -> Recording:
         """Return a recording of flights, or raise a ValueError."""
@@ -448,7 +451,10 @@ _LISTED_CONDITIONS = ('wind_speed', 'visibility', 'touchdown_sink', 'touchdown_g
 def _fleet_rows(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> tuple[list[dict], list[list]]:
     """Return columns and rows of a table of flights for a RowList."""
     more = [c for c in _LISTED_CONDITIONS if c in table]
-    wide = lambda low, high: f'minmax({low}px, {high})'
+
+    def wide(low: int, high: str) -> str:
+        return f'minmax({low}px, {high})'
+
     columns = [
         dict(label='#', kind='number', width=wide(32, '44px')),
         dict(label='runway', kind='text', width=wide(72, '92px')),
@@ -462,17 +468,19 @@ def _fleet_rows(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> tuple[l
 
 
 def _heading(name: str, info: FlightInfo) -> str:
+    """Return the heading of a condition, with its unit."""
     unit = info.units.get(name, '')
     return info.labels.get(name, factor_label(name)) + (f' ({unit})' if unit else '')
 
 
 def _fleet_row(r: dict, more: Sequence[str], info: FlightInfo) -> list:
-    known = lambda v: None if v != v else round(float(v), 2)
+    """Return the row of a flight, with more conditions."""
+    conditions = [None if np.isnan(r[c]) else round(float(r[c]), 2) for c in more]
     outcome = format_value(r.get('outcome', ''))
     ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
     happened = [info.events.get(n) or family(n) or n for _, n, _ in r['events']]
     first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
-    return [*first, *(known(r[c]) for c in more), r['split'], happened]
+    return [*first, *conditions, r['split'], happened]
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #a64ba416
 def _in_families(names: Iterable[str]) -> list[str]:
@@ -511,7 +519,10 @@ def _set_range(slider: W.FloatRangeSlider, values: pd.Series):
     """Set a slider's bounds and value to the range of some values."""
     low, high = float(values.min()), float(values.max())
     slider.min, slider.max = min(low, slider.min), max(high, slider.max)  # bounds must not cross
-    slider.min, slider.max, slider.step, slider.value = low, high, (high - low) / 100, (low, high)
+    slider.min = low
+    slider.max = high
+    slider.step = (high - low) / 100
+    slider.value = (low, high)
     slider.readout_format = ',.0f' if high - low >= 100 else '.3g'
 
 
@@ -571,7 +582,11 @@ class _FleetList:
     """
 
     def __init__(self, table: pd.DataFrame, info: FlightInfo, act):
-        self.table, self.act, self.at, self.words, self.hint = table, act, NO_EPISODE, Words(), Words(_HINT)
+        self.table = table
+        self.act = act
+        self.at = NO_EPISODE
+        self.words = SafeHTML()
+        self.hint = SafeHTML(_HINT)
         self.rows = RowList(header=True, height=min(28 * len(table) + 2, 480), label='flights')
         self.rows.columns, self.rows.rows = _fleet_rows(table, info)
         self.rows.empty = 'no flight matches'
@@ -640,8 +655,11 @@ class FleetBrowser(Explorer):
         self.table = fleet_table(recording if table is None else table, recording.hz)
         if len(self.table) != len(recording):
             raise ValueError(f"table has {len(self.table)} flights, the recording has {len(recording)}")
-        self.sensors, self.browser, self.info = sensors, None, flight_info(recording)
-        self.menus, self.place = _FleetMenus(self.table, self.info), W.VBox([])
+        self.sensors = sensors
+        self.browser = None
+        self.info = flight_info(recording)
+        self.menus = _FleetMenus(self.table, self.info)
+        self.place = W.VBox([])
         self.flights = _FleetList(self.table, self.info, lambda i: setattr(self, 'episode', i))
         self.list = self.flights.rows
         self.bind(**{trait: (self.menus, trait) for trait in (*self.menus.menus, 'within')})
@@ -654,18 +672,19 @@ class FleetBrowser(Explorer):
 
     @traitlets.validate('episode')
     def _is_flight(self, proposal):
-        i, n = proposal['value'], len(self.recording)
+        i = proposal['value']
+        n = len(self.recording)
         return i if i == NO_EPISODE else check_index('episode', i, n, 'there are, besides -1 for none,')
 
     @traitlets.validate('outcome', 'airport', 'split', 'event', 'condition')
     def _is_known(self, proposal):
         return self.menus.check(proposal['trait'].name, proposal['value'])
 
-    @reacts('outcome', 'airport', 'split', 'event', 'within')
+    @on_change('outcome', 'airport', 'split', 'event', 'within')
     def _on_filter(self, _):
         self._find()
 
-    @reacts('episode')
+    @on_change('episode')
     def _on_episode(self, _):
         self.flights.open(self.episode)
         listed = self.episode == NO_EPISODE

@@ -31,7 +31,7 @@ from srlviz.figures.landing.reconstructions import (
 )
 from ...figures.scores.score_map import number
 from ...figures.landing.targets import encoder_label, label_words
-from ..base import Explorer, Words, busy, check_choice, columns, menu, reacts, row
+from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from ..frames import EpisodeSeeker, as_recording, check_episodes, episode_label, episode_menu
 from ..sensors import RowList, Several, StepCursor, check_column, merge_choice, column_table
 from ..views import FramePicker, FramePlayer, PlotView
@@ -92,7 +92,8 @@ class _Reconstruction(Mapping):
     def __init__(self, episode: Episode, by_modality: Mapping):
         self.by_modality = {k: np.asarray(v) for k, v in by_modality.items() if k in episode.obs}
         if not self.by_modality:
-            names, expected = ', '.join(by_modality) or 'no modality', ', '.join(episode.obs)
+            names = ', '.join(by_modality) or 'no modality'
+            expected = ', '.join(episode.obs)
             raise ValueError(f"the reconstruction has {names}; expected one of the episode's modalities: {expected}")
         for k, v in self.by_modality.items():
             if len(v) != len(episode):
@@ -137,7 +138,9 @@ class _ReconstructedEpisode:
 
     def __init__(self, episode: Episode, reconstruction: _Reconstruction, spread: np.ndarray | None = None):
         self.episode, self.reconstruction = episode, reconstruction
-        self.film, self.errors, self.totals = None, None, {}
+        self.film = None
+        self.errors = None
+        self.totals = {}
         self.order, self.size = np.zeros(0, int), np.zeros(0)
         if reconstruction.film:
             self.film = SideBySide(episode.obs[reconstruction.film], reconstruction[reconstruction.film])
@@ -147,7 +150,8 @@ class _ReconstructedEpisode:
             spread = spread_of(self.true) if spread is None else spread
             self.errors = sensor_errors(self.true, reconstruction[reconstruction.numbers], spread)
             self.totals['sensors (standard deviations)'] = root_mean(self.errors, 1)
-            self.order, self.size = rank_sensors(self.errors), root_mean(self.errors, 0)
+            self.order = rank_sensors(self.errors)
+            self.size = root_mean(self.errors, 0)
 
     def worst(self, n: int = 3) -> list[int]:
         """Find the steps with the largest errors, at least 11 apart, in order of time."""
@@ -183,14 +187,14 @@ class _ReconstructionParts:
         )
         self.cursor = StepCursor(channel=self.player.channel, within='srlviz-reconstructions', kinds=['line', 'line'])
         self.picker = FramePicker(label='frames with the largest errors: true, reconstructed, difference')
-        self.worst_words = Words('Largest errors')
+        self.worst_words = SafeHTML('Largest errors')
         self.list = RowList(multiple=True, header=True, height=226, label='sensors, the largest error first')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1fr)'),
             dict(label='error (sd)', kind='number', width='76px', title='root mean square, in standard deviations'),
             dict(label='', kind='spark', width='96px'),
         ]
-        self.list.empty, self.words, self.found = 'no sensor matches', Words(), Words()
+        self.list.empty, self.words, self.found = 'no sensor matches', SafeHTML(), SafeHTML()
         self.search = W.Text(placeholder='search sensors by name', continuous_update=True, layout=dict(width='230px'))
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
 
@@ -237,7 +241,7 @@ class _ReconstructionParts:
         self.list.shown = [int(i) for i in one.order if fits[i] and known[i]]
         still = int((fits & ~known).sum())
         omitted = f', {still:,} constant or not reconstructed' if still else ''
-        self.found.say(f'{len(self.list.shown):,} sensors{omitted}')
+        self.found.show_message(f'{len(self.list.shown):,} sensors{omitted}')
 
 # %% ../../../nbs/08_widgets/landing/02_reconstructions.ipynb #d6bf6617
 class ReconstructionBrowser(EpisodeSeeker, Explorer):
@@ -274,7 +278,9 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.sources, self.cached, self.parts = _encoder_sources(encoders), {}, _ReconstructionParts()
+        self.sources = _encoder_sources(encoders)
+        self.cached = {}
+        self.parts = _ReconstructionParts()
         self.spread = None if spread is None else np.asarray(spread, np.float64)
         self.recording = recording
         self.method = method or next(iter(self.sources))
@@ -295,7 +301,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
 
     @traitlets.validate('recording', 'episode', 't', 'method', 'chosen')
     def _is_there(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name == 'recording':
             return as_recording(value)
         if name == 'method':
@@ -305,7 +312,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
             return tuple(dict.fromkeys(check_column(c, table, ()) for c in value))
         return check_episodes(name, value, self.recording, self.episode)
 
-    @reacts('recording')
+    @on_change('recording')
     def _on_recording(self, _):
         self.cached.clear()
         with self.quietly():
@@ -313,7 +320,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         self._offer_episodes()
         self._read()
 
-    @reacts('episode', 'method')
+    @on_change('episode', 'method')
     def _on_episode(self, change):
         try:
             self._read(self.t if change['name'] == 'method' else self.start_step)
@@ -322,13 +329,15 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
                 setattr(self, change['name'], change['old'])
             raise
 
-    @reacts('chosen')
+    @on_change('chosen')
     def _on_chosen(self, _):
         self._draw_chosen()
 
     def figure(self, frames: int = 6) -> go.Figure:
         """Draw the static form: some frames, the chosen sensors, errors over time."""
-        one, hz, parts = self.one, self.recording.hz, []
+        one = self.one
+        hz = self.recording.hz
+        parts = []
         if one.film is not None:
             parts.append(plot_reconstruction(one.film.true, one.film.predicted, frames, hz=hz))
         if one.errors is not None and self.chosen:
@@ -340,7 +349,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         """Return the chosen episode with its reconstruction by the chosen encoder, computed once."""
         key = (self.method, self.episode)
         if key not in self.cached:
-            source, episode = self.sources[self.method], self.recording[self.episode]
+            source = self.sources[self.method]
+            episode = self.recording[self.episode]
             if _is_reconstruction(source):
                 if len(source) != len(self.recording):
                     raise ValueError(
@@ -384,7 +394,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
                 errors.setdefault(modality, {})[m] = error
         self.parts.errors.figure = plot_errors(errors, first=self.method, hz=self.recording.hz, height=92)
         self.parts.cursor.kinds = ['line'] * (1 + (self.table is not None))
-        texts, n_missing = [], 0
+        texts = []
+        n_missing = 0
         for modality, error in self.one.totals.items():
             name, _, unit = modality.rstrip(')').partition(' (')
             texts.append(f'{name} {number(float(root_mean(error, 0)))} {unit}')
@@ -393,7 +404,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         words = Markup('<b>{}</b>, root mean square errors: {}{}.')
         self.parts.words.value = words.format(label_words(self.method), ', '.join(texts), missing)
         more = len(episodes) < len(self.sources)
-        self.status.say('Choose another encoder to compare its errors.' if more else '')
+        self.status.show_message('Choose another encoder to compare its errors.' if more else '')
 
     def _draw_chosen(self):
         """Draw the chosen sensors, true and reconstructed."""
@@ -406,7 +417,8 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
 
     def _sensor_figure(self, height: int | None = None) -> go.Figure:
         """Plot the chosen sensors, true and reconstructed."""
-        at, reconstructed = list(self.chosen), self.one.reconstruction[self.one.reconstruction.numbers]
+        at = list(self.chosen)
+        reconstructed = self.one.reconstruction[self.one.reconstruction.numbers]
         units = [short_unit(u) for u in self.table['units'].fillna('').iloc[at]]
         return plot_sensor_predictions(
             self.one.true[:, at],

@@ -37,14 +37,14 @@ from srlviz.figures.landing.targets import (
     target_grid,
     target_rank,
 )
-from ..base import Explorer, Words, busy, button, columns, reacts, row
+from ..base import Explorer, SafeHTML, busy, button, columns, on_change, row
 from ...figures.style import pretty
 from ..board import HALF_PAGE, Board, Choice
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #dcfebb7b
-_READ = ('windows', 'names', 'truth', 'predicted', 'units')
+_RESULT_FIELDS = ('windows', 'names', 'truth', 'predicted', 'units')
 
 
 def _truth_and_predicted(result, target: str):
@@ -70,36 +70,43 @@ class TargetPredictions(Mapping):
         if results is not None and not isinstance(results, Mapping):
             raise ValueError(f"results are a mapping (method, n_codes, inputs) -> result; got {type(results).__name__}")
         self.results = results if results is not None else {}
-        self.of = {encoder_label(k): k for k in self.results}
+        self.key_of = {encoder_label(k): k for k in self.results}
 
     def __len__(self):
-        return len(self.of)
+        return len(self.key_of)
 
     def __iter__(self):
-        return iter(self.of)
+        return iter(self.key_of)
 
     def __getitem__(self, label: str):
-        result = self.results[self.of[label]]
-        if missing := [k for k in _READ if not hasattr(result, k)]:
+        result = self.results[self.key_of[label]]
+        missing = [name for name in _RESULT_FIELDS if not hasattr(result, name)]
+        if missing:
             raise ValueError(f"the result of {label} has no {', '.join(missing)}; give what score_targets returns")
         return result
 
     def targets(self, label: str) -> list[str]:
         """List the targets that an encoder has stored predictions for."""
-        return (
-            [t for t in self[label].names if _truth_and_predicted(self[label], t) is not None] if label in self else []
-        )
+        if label not in self:
+            return []
+        result = self[label]
+        return [t for t in result.names if _truth_and_predicted(result, t) is not None]
 
     def pair(self, label: str, target: str, output: str) -> tuple[np.ndarray, np.ndarray]:
         """Return truth and predictions of one output, both (n,), in its units."""
-        r = self[label]
-        k = list(r.names[target]).index(output)
-        return tuple(np.asarray(r.units(target, np.asarray(x)), float)[:, k] for x in _truth_and_predicted(r, target))
+        result = self[label]
+        k = list(result.names[target]).index(output)
+        truth, predicted = _truth_and_predicted(result, target)
+
+        def in_units(values):
+            return np.asarray(result.units(target, np.asarray(values)), float)[:, k]
+
+        return in_units(truth), in_units(predicted)
 
     def intervals(self, protocol: str = '') -> pd.DataFrame:
         """Collect the error intervals of a head: method, inputs, n_codes, target, low, high."""
         parts = []
-        for label, key in self.of.items():
+        for label, key in self.key_of.items():
             if hasattr(self[label], 'interval') and getattr(self[label], 'protocol', protocol) == protocol:
                 method, n_codes, inputs = key if isinstance(key, tuple) else (key, 0, '')
                 found = self[label].interval()[['target', 'low', 'high']]
@@ -163,7 +170,9 @@ class OpenedFlight:
 
     def __init__(self, flights: Recording | Episode | None, close: Callable, step: Callable | None = None):
         self.flights = None if flights is None else check_flights(flights)
-        self.browser, self.words, self.content = None, Words(), W.VBox([])
+        self.browser = None
+        self.words = SafeHTML()
+        self.content = W.VBox([])
         self.content.layout.overflow = 'visible'
         self.back = button('‹ back', close, 'return to the figure')
         self.previous = button('previous', lambda: step(-1), 'open the previous one')
@@ -271,6 +280,7 @@ class _TargetScoresTable:
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #19814ca6
 def _word(board, value) -> str:
+    """Return the label of a value in a menu."""
     return 'all' if value == 0 else _WORDS.get(value, str(value))
 
 
@@ -289,8 +299,9 @@ def _follow_target(board, target: str) -> dict:
     first = table.metric_in(group, board.metric)
     for metric in (first, *table.metrics_of[group]):
         rows = pick_targets(table.scores, metric, group=group)
-        if found := set(rows.loc[rows['target'] == target, 'source']):
-            board.pressed = board.pressed if board.pressed in found else min(found)
+        sources = set(rows.loc[rows['target'] == target, 'source'])
+        if sources:
+            board.pressed = board.pressed if board.pressed in sources else min(sources)
             source = board.source if board.source == 'both' else board.pressed
             return dict(group=group, metric=metric, source=source)
     return dict(group=group, metric=first)
@@ -299,8 +310,9 @@ def _follow_target(board, target: str) -> dict:
 def _follow_method(board, method: str) -> dict:
     """Choose a width and inputs that include the encoder."""
     _, inputs, n_codes = board.encoders[method]
-    width = board.width if board.width in (0, n_codes) or not n_codes else n_codes
-    return dict(width=width, inputs=board.inputs if board.inputs in ('all', inputs) or not inputs else 'all')
+    width = n_codes if n_codes and board.width not in (0, n_codes) else board.width
+    inputs = 'all' if inputs and board.inputs not in ('all', inputs) else board.inputs
+    return dict(width=width, inputs=inputs)
 
 
 def _follow_source(board, source: str) -> dict:
@@ -434,9 +446,13 @@ class TargetTable(Board, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table, self.predictions = _TargetScoresTable(scores), TargetPredictions(results)
+        self.table = _TargetScoresTable(scores)
+        self.predictions = TargetPredictions(results)
         self.flights = None if flights is None else check_flights(flights)
-        self.pressed, self._compared, self._bounds, self._r2 = 'ours', {}, {}, {}
+        self.pressed = 'ours'
+        self._compared = {}
+        self._bounds = {}
+        self._r2 = {}
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
         rows = [pick_targets(self.table.scores, m, group=g) for g, of in self.table.metrics_of.items() for m in of]
         keys = pd.concat(rows)[['method', 'inputs', 'n_codes']].drop_duplicates().itertuples(index=False)
@@ -449,7 +465,8 @@ class TargetTable(Board, Explorer):
             self.pressed = 'paper' if self.source == 'paper' else 'ours'
             self.head = head or (self.table.heads or [''])[0]
             self.width = self._first_width() if width is None else width
-            self.inputs, self.method = inputs, next(iter(self.encoders))
+            self.inputs = inputs
+            self.method = next(iter(self.encoders))
         start = dict(group=group, metric=self.metric, head=self.head, width=self.width)
         self.make_parts(**start, inputs=inputs, show=show, source=source, view=view)
         with self.quietly():
@@ -539,7 +556,7 @@ class TargetTable(Board, Explorer):
             same = [k for k in grid.value.index if k[1] == method] or list(grid.value.index)
             self.method = encoder_label((same[0][1], int(same[0][2]), same[0][0]))
 
-    @reacts('opened')
+    @on_change('opened')
     def _on_opened(self, _):
         if self.opened and self.opened_flight.browser is None:
             with self.quietly():
@@ -596,9 +613,9 @@ class TargetTable(Board, Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw the table, the detail and the last opened flight."""
-        made = [self.plot_map(), self._detail_figure()]
-        made[1].layout.title.text = f'{label_words(self.method)}: {made[1].layout.title.text}'
-        return made if self.opened_flight.browser is None else [*made, self.opened_flight.figure()]
+        figures = [self.plot_map(), self._detail_figure()]
+        figures[1].layout.title.text = f'{label_words(self.method)}: {figures[1].layout.title.text}'
+        return figures if self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
     def plot_map(self, half: bool = False) -> go.Figure:
         sources = None if self.source == 'both' else [self.source]
@@ -625,7 +642,8 @@ class TargetTable(Board, Explorer):
         look = self._table_look() | dict(inputs=None, n_codes=None)
         try:
             grid = target_grid(self.table.scores, source=self.pressed, **look)
-            value, mean = grid.value.at[(inputs, method, n_codes), self.target], grid.mean[self.target]
+            value = grid.value.at[(inputs, method, n_codes), self.target]
+            mean = grid.mean[self.target]
         except (KeyError, ValueError):
             return Markup('{}: no value for this choice').format(where)
         words = f': {metric_label(self.metric)} {number(value, 3)}'
@@ -679,7 +697,8 @@ class TargetTable(Board, Explorer):
         """Draw predictions against truth, or the encoders on one target."""
         target, outputs = self._outputs_of()
         if self.view == 'windows' and target:
-            r, output = self.predictions[self.method], self.factor if self.factor in outputs else outputs[0]
+            r = self.predictions[self.method]
+            output = self.factor if self.factor in outputs else outputs[0]
             flight = self.flight if self.flight in set(r.windows['flight']) else ''
             pair = self.predictions.pair(self.method, target, output)
             return plot_predicted(*pair, r.windows, name=output, unit=self.unit(output), flight=flight, hz=self.hz)
@@ -702,7 +721,7 @@ class TargetTable(Board, Explorer):
         self.open_worst.layout.display = '' if seen and self.flight and self.flights is not None else 'none'
         self.words.value, self.detail.figure = self._detail_words(), self._detail_figure()
         points = _POINTS if seen and self.opened_flight.flights is not None else ''
-        self.status.say(_NONE if len(self.predictions) and not target else _HINT + points)
+        self.status.show_message(_NONE if len(self.predictions) and not target else _HINT + points)
 
     def outputs_by_r2(self) -> list[str]:
         """List the outputs of the chosen target; more than 24 are sorted by R²."""
@@ -734,7 +753,8 @@ class TargetTable(Board, Explorer):
     def _flight_words(self, i: int) -> Markup:
         """Describe truth and prediction of a window."""
         target, outputs = self._outputs_of()
-        window, parts = self.predictions[self.method].windows.iloc[i], []
+        window = self.predictions[self.method].windows.iloc[i]
+        parts = []
         shown = outputs if len(outputs) <= 3 else [self.factor or outputs[0]]
         for k in shown:
             truth, predicted = self.predictions.pair(self.method, target, k)
@@ -761,8 +781,10 @@ class TargetTable(Board, Explorer):
         with busy(self.status, 'opening the flight', self.opened_flight.back):
             self.opened_flight.open(window, self.length, self._flight_words(i), list(dict.fromkeys(chosen)))
         with self.quietly():
-            self.flight, self.opened = window['flight'], True
-            self.episode, self.t = self.opened_flight.number, int(window['start'])
+            self.flight = window['flight']
+            self.opened = True
+            self.episode = self.opened_flight.number
+            self.t = int(window['start'])
         self._turn()
 
     def _turn(self):
@@ -770,7 +792,7 @@ class TargetTable(Board, Explorer):
         self.filters.layout.display = 'none' if self.opened else ''
         self.show_stage(self.opened)
         if self.opened:
-            self.status.say('')
+            self.status.show_message('')
         else:
             self.draw()
 
@@ -789,7 +811,7 @@ class TargetTable(Board, Explorer):
         """Create the parts and arrange them."""
         config = dict(displayModeBar=False)
         self.detail = PlotView(label='predicted against true, or all encoders; click a point', config=config)
-        self.words = Words()
+        self.words = SafeHTML()
         open_worst = lambda: self.open_window(self._worst_window())
         self.open_worst = button('open it', open_worst, 'open the flight at the window with the largest error')
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
