@@ -7,11 +7,10 @@ __all__ = ['FORMAT', 'Answer', 'Question', 'check_codes', 'complete_rows', 'perm
            'load_answers']
 
 # %% ../../nbs/00_core/12_questions.ipynb #8ec9f2e8
-import dataclasses, json, sys
+import dataclasses, json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from .bootstrap import Draws, bounds, check_resampling
 from .files import TABLE, TEXT, TEXTS, atomic_path, check_fields, make_folder, read_npz, reading
 from .metrics import Metric, questions
 from .names import unknown
+from .parameters import fits
 from .recordings import Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
 
@@ -82,7 +82,7 @@ class Answer:
 
     def values(self, metric: str) -> pd.Series:
         """Compute a metric for each target and, last, for all together ('mean')."""
-        sample = self.metric(metric).compute(self, self._sample())
+        sample = self.metric(metric).compute(self, self._all_items())
         return _with_mean(sample, sample).iloc[0]
 
     def value(self, metric: str) -> float:
@@ -145,8 +145,9 @@ class Answer:
         -------
         DataFrame, one row per target and 'mean': target, value, low, high (NaN for a single unit), n (number of units)
         """
-        draws = self._draws(metric, over, confidence_level, n_resamples, seed)
-        low, high = bounds(self._per_resample(metric, draws).to_numpy(), confidence_level, len(draws.units) > 1)
+        draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
+        resampled = self._metric_by_resample(metric, draws)
+        low, high = bounds(resampled.to_numpy(), confidence_level, len(draws.units) > 1)
         values = self.values(metric)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=len(draws.units)))
 
@@ -171,13 +172,13 @@ class Answer:
         ValueError : if the answers are about different items or targets, and as `interval`
         """
         self._check_same(other)
-        draws = self._draws(metric, over, confidence_level, n_resamples, seed)
-        differences = self._per_resample(metric, draws) - other._per_resample(metric, draws)
+        draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
+        differences = self._metric_by_resample(metric, draws) - other._metric_by_resample(metric, draws)
         low, high = bounds(differences.to_numpy(), confidence_level, len(draws.units) > 1)
         table = pd.DataFrame(dict(a=self.values(metric), b=other.values(metric))).rename_axis('target').reset_index()
         return table.assign(difference=table['a'] - table['b'], low=low, high=high, n=len(draws.units))
 
-    def _units(self, over: str) -> np.ndarray:
+    def _unit_of_items(self, over: str) -> np.ndarray:
         "Return the unit of each item"
         if over not in self.truth.index.names:
             raise ValueError(
@@ -185,21 +186,21 @@ class Answer:
             )
         return self.truth.index.get_level_values(over).to_numpy()
 
-    def _sample(self) -> Draws:
-        "Draw every item once, to compute a metric of the sample itself"
+    def _all_items(self) -> Draws:
+        "Return the sample itself as a single draw, in which every item counts once"
         return Draws.whole(np.zeros(len(self.truth), int))
 
-    def _draws(self, metric, over, confidence_level, n_resamples, seed) -> Draws:
+    def _draw_resamples(self, metric, over, confidence_level, n_resamples, seed) -> Draws:
         "Check the arguments of a bootstrap, and draw its resamples"
         check_resampling(confidence_level, n_resamples)
         if not self.metric(metric).resampled:
             raise ValueError(f"metric {metric!r} is not computed from items, so it has no interval")
-        return Draws.of(self._units(over), n_resamples, seed)
+        return Draws.of(self._unit_of_items(over), n_resamples, seed)
 
-    def _per_resample(self, metric: str, draws: Draws) -> pd.DataFrame:
+    def _metric_by_resample(self, metric: str, draws: Draws) -> pd.DataFrame:
         "Compute the metric of each target and 'mean', one row per resample"
         compute = self.metric(metric).compute
-        return _with_mean(compute(self, draws), compute(self, self._sample()))
+        return _with_mean(compute(self, draws), compute(self, self._all_items()))
 
     def _check_same(self, other: 'Answer') -> None:
         "Check that both answers are about the same items and targets"
@@ -250,12 +251,12 @@ class Answer:
         """Check that the parts fit each other, or raise a ValueError; called when an answer is loaded."""
 
 
-def _with_mean(table: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
+def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
     """Add 'mean', over targets that have a value in the sample; a resample that lacks one of them has no mean."""
-    if 'mean' in table:
-        return table
-    known = [k for k in table if not sample[k].isna().any()]
-    return table.assign(mean=table[known].mean(axis=1, skipna=False))
+    if 'mean' in resampled:
+        return resampled
+    known = [target for target in resampled if not sample[target].isna().any()]
+    return resampled.assign(mean=resampled[known].mean(axis=1, skipna=False))
 
 
 def _equal(a: pd.Series, b: pd.Series) -> bool:
@@ -462,27 +463,19 @@ def question_named(name: str, arguments: Mapping | None = None) -> Question:
         if key not in fields:
             raise unknown(f'argument of the question {name}', key, fields)
         values[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-        if not _fits(values[key], hints[key]):
+        if not fits(values[key], hints[key]) or not _is_finite(values[key]):
             expected = getattr(hints[key], '__name__', str(hints[key]))
             raise ValueError(f"{key} of the question {name} is {value!r:.80}; expected {expected}")
     return cls(**values)
 
 
-def _fits(value, hint) -> bool:
-    "Whether a value has the type of an annotation"
-    if hint is type(None):
-        return value is None
-    if get_origin(hint) is UnionType:
-        return any(_fits(value, part) for part in get_args(hint))
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_fits(v, get_args(hint)[0]) for v in value)
-    if isinstance(value, (bool, np.bool_)) or hint is bool:
-        return hint is bool and isinstance(value, (bool, np.bool_))
-    if hint is float:
-        return isinstance(value, (int, float, np.number)) and abs(value) <= sys.float_info.max
-    if hint is int:
-        return isinstance(value, (int, np.integer)) and abs(value) < 2**63
-    return isinstance(value, hint)
+def _is_finite(value: Any) -> bool:
+    "Whether every number of an argument is finite, and every whole number fits 64 bits"
+    if isinstance(value, tuple):
+        return all(_is_finite(item) for item in value)
+    if isinstance(value, (int, np.integer)):
+        return abs(value) < 2**63
+    return not isinstance(value, (float, np.floating)) or bool(np.isfinite(value))
 
 
 def save_answers(answers: Sequence[Answer], path: str | Path, items: bool = True) -> Path:

@@ -6,8 +6,8 @@
 __all__ = ['pack', 'unpack', 'saved_arguments', 'save_encoder', 'load_encoder']
 
 # %% ../../nbs/00_core/08_saving.ipynb #9870cc89
-import hashlib, inspect, json, math, types, typing
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib, inspect, json, math, typing
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
@@ -32,7 +32,7 @@ from srlviz.core.files import (
     reading,
 )
 from .names import named_class
-from .parameters import arguments
+from .parameters import arguments, fits
 from .training import check_tensor, pick_device, seeded
 
 # %% ../../nbs/00_core/08_saving.ipynb #1fd0cde3
@@ -252,30 +252,6 @@ def save_encoder(encoder, path: str | Path) -> None:
 _FORMAT = {'kind': 'encoder', 'format': 1}
 
 # %% ../../nbs/00_core/08_saving.ipynb #67eb6f27
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value has an annotated type; True for annotations that are not types, such as text.
-
-    A whole number is also a float, but a bool is neither; a list is accepted for any sequence, and a NumPy number for
-    one of Python.
-    """
-    value = value.item() if isinstance(value, np.generic) else value
-    if hint is typing.Any:
-        return True
-    outer, inner = typing.get_origin(hint) or hint, [x for x in typing.get_args(hint) if x is not ...]
-    if outer in (typing.Union, types.UnionType):
-        return any(_fits(value, x) for x in inner)
-    if outer in (tuple, list, Sequence):
-        return isinstance(value, (tuple, list)) and all(any(_fits(v, x) for x in inner or [typing.Any]) for v in value)
-    if hint is float:
-        return type(value) in (int, float)
-    if hint is int:
-        return type(value) is int
-    try:
-        return not isinstance(outer, type) or isinstance(value, outer)
-    except TypeError:
-        return True  # a protocol that cannot be checked
-
-
 def _check_nan(values: Mapping[str, Any]) -> None:
     "Check that numbers and arrays hold no NaN; tables may"
     for name, x in values.items():
@@ -293,7 +269,7 @@ def _check_arguments(kind: type, arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
         if name not in takes:
             raise ValueError(f"{kind.__name__} has no argument {name!r:.80}; it has {', '.join(takes)}")
-        if name in hints and not _fits(value, hints[name]):
+        if name in hints and not fits(value, hints[name]):
             hint = hints[name].__name__ if isinstance(hints[name], type) else hints[name]
             raise ValueError(f"the argument {name}={value!r:.80} of {kind.__name__} is not of the type {hint}")
 

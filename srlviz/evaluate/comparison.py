@@ -43,8 +43,8 @@ def runs_of(scores: pd.DataFrame, metric: str = 'mmer') -> dict[str, dict[str, n
 
     Returns
     -------
-    method -> task -> (n_runs,), in order of first appearance. A method is named by what tells it from the others
-    (`with_labels`); those of a paper end in ' (paper)'.
+    method -> task -> (n_runs,), in order of first appearance. The name of a method distinguishes it from the others
+    (`with_labels`); names of a paper end in ' (paper)'.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def runs_of(scores: pd.DataFrame, metric: str = 'mmer') -> dict[str, dict[str, n
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #2f7725cb
 def _array(scores, what: str = 'scores') -> np.ndarray:
     "Scores (n_runs,) or (n_runs, n_tasks) as numbers"
-    words = f"{what} must be numbers, (n_runs,) or (n_runs, n_tasks); unequal numbers of runs stand in task -> runs"
+    words = f"{what} must be numbers, (n_runs,) or (n_runs, n_tasks); for unequal numbers of runs give task -> runs"
     try:
         array = np.asarray(scores, float)
     except (TypeError, ValueError) as e:
@@ -89,7 +89,7 @@ def _by_task(scores, metric: str = 'mmer', what: str = 'scores') -> dict[str, np
 
 
 def _by_method(scores, metric: str) -> dict[str, dict[str, np.ndarray]]:
-    "Of one method or several: method -> task -> (n_runs,)"
+    "Group the scores of one method or several: method -> task -> (n_runs,)"
     if isinstance(scores, pd.DataFrame) and set(SCORE_COLUMNS) & set(scores.columns):
         return runs_of(scores, metric)
     if not isinstance(scores, Mapping):
@@ -131,6 +131,11 @@ def _mean_draws_over_tasks(
         total = np.zeros((n_resamples, *part.shape[1:])) if i == 0 else total
         np.add.at(total, rows, part)
     return total / len(tasks)
+
+
+def _draw_counts(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+    "How often each of n is drawn (R, n)"
+    return rng.multinomial(n, np.full(n, 1 / n), n_resamples).astype(float)
 
 
 def _can_draw(tasks: Sequence, over: str) -> bool:
@@ -195,23 +200,28 @@ def return_intervals(
     _check_interval(over, confidence_level, n_resamples)
     if statistic not in _STATISTICS:
         raise unknown('statistic', statistic, _STATISTICS)
-    over, rows, interval = 'seed' if each_task else over, [], (confidence_level, n_resamples, seed)
+    over = 'seed' if each_task else over
+    compute = _mean_interval if statistic == 'mean' else _iqm_interval
     methods = _by_method(scores, metric)
-    for method, tasks in (methods if each_task else _on_shared_tasks(methods)).items():
-        for name, part in [(t, [runs]) for t, runs in tasks.items()] if each_task else [('all', list(tasks.values()))]:
-            middle = (_mean if statistic == 'mean' else _iqm)(part, over, *interval)
-            rows.append((method, name, *map(float, middle), len(part), sum(map(len, part)), over))
+    if not each_task:
+        methods = _on_shared_tasks(methods)
+    rows = []
+    for method, tasks in methods.items():
+        parts = {task: [runs] for task, runs in tasks.items()} if each_task else {'all': list(tasks.values())}
+        for name, part in parts.items():
+            value, low, high = compute(part, over, confidence_level, n_resamples, seed)
+            rows.append((method, name, float(value), float(low), float(high), len(part), sum(map(len, part)), over))
     return pd.DataFrame(rows, columns=['method', 'task', 'value', 'low', 'high', 'tasks', 'runs', 'over'])
 
 
-def _mean(tasks, over, confidence_level, n_resamples, seed):
+def _mean_interval(tasks, over, confidence_level, n_resamples, seed):
     "The mean of the tasks' means, low, high; tasks is (n_runs,) for each"
     rng = np.random.default_rng(seed)
     drawn = _mean_draws_over_tasks([_mean_draws(runs, rng) for runs in tasks], over, n_resamples, rng)
     return np.mean([runs.mean() for runs in tasks]), *bounds(drawn, confidence_level, _can_draw(tasks, over))
 
 
-def _iqm(tasks, over, confidence_level, n_resamples, seed):
+def _iqm_interval(tasks, over, confidence_level, n_resamples, seed):
     "The interquartile mean of all runs of all tasks, low, high"
     value = interquartile_mean(np.concatenate(tasks))
     if over == 'seed':
@@ -222,22 +232,24 @@ def _iqm(tasks, over, confidence_level, n_resamples, seed):
     return value, *bounds(drawn, confidence_level, _can_draw(tasks, over))
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #f5641800
-def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    "Who is above whom (n_x, n_y): 1, or 1/2 for a tie"
-    return (np.sign(x[:, None] - y) + 1) / 2
-
-
 def _win_draws(wins: np.ndarray, rng: np.random.Generator) -> Callable:
     "Shares of wins among redrawn runs: n -> (n,)"
-    (n_x, n_y), counts = wins.shape, lambda k, n: rng.multinomial(k, np.full(k, 1 / k), n).astype(float)
-    return lambda n: (counts(n_x, n) @ wins * counts(n_y, n)).sum(1) / (n_x * n_y)
+    n_x, n_y = wins.shape
+
+    def draw(n):
+        counts_x = _draw_counts(n_x, n, rng)
+        counts_y = _draw_counts(n_y, n, rng)
+        return (counts_x @ wins * counts_y).sum(1) / (n_x * n_y)
+
+    return draw
 
 
 def _common_tasks(x: dict, y: dict) -> list[str]:
     "Tasks of both; arrays must have the same number"
     if list(x) == [str(i) for i in range(len(x))] and list(y) == [str(i) for i in range(len(y))] and len(x) != len(y):
         raise ValueError(f"x has {len(x)} tasks and y has {len(y)}; columns are tasks, the same in both")
-    if not (tasks := [t for t in x if t in y]):
+    tasks = [t for t in x if t in y]
+    if not tasks:
         raise ValueError(f"x and y have no task in common: {', '.join(list(x)[:3])}; {', '.join(list(y)[:3])}")
     return tasks
 
@@ -275,10 +287,13 @@ def probability_of_improvement(
     Source: Agarwal et al. (2021), section 4.3; Mann & Whitney (1947).
     """
     _check_interval(over, confidence_level, n_resamples)
-    x, y, rng = _by_task(x, metric, 'x'), _by_task(y, metric, 'y'), np.random.default_rng(seed)
+    x = _by_task(x, metric, 'x')
+    y = _by_task(y, metric, 'y')
+    rng = np.random.default_rng(seed)
     names = _common_tasks(x, y)
-    wins = [_wins(x[t], y[t]) for t in names]
-    draws, several = [_win_draws(w, rng) for w in wins], [min(w.shape) > 1 for w in wins]
+    wins = [(np.sign(x[t][:, None] - y[t]) + 1) / 2 for t in names]  # each (n_x, n_y): 1 above, 1/2 for a tie
+    draws = [_win_draws(w, rng) for w in wins]
+    several = [min(w.shape) > 1 for w in wins]
     rows = []
     for t, w, draw, enough in zip(names, wins, draws, several):
         low, high = bounds(draw(n_resamples if enough else 1), confidence_level, enough)
@@ -291,18 +306,18 @@ def probability_of_improvement(
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #71e178ab
 def _check_thresholds(thresholds) -> np.ndarray:
-    t = np.asarray(thresholds, float)
-    if t.ndim != 1 or not t.size or not np.isfinite(t).all() or (np.diff(t) <= 0).any():
+    "Return thresholds as an array, or raise a ValueError if they are not finite or do not rise"
+    array = np.asarray(thresholds, float)
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all() or (np.diff(array) <= 0).any():
         raise ValueError(
-            f"thresholds must be finite numbers (n,) that rise, such as np.linspace(0, 1, 51); got {t!r:.80}"
+            f"thresholds must be finite numbers (n,) that rise, such as np.linspace(0, 1, 51); got {array!r:.80}"
         )
-    return t
+    return array
 
 
 def _above_draws(above: np.ndarray, rng: np.random.Generator) -> Callable:
     "Shares above each threshold among redrawn runs: n -> (n, n_thresholds)"
-    k = len(above)
-    return lambda n: rng.multinomial(k, np.full(k, 1 / k), n) @ above / k
+    return lambda n: _draw_counts(len(above), n, rng) @ above / len(above)
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #53eb611d
 def performance_profile(
@@ -338,14 +353,16 @@ def performance_profile(
     Source: Agarwal et al. (2021), section 4.2.
     """
     _check_interval(over, confidence_level, n_resamples)
-    thresholds, tables = _check_thresholds(thresholds), []
+    thresholds = _check_thresholds(thresholds)
+    tables = []
     for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
         rng = np.random.default_rng(seed)
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
         enough = _can_draw(above, over)
         drawn = _mean_draws_over_tasks([_above_draws(a, rng) for a in above], over, n_resamples if enough else 1, rng)
         low, high = bounds(drawn, confidence_level, enough)
-        share, runs = np.mean([a.mean(0) for a in above], axis=0), sum(map(len, above))
+        share = np.mean([a.mean(0) for a in above], axis=0)
+        runs = sum(map(len, above))
         columns = dict(method=method, threshold=thresholds, share=share, low=low, high=high)
         tables.append(pd.DataFrame(columns | dict(tasks=len(above), runs=runs, over=over)))
     return pd.concat(tables, ignore_index=True)
@@ -382,25 +399,27 @@ def _task_by_method(table, metric: str, source: str, name: str) -> pd.DataFrame:
     df = df[df['inputs'] == ''] if (df['inputs'] == '').any() else df
     cells = df.groupby(['task', 'method'], observed=True)
     for c in _SINGLE_PER_CELL:
-        if (several := cells[c].nunique() > 1).any():
+        several = cells[c].nunique() > 1
+        if several.any():
             where, values = several.idxmax(), df[c].unique()[:5].tolist()
             raise ValueError(f"{name} has several values of {c} ({values}) in one cell, such as {where}; select one")
     df = df.assign(task=df['task'].map(srlviz_name), method=df['method'].map(srlviz_name))
     return df.groupby(['task', 'method'], sort=False, observed=True)['value'].mean().unstack()
 
 
-def _cells(ours, paper, metric: str) -> pd.DataFrame:
+def _common_cells(ours, paper, metric: str) -> pd.DataFrame:
     "One row a cell that both have: task, method, ours, paper"
-    a, b = _task_by_method(ours, metric, 'srlviz', 'ours'), _task_by_method(paper, metric, 'paper', 'paper')
+    a = _task_by_method(ours, metric, 'srlviz', 'ours')
+    b = _task_by_method(paper, metric, 'paper', 'paper')
     for name, table in ('ours', a), ('paper', b):
         if not (table.index.is_unique and table.columns.is_unique):
             raise ValueError(f"{name} has a task or a method twice")
     both = pd.concat([t.rename_axis(index='task', columns='method').stack() for t in (a, b)], axis=1, join='inner')
     both = both.set_axis(['ours', 'paper'], axis=1).astype(float).dropna().reset_index()
     if not len(both):
-        first_names = lambda t: f"{', '.join(map(str, t.index[:2]))} x {', '.join(map(str, t.columns[:2]))}"
+        first = [f"{', '.join(map(str, t.index[:2]))} x {', '.join(map(str, t.columns[:2]))}" for t in (a, b)]
         raise ValueError(
-            f"the two tables have no cell in common: ours has {first_names(a)}, ...; the paper's {first_names(b)}, ..."
+            f"the two tables have no cell in common: ours has {first[0]}, ...; the paper's {first[1]}, ..."
         )
     return both
 
@@ -428,11 +447,6 @@ def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     from scipy.stats import kendalltau, spearmanr
 
     return np.array([float(f(x, y).statistic) for f in (spearmanr, kendalltau)])
-
-
-def _counts(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    "How often each of n is drawn (R, n)"
-    return rng.multinomial(n, np.full(n, 1 / n), n_resamples).astype(float)
 
 
 def _rank_correlation(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
@@ -476,11 +490,9 @@ def _agreement_row(task: str, among: str, order, cells: pd.DataFrame, over: str,
     "A row of `agreement` from a point and its draws; those without a value are left out"
     point, drawn = order
     drawn = drawn[np.isfinite(drawn).all(1)]
-    low, high = (
-        np.quantile(drawn, [(1 - confidence_level) / 2, (1 + confidence_level) / 2], axis=0)
-        if len(drawn)
-        else np.full((2, 2), np.nan)
-    )
+    low = high = np.full(2, np.nan)
+    if len(drawn):
+        low, high = np.quantile(drawn, [(1 - confidence_level) / 2, (1 + confidence_level) / 2], axis=0)
     row = dict(task=task, among=among)
     for i, name in enumerate(('spearman', 'kendall')):
         row |= {name: point[i], f'{name}_low': low[i], f'{name}_high': high[i]}
@@ -535,29 +547,28 @@ def agreement(
     if over not in _AGREEMENT_OVER:
         raise unknown('over', over, _AGREEMENT_OVER)
     _check_interval('task', confidence_level, n_resamples)
-    cells = _cells(ours, paper_scores('popgym') if paper is None else paper, metric)
+    cells = _common_cells(ours, paper_scores('popgym') if paper is None else paper, metric)
     cells, left_out = _comparable(cells, paper)
     rng = np.random.default_rng(seed)
-    counts = lambda n: _counts(n, n_resamples, rng)
+
+    def counts(n):
+        return _draw_counts(n, n_resamples, rng)
+
     parts = dict(list(cells.groupby('task', sort=False, observed=True)))
     each = {task: _rank_correlation(part['ours'], part['paper'], counts) for task, part in parts.items()}
     rows = [_agreement_row(task, 'methods', each[task], part, 'cell', confidence_level) for task, part in parts.items()]
-    which, n_tasks = cells['task'].map({t: i for i, t in enumerate(parts)}).to_numpy(), len(parts)
-    by_task = lambda n: counts(n_tasks)[:, which]
-    pool = _rank_correlation(cells['ours'], cells['paper'], by_task if over == 'task' else counts)
+    n_tasks = len(parts)
+    task_of_cell = cells['task'].map({task: i for i, task in enumerate(parts)}).to_numpy()
+
+    def counts_by_task(n):
+        return counts(n_tasks)[:, task_of_cell]
+
+    pool = _rank_correlation(cells['ours'], cells['paper'], counts_by_task if over == 'task' else counts)
     if over == 'task' and n_tasks < 2:
         pool = pool[0], pool[1][:0]
     rows.append(_agreement_row('all', 'cells', pool, cells, over, confidence_level))
-    rows.append(
-        _agreement_row(
-            'all',
-            'methods within tasks',
-            _within_tasks(list(each.values()), over, counts),
-            cells,
-            over,
-            confidence_level,
-        )
-    )
+    within = _within_tasks(list(each.values()), over, counts)
+    rows.append(_agreement_row('all', 'methods within tasks', within, cells, over, confidence_level))
     *means, used = _means_of_methods(cells, over, counts)
     table = pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, confidence_level)])
     lost = left_out['task'].value_counts().to_dict() | dict(all=len(left_out))

@@ -22,8 +22,10 @@ def _check_interval(results, metric, confidence_level, n_resamples):
         raise ValueError("an interval needs at least one result of a probe; got none")
     results[0].metric(metric)
     check_resampling(confidence_level, n_resamples)
-    if other := next((r for r in results if list(r.truth) != list(results[0].truth)), None):
-        raise ValueError(f"results of different variables: {', '.join(results[0].truth)}; and {', '.join(other.truth)}")
+    variables = list(results[0].truth)
+    for result in results:
+        if list(result.truth) != variables:
+            raise ValueError(f"results of different variables: {', '.join(variables)}; and {', '.join(result.truth)}")
     if 'episode' not in results[0].truth.index.names:
         raise ValueError(
             "the test rows name no episodes, and rows of one episode are not independent; index the factors by "
@@ -31,12 +33,17 @@ def _check_interval(results, metric, confidence_level, n_resamples):
         )
 
 
-def _means(names, groups):
-    "Targets (variables, means of categories, and the mean of these) and their weights of variables (targets, V)"
-    targets, weights = [(v, (groups or {}).get(v, '')) for v in names], list(np.eye(len(names)))
-    categories = list(dict.fromkeys(c for _, g in targets for c in g.split('|') if c not in ('', 'uncategorized')))
-    member = np.array([[c in g.split('|') for _, g in targets] for c in categories], float).reshape(-1, len(names))
-    if len(categories):
+def _target_weights(names, groups):
+    """List the targets, and the weights (n_targets, n_variables) that compute them from the variables.
+
+    Targets are the variables, the mean of each category, and the mean of these means.
+    """
+    targets = [(name, (groups or {}).get(name, '')) for name in names]
+    weights = list(np.eye(len(names)))
+    categories_of = [group.split('|') for _, group in targets]
+    categories = [c for c in dict.fromkeys(sum(categories_of, [])) if c not in ('', 'uncategorized')]
+    if categories:
+        member = np.array([[c in of_variable for of_variable in categories_of] for c in categories], float)
         member /= member.sum(1, keepdims=True)
         targets += [('mean', c) for c in categories] + [('mean', 'all')]
         weights += [*member, member.mean(0)]
@@ -78,7 +85,8 @@ def probe_interval(
     """
     results = [results] if isinstance(results, ProbeResult) else list(results)
     _check_interval(results, metric, confidence_level, n_resamples)
-    names, many = list(results[0].truth), len(results) > 1
+    names = list(results[0].truth)
+    many = len(results) > 1
     scores = np.stack([r.values(metric)[names] for r in results])  # (S, V)
     if many:
         draws = Draws.of(range(len(results)), n_resamples, seed)
@@ -86,7 +94,7 @@ def probe_interval(
     else:
         draws = Draws.of(results[0].truth.index.get_level_values('episode'), n_resamples, seed)
         drawn = results[0].metric(metric).compute(results[0], draws)[names].to_numpy()
-    targets, weights = _means(names, groups)
+    targets, weights = _target_weights(names, groups)
     n = len(draws.units)
     low, high = bounds(drawn @ weights.T, confidence_level, n > 1)
     over = 'seeds' if many else 'test episodes'
@@ -124,9 +132,10 @@ def _method_rows(scores: pd.DataFrame, query: str | Mapping) -> pd.DataFrame:
 OVER = ('task', 'target', 'seed')
 
 
-def _pairs(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _paired_values(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> pd.DataFrame:
     "Values of both (columns a, b) by task, seed, group and target; means over seeds if they share none"
-    tables, keys = [], ['task', 'group', 'target']
+    keys = ['task', 'group', 'target']
+    tables = []
     for t in (a, b):
         t = t[(t['metric'] == metric) & (t['task'] != 'all')]
         tables.append(t.set_index(['seed', *keys])['value'])
@@ -135,7 +144,7 @@ def _pairs(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.concat(tables, axis=1, join='inner', keys=['a', 'b']).reset_index()
 
 
-def _means_of(pairs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _common_means(pairs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     "Category means and their mean over common variables; the given means for tasks without a common variable"
     given = pairs[pairs['target'] == 'mean']
     variables = pairs[pairs['target'] != 'mean']
@@ -149,18 +158,18 @@ def _means_of(pairs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([computed, given[~given['task'].isin(variables['task'])]], ignore_index=True)
 
 
-def _chosen(pairs: pd.DataFrame, rows: pd.DataFrame, over: str) -> pd.DataFrame:
+def _resampled_pairs(pairs: pd.DataFrame, rows: pd.DataFrame, over: str) -> pd.DataFrame:
     "The pairs to resample: variables, or means; for seeds, only tasks that have all seeds"
     if over == 'target':
         return pairs[pairs['target'] != 'mean']
-    pairs = _means_of(pairs, rows)
+    pairs = _common_means(pairs, rows)
     if over == 'seed':
         return pairs[pairs.groupby('task')['seed'].transform('nunique') == pairs['seed'].nunique()]
     return pairs
 
 
-def _units(pairs: pd.DataFrame, over: str) -> pd.DataFrame:
-    "One row for each group and unit, with the means of a and b"
+def _unit_means(pairs: pd.DataFrame, over: str) -> pd.DataFrame:
+    "Average a and b over each group and unit: one row for each"
     keys = ['group', 'task', 'target'] if over == 'target' else ['group', over]
     return pairs.groupby(keys, sort=False)[['a', 'b']].mean().reset_index()
 
@@ -200,27 +209,33 @@ def _difference(units: pd.DataFrame, groups: Sequence[str], interval: Mapping) -
 def _by_group(units: pd.DataFrame, over: str):
     "Name, units and groups of each row of a comparison, with 'all' last"
     parts = units['group'].str.split('|')
-    names = [g for g in dict.fromkeys(g for p in parts for g in p) if g not in ('', 'uncategorized', 'all')]
-    for g in names:
-        yield g, units[parts.map(lambda p: g in p)], [g]
+    names = [name for name in dict.fromkeys(parts.explode()) if name not in ('', 'uncategorized', 'all')]
+    for name in names:
+        yield name, units[[name in groups for groups in parts]], [name]
+    is_all = units['group'] == 'all'
     if over == 'target':
-        some = parts.map(lambda p: bool(set(p) & set(names))) if names else units['a'].notna()
-        yield 'all', units[some], names or list(units['group'].unique())
-    elif (whole := units['group'] == 'all').any():
-        yield 'all', units[whole], ['all']
+        in_category = [bool(set(groups) & set(names)) for groups in parts] if names else units['a'].notna()
+        yield 'all', units[in_category], names or list(units['group'].unique())
+    elif is_all.any():
+        yield 'all', units[is_all], ['all']
 
 
-def _label(row):
-    return method_label(row, ('norm', 'data')) + ' (paper)' * (row['source'] == 'paper')
+def _label_of(query: str | Mapping, rows: pd.DataFrame) -> str:
+    "The label of a method: the query if it is one, otherwise that of its rows"
+    if isinstance(query, str):
+        return query
+    first = rows.iloc[0]
+    return method_label(first, ('norm', 'data')) + ' (paper)' * (first['source'] == 'paper')
 
 
-def _common(rows, a, b, metric, over):
-    "Pairs of what both have, and over what"
+def _common_pairs(rows, a, b, metric, over):
+    "The pairs of values that both methods have, and the unit to resample"
     if set(rows[0]['study']) != set(rows[1]['study']):
         raise ValueError(f"{a!r} and {b!r} are of different studies; give the rows of one")
-    pairs = _pairs(*rows, metric)
+    pairs = _paired_values(*rows, metric)
     over = over or ('task' if pairs['task'].nunique() > 1 else 'target')
-    if not len(pairs := _chosen(pairs, rows[0], over)):
+    pairs = _resampled_pairs(pairs, rows[0], over)
+    if not len(pairs):
         raise ValueError(f"{a!r} and {b!r} have no {metric} of one task and target in common to pair over {over}")
     return pairs, over
 
@@ -271,14 +286,13 @@ def compare(
     for kind, name, known in ('metric', metric, scores['metric'].unique()), ('over', over or OVER[0], OVER):
         if name not in known:
             raise unknown(kind, name, known)
-    rows_a, rows_b = _method_rows(scores, a), _method_rows(scores, b)
-    pairs, over = _common((rows_a, rows_b), a, b, metric, over)
-    labels = dict(
-        a=a if isinstance(a, str) else _label(rows_a.iloc[0]), b=b if isinstance(b, str) else _label(rows_b.iloc[0])
-    )
+    rows_a = _method_rows(scores, a)
+    rows_b = _method_rows(scores, b)
+    pairs, over = _common_pairs((rows_a, rows_b), a, b, metric, over)
+    labels = dict(a=_label_of(a, rows_a), b=_label_of(b, rows_b))
     interval = dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
     rows = []
-    for group, units, groups in _by_group(_units(pairs, over), over):
+    for group, units, groups in _by_group(_unit_means(pairs, over), over):
         rows.append(dict(group=group) | _difference(units, groups, interval))
     return pd.DataFrame(rows).assign(**labels, metric=metric, over=over, tasks=pairs['task'].nunique())[_COLUMNS]
 
@@ -320,7 +334,9 @@ def learning_curve(
     """
     from srlviz.core.jobs.progress import Bar
 
-    sizes, seeds, n = sorted(set(sizes)), list(seeds), len(factors.get('probe', ()))
+    sizes = sorted(set(sizes))
+    seeds = list(seeds)
+    n = len(factors.get('probe', ()))
     if not sizes or not seeds:
         raise ValueError(f"name at least one size and one seed; got sizes={sizes}, seeds={seeds}")
     if sizes[0] < 1 or sizes[-1] > n:
@@ -330,18 +346,20 @@ def learning_curve(
     tables = []
     with Bar(total=len(sizes) * len(seeds), desc='learning curve', unit='probe', disable=not progress) as bar:
         for seed in seeds:
-            rows, arguments = _order(factors['probe'].index, order, seed), {'seed': seed, 'progress': False}
+            rows = _shuffled_rows(factors['probe'].index, order, seed)
+            arguments = {**(probing or {}), 'seed': seed, 'progress': False}
             for size in sizes:
-                some = np.sort(rows[:size])
-                part = {**codes, 'probe': codes['probe'][some]}, {**factors, 'probe': factors['probe'].iloc[some]}
-                result = linear_probe(*part, **{**(probing or {}), **arguments})
+                used = np.sort(rows[:size])
+                codes_used = {**codes, 'probe': codes['probe'][used]}
+                factors_used = {**factors, 'probe': factors['probe'].iloc[used]}
+                result = linear_probe(codes_used, factors_used, **arguments)
                 tables.append(_curve_rows(result, groups).assign(n_frames=size, seed=seed))
                 bar.update()
     columns = ['n_frames', 'seed', 'variable', 'group', 'metric', 'value', 'n_unseen']
     return pd.concat(tables, ignore_index=True)[columns]
 
 
-def _order(index, order: str, seed: int) -> np.ndarray:
+def _shuffled_rows(index, order: str, seed: int) -> np.ndarray:
     "All rows, shuffled: one by one, or by episode"
     generator = np.random.default_rng(seed)
     if order == 'frames':

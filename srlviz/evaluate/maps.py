@@ -69,14 +69,16 @@ def _code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> _CodeRows:
 
 
 def _check_part(i: int, c: np.ndarray, first: np.ndarray):
+    "Check the codes of episode i, and that they have the shape of those of the first episode"
     if c.ndim not in (1, 2) or c.dtype.kind not in 'biuf':
         raise ValueError(f"codes of episode {i} are {c.dtype} of shape {c.shape}; expected numbers, (T, n_codes)")
     if (c.ndim, c.shape[-1]) != (first.ndim, first.shape[-1]):
         raise ValueError(
             f"codes of episode {i} have shape {c.shape}, those of episode 0 {first.shape}: not of one encoder"
         )
-    if bad := int((~np.isfinite(c)).sum()):
-        raise ValueError(f"codes of episode {i} hold {bad} values that are not finite; leave those steps out")
+    n_wrong = int((~np.isfinite(c)).sum())
+    if n_wrong:
+        raise ValueError(f"codes of episode {i} hold {n_wrong} values that are not finite; leave those steps out")
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #894bafab
 def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
@@ -85,10 +87,10 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
         raise unknown('norm', norm, NORMS)
     if len(rows) < 3:
         raise ValueError(f"a map takes at least 3 codes; got {len(rows)}")
-    power = np.frexp(np.abs(rows).max(0))[1]  # of two, so that squares neither overflow nor round in another way
+    power = np.frexp(np.abs(rows).max(0))[1]  # scaled by a power of two, squares do not overflow or round differently
     rows = np.ldexp(rows, -power)
     std = rows.std(0, dtype=np.float64)
-    varies = std > (1e-12 if rows.dtype == np.float64 else 1e-6)  # of the largest
+    varies = std > (1e-12 if rows.dtype == np.float64 else 1e-6)  # relative to the largest value
     if not varies.any():
         raise ValueError(f"all {rows.shape[1]} codes are constant over {len(rows):,} steps; there is nothing to map")
     rows = rows[:, varies] - rows[:, varies].mean(0, dtype=np.float64)
@@ -100,7 +102,8 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
     return rows
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #5834c9df
-HOW, MAX_STEPS = ('pca', 'tsne', 'umap'), dict(tsne=10_000, umap=50_000)
+HOW = ('pca', 'tsne', 'umap')
+MAX_STEPS = dict(tsne=10_000, umap=50_000)
 _MAX_PCA_CODES = 50  # codes before t-SNE
 _TRUST_STEPS = 1000  # steps whose neighbours are compared
 _VERSION = 3  # of cached maps
@@ -114,9 +117,8 @@ def _pca(rows: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _tsne(rows: np.ndarray, seed: int) -> np.ndarray:
     perplexity = min(30.0, (len(rows) - 1) / 3)
-    return TSNE(
-        2, perplexity=perplexity, init='pca' if rows.shape[1] > 1 else 'random', random_state=seed
-    ).fit_transform(rows)
+    start = 'pca' if rows.shape[1] > 1 else 'random'
+    return TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(rows)
 
 
 def _umap(rows: np.ndarray, seed: int) -> np.ndarray:
@@ -131,7 +133,7 @@ def _umap(rows: np.ndarray, seed: int) -> np.ndarray:
     return umap.UMAP(n_neighbors=neighbours, init=start, random_state=seed, n_jobs=1).fit_transform(rows)
 
 
-def _placed(rows: np.ndarray, drawn: np.ndarray, xy: np.ndarray) -> np.ndarray:
+def _place_all(rows: np.ndarray, drawn: np.ndarray, xy: np.ndarray) -> np.ndarray:
     "Positions of all rows: those of drawn rows, and of their nearest neighbours for others"
     if len(drawn) == len(rows):
         return xy
@@ -190,7 +192,8 @@ class CodeMap:
         parts += ['standardized'] * (self.norm == 'standardize')
         if self.explained:
             parts.append(f'{sum(self.explained):.0%} of the variance')
-        if (n := int(self.drawn.sum())) < len(self):
+        n = int(self.drawn.sum())
+        if n < len(self):
             parts.append(f'{n:,} of {len(self):,} steps mapped, the others placed at their nearest neighbour')
         if np.isfinite(self.trustworthiness):
             parts.append(f'trustworthiness {self.trustworthiness:.2f}')
@@ -234,33 +237,33 @@ def _write_cache(path: Path, **arrays):
             np.savez_compressed(f, checksum=_checksum(arrays), **arrays)
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #326dc630
-def _trust(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:
+def _sample_trustworthiness(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:
     "Trustworthiness on a random sample"
-    some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_TRUST_STEPS])
-    return float(trustworthiness(rows[some], xy[some], n_neighbors=5)) if len(some) >= 12 else float('nan')
+    sample = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_TRUST_STEPS])
+    return float(trustworthiness(rows[sample], xy[sample], n_neighbors=5)) if len(sample) >= 12 else float('nan')
 
 
-def _layout(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) -> dict:
-    "The arrays of a map"
+def _compute_map(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) -> dict:
+    "Compute the arrays of a map: xy, drawn, explained and trustworthiness"
     drawn = np.sort(np.random.default_rng(seed).permutation(len(rows))[:n])
     if how == 'pca':
-        drawn, (xy, explained) = np.arange(len(rows)), _pca(rows, 2, seed)
+        drawn = np.arange(len(rows))
+        xy, explained = _pca(rows, 2, seed)
         xy = np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))
     else:
-        bar = Bar(total=3, desc=f'{_NAMES[how]} of {len(drawn):,} steps', disable=not progress)
-        with bar:
-            some, explained = (
-                (_pca(rows, _MAX_PCA_CODES, seed)[0] if rows.shape[1] > _MAX_PCA_CODES else rows),
-                np.zeros(0),
-            )
+        explained = np.zeros(0)
+        project = _tsne if how == 'tsne' else _umap
+        with Bar(total=3, desc=f'{_NAMES[how]} of {len(drawn):,} steps', disable=not progress) as bar:
+            reduced = _pca(rows, _MAX_PCA_CODES, seed)[0] if rows.shape[1] > _MAX_PCA_CODES else rows
             bar.update()
-            xy = np.asarray((_tsne if how == 'tsne' else _umap)(some[drawn], seed), np.float32)
+            xy = np.asarray(project(reduced[drawn], seed), np.float32)
             bar.update()
-            xy = _placed(some, drawn, xy)
+            xy = _place_all(reduced, drawn, xy)
             bar.update()
     mask = np.zeros(len(rows), bool)
     mask[drawn] = True
-    trust = _trust(rows, xy, seed if mask.all() else [seed, 1])  # a different sample than the mapped one
+    sample_seed = seed if mask.all() else [seed, 1]  # another sample than the one that was mapped
+    trust = _sample_trustworthiness(rows, xy, sample_seed)
     return dict(xy=xy.astype(np.float32), drawn=mask, explained=explained, trustworthiness=np.float64(trust))
 
 
@@ -308,7 +311,7 @@ def code_map(
     path = _cache_path(cache, rows, how=how, n=0 if how == 'pca' else int(max_steps), seed=seed)
     layout = _read_cache(path, len(rows))
     if layout is None:
-        layout = _layout(rows, how, int(max_steps), seed, progress)
+        layout = _compute_map(rows, how, int(max_steps), seed, progress)
         if path is not None:
             _write_cache(path, **layout)
     explained, trust = tuple(map(float, layout['explained'])), float(layout['trustworthiness'])

@@ -244,8 +244,8 @@ def _class_index(values, classes):
     return np.where(classes[i] == values, i, -1)
 
 
-def _conditioned(codes, norm):
-    "split -> float32 tensor (N, n_codes)"
+def _scaled_codes(codes, norm):
+    "Convert codes to float32 tensors (N, n_codes), standardized by 'probe' if requested"
     mean, std = 0.0, np.ones(1)
     if norm == 'standardize':
         mean, std = codes['probe'].mean(0, dtype=np.float64), codes['probe'].std(0, dtype=np.float64)
@@ -264,7 +264,7 @@ def _prepare(codes, factors, norm, n_classes):
             )
     classes = [np.arange(n_classes) if n_classes else np.unique(column) for column in tables['probe'].T]
     y = {s: np.stack([_class_index(t[:, v], c) for v, c in enumerate(classes)], 1) for s, t in tables.items()}
-    return _conditioned(codes, norm), {s: torch.from_numpy(a) for s, a in y.items()}, classes
+    return _scaled_codes(codes, norm), {s: torch.from_numpy(a) for s, a in y.items()}, classes
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #193680fe
 def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progress, label):
@@ -300,9 +300,10 @@ def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progr
 
 
 def _epoch(block, x, y, batch_size, generator):
-    order, total = torch.randperm(len(x), generator=generator), torch.zeros(block.V)
-    batches = order.split(batch_size)
-    for rows in batches:
+    "Train one epoch; returns the mean loss of each variable"
+    order = torch.randperm(len(x), generator=generator)
+    total = torch.zeros(block.V)
+    for rows in order.split(batch_size):
         total += block.step(x[rows], y[rows]) * len(rows)
     return (total / len(x)).tolist()
 
@@ -512,7 +513,7 @@ class ProbeResult(Answer):
         return _confusion(variable, *(t[variable].to_numpy(np.int64) for t in (self.truth, self.predicted)))
 
     def check(self) -> None:
-        """Refuse parts that do not fit each other, with a ValueError that names one."""
+        """Check that the parts fit each other, or raise a ValueError that names one."""
         for name, table in dict(truth=self.truth, predicted=self.predicted).items():
             if not all(pd.api.types.is_integer_dtype(t) or pd.api.types.is_bool_dtype(t) for t in table.dtypes):
                 raise ValueError(f"the table {name!r} holds values that are not whole numbers")
@@ -599,7 +600,8 @@ def unconverged_line(results: Mapping[str, 'ProbeResult']) -> str:
     """Describe in one line how many variables of several probes have not converged; '' if all have."""
     words = []
     for label, result in results.items():
-        if n := _n_unconverged(result):
+        n = _n_unconverged(result)
+        if n:
             words.append(f'{label} ({n} of {len(result.truth.columns)} variables)')
     return f"not converged: {', '.join(words)}; try {WAYS_TO_CONVERGE}" if words else ''
 
@@ -617,8 +619,9 @@ def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:
     """
     keys = [c for c in SCORE_COLUMNS if c not in ('target', 'group', 'value')]
     categories = rows.assign(group=rows['group'].str.split('|')).explode('group')
-    if (some := ~categories['group'].isin(['', 'uncategorized'])).any():
-        categories = categories[some]
+    has_category = ~categories['group'].isin(['', 'uncategorized'])
+    if has_category.any():
+        categories = categories[has_category]
     categories = categories.groupby([*keys, 'group'], sort=False, as_index=False)['value'].mean().assign(target='mean')
     games = categories.groupby(keys, sort=False, as_index=False)['value'].mean().assign(target='mean', group='all')
     return check_scores(pd.concat([rows, categories, games], ignore_index=True)[list(SCORE_COLUMNS)])

@@ -114,6 +114,7 @@ def _lassos(q: AlignedCodes, alphas: Sequence[float], tol: float, progress: bool
 
 
 def _forest(q: AlignedCodes, n_estimators: int, max_depth: int | None, seed: int, progress: bool) -> RegressorFit:
+    "Fit a random forest to each factor"
     importance = {}
     predicted = dict(probe={}, test={})
     z = {s: q.z(s) for s in q.table}
@@ -134,6 +135,7 @@ def _forest(q: AlignedCodes, n_estimators: int, max_depth: int | None, seed: int
 
 
 def _boosting(q: AlignedCodes, seed: int, progress: bool) -> RegressorFit:
+    "Fit gradient boosted trees to each factor, as a category"
     classes = {k: np.unique(column) for k, column in q.table['probe'].items()}
     y = {}
     for s in ('probe', 'test'):
@@ -295,7 +297,7 @@ class QEDR(Answer):
         return self._score_table(rows, key)
 
     def check(self) -> None:
-        """Refuse parts that do not fit each other, with a ValueError that names one."""
+        """Check that the parts fit each other, or raise a ValueError that names one."""
         check_whole(self.about.get('seed', 0), 'seed', 0, 2**32 - 1)
         for name in ('importance', 'errors'):
             if not isinstance(self.parts.get(name), pd.DataFrame):
@@ -333,8 +335,10 @@ class QEDR(Answer):
         if len(self.truth) and list(self.truth) != factors:
             raise ValueError(f"truth has the columns {list(self.truth)!r:.80}; expected {factors!r:.80}")
         bounds = self.parts.get('bounds')
-        ok = bounds is None or list(bounds) == _BOUNDS and list(bounds['target']) == [*factors, 'mean']
-        if not ok or bounds is not None and any(bounds[k].dtype.kind not in 'iuf' for k in _BOUNDS[1:]):
+        if bounds is None:
+            return
+        right_rows = list(bounds) == _BOUNDS and list(bounds['target']) == [*factors, 'mean']
+        if not right_rows or any(bounds[k].dtype.kind not in 'iuf' for k in _BOUNDS[1:]):
             raise ValueError("bounds is not a table of intervals of the factors")
 
 
@@ -343,19 +347,19 @@ _BOUNDS = ['target', 'value', 'low', 'high', 'n']
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #e6891cd8
 def _protocol(question: Question) -> str:
     "The column `protocol` of a score table"
-    q = question
-    if q.compat:
-        return f'lasso {q.compat}'
-    if q.regressor == 'lasso':
-        return f'lasso {q.alpha:g}'
-    name = q.regressor
-    if q.regressor == 'forest':
-        name += f' {q.n_estimators} trees' if q.n_estimators != 10 else ''
-        name += f' depth {q.max_depth}' if q.max_depth else ''
+    if question.compat:
+        return f'lasso {question.compat}'
+    if question.regressor == 'lasso':
+        return f'lasso {question.alpha:g}'
+    name = question.regressor
+    if question.regressor == 'forest':
+        name += f' {question.n_estimators} trees' if question.n_estimators != 10 else ''
+        name += f' depth {question.max_depth}' if question.max_depth else ''
     return name
 
 
-def _result(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int) -> QEDR:
+def _score_fit(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int) -> QEDR:
+    "Score a fitted regressor: the errors of its predictions, and the answer"
     majority = {k: q.table['probe'][k].mode()[0] for k in q.categories}
     predicted = {s: t.set_axis(q.table[s].index)[q.names] for s, t in fit.predicted.items()}
     errors = pd.DataFrame(index=q.names, columns=list(predicted), dtype=float)
@@ -363,11 +367,11 @@ def _result(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int) -
         for name in q.names:
             errors.loc[name, split] = _relative_error(q.table[split][name], table[name], majority.get(name))
     tables = dict(importance=fit.importance[q.names], weights=fit.weights, errors=errors)
-    return _answer(question, q, tables, predicted['test'], seed, {k: str(v) for k, v in majority.items()})
+    return _make_answer(question, q, tables, predicted['test'], seed, {k: str(v) for k, v in majority.items()})
 
 
-def _answer(question, q: AlignedCodes, tables, predicted, seed, baseline, resampled=True) -> QEDR:
-    "The answer, from its tables and the predictions of test rows"
+def _make_answer(question, q: AlignedCodes, tables, predicted, seed, baseline, resampled=True) -> QEDR:
+    "Create the answer from its tables and the predictions of the test rows"
     norm = 'none' if question.compat else 'standardize'  # the released code uses raw codes
     about = dict(n_codes=len(tables['importance']), norm=norm, protocol=_protocol(question), seed=int(seed))
     about |= dict(categories=list(q.categories), constant=list(q.constant), baseline=baseline, resampled=resampled)
@@ -391,7 +395,7 @@ def _xeval(question: Question, q: AlignedCodes, codes: Mapping, seed: int, progr
     in_units = pd.DataFrame(predicted['test'], q.table['test'].index, q.names) * q.std + q.mean
     weights = pd.DataFrame(fit.weights.T, columns=q.names)
     tables = dict(importance=weights.abs(), weights=weights, errors=pd.DataFrame(errors, q.names))
-    return _answer(question, q, tables, in_units, seed, {}, resampled=False)
+    return _make_answer(question, q, tables, in_units, seed, {}, resampled=False)
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #3193b642
 def qedr(
@@ -462,7 +466,7 @@ def fit_qedr(question: Question, codes: Mapping, factors: Mapping, *, seed: int 
     else:
         q = bin_factors(q)
         fit = _boosting(q, seed, progress)
-    return _result(question, q, fit, seed)
+    return _score_fit(question, q, fit, seed)
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #eaaa428c
 ALPHAS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -486,14 +490,15 @@ def qedr_path(
     categories = categories if isinstance(categories, str) else tuple(map(str, categories))
     questions = [question_named('qedr', dict(alpha=float(a), categories=categories, tol=tol)) for a in alphas]
     codes, factors, left_out = complete_rows(codes, factors)
-    q = check_inputs(codes, factors, categories)
+    aligned = check_inputs(codes, factors, categories)
     shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)
     results = []
-    fits = zip(_lassos(q, alphas, tol, progress), _lassos(shuffled, alphas, tol, False), questions)
-    for fit, chance, question in fits:
-        result = _result(question, q, fit, 0)
+    fits = _lassos(aligned, alphas, tol, progress)
+    fits_to_shuffled = _lassos(shuffled, alphas, tol, False)
+    for fit, chance, question in zip(fits, fits_to_shuffled, questions):
+        result = _score_fit(question, aligned, fit, 0)
         result.add_bounds()
-        result.add_permuted(_result(question, shuffled, chance, 0))
+        result.add_permuted(_score_fit(question, shuffled, chance, 0))
         result.about |= dict(left_out=left_out) if left_out else {}
         results.append(result)
     return results

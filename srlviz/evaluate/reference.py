@@ -35,7 +35,8 @@ def drawn_rows(lengths: np.ndarray, batch_size: int = 64, seed: int = 0, epoch: 
 
     Source: the authors' code (https://github.com/mila-iqia/atari-representation-learning, MIT).
     """
-    lengths, rng = np.asarray(lengths), np.random.default_rng([seed, epoch])
+    lengths = np.asarray(lengths)
+    rng = np.random.default_rng([seed, epoch])
     if lengths.sum() < batch_size:
         raise ValueError(f"{lengths.sum()} rows do not fill a batch of {batch_size}; record more, or lower batch_size")
     starts = np.cumsum(lengths) - lengths
@@ -79,7 +80,8 @@ class PlainSTDIM(nn.Module):
         """Frames at t-1 and t, (B, H, W, 1) uint8 each -> the loss in nats"""
         z, local = self(now)
         _, earlier = self(previous)
-        targets, losses = torch.arange(len(z)), []
+        targets = torch.arange(len(z))
+        losses = []
         for y in range(local.shape[2]):
             for x in range(local.shape[3]):
                 answers = earlier[:, :, y, x].T
@@ -88,7 +90,8 @@ class PlainSTDIM(nn.Module):
         return 2 * sum(losses) / len(losses)  # the mean over places of each of two terms
 
 # %% ../../nbs/06_evaluate/05_reference.ipynb #8e5d9e33
-def _fresh(size, seed) -> PlainSTDIM:
+def _untrained(size, seed) -> PlainSTDIM:
+    "Create an untrained network whose weights are those of `STDIM` with this seed"
     with seeded(seed):
         model = PlainSTDIM(size)
     with seeded(seed, 1):
@@ -104,14 +107,14 @@ def train_plainly(
     seed: int = 0,
     batches: Callable[[int], Iterable[np.ndarray]] | None = None,
 ) -> tuple[PlainSTDIM, list[float]]:
-    """Train ST-DIM as the authors do; no validation, the last weights.
+    """Train ST-DIM as the authors do: without validation, keeping the last weights.
 
     Parameters
     ----------
-    recording : its frames, (H, W, 1) uint8, are read at once; splits are not looked at
+    recording : its frames, (H, W, 1) uint8, are read at once; splits are ignored
     epochs, batch_size, lr : of Adam, with eps 1e-5
     seed : of weights and draws
-    batches : epoch -> (2, B) rows of frames before and of frames; None draws as `drawn_rows`
+    batches : epoch -> (2, B) rows of previous frames and of frames; None draws as `drawn_rows`
 
     Returns
     -------
@@ -126,7 +129,8 @@ def train_plainly(
     frames = torch.from_numpy(np.concatenate([np.asarray(e.obs['frame']) for e in recording]))
     if frames.shape[-1] != 1:
         raise ValueError(f"this reads gray frames (H, W, 1); got {tuple(frames.shape[1:])}")
-    model, means = _fresh(tuple(frames.shape[1:3]), seed), []
+    model = _untrained(tuple(frames.shape[1:3]), seed)
+    means = []
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, eps=1e-5)
     for epoch in range(epochs):
         losses = []
@@ -143,5 +147,8 @@ def train_plainly(
 @torch.no_grad()
 def plain_codes(model: PlainSTDIM, recording: Recording, batch_size: int = 256) -> list[np.ndarray]:
     """Run the network over all frames: one float32 array (T, n_codes) an episode."""
-    batches = lambda e: torch.from_numpy(np.array(e.obs['frame'])).split(batch_size)
-    return [torch.cat([model(b)[0] for b in batches(e)]).numpy() for e in recording]
+    codes = []
+    for episode in recording:
+        batches = torch.from_numpy(np.array(episode.obs['frame'])).split(batch_size)
+        codes.append(torch.cat([model(batch)[0] for batch in batches]).numpy())
+    return codes

@@ -148,7 +148,8 @@ def episodes_of(source, environments: int | None = None) -> pd.DataFrame:
 
 def _from_wrapper(env) -> pd.DataFrame:
     "Episodes of an environment with RecordEpisodeStatistics"
-    if (recorder := _recorded(env)) is None:
+    recorder = _recorded(env)
+    if recorder is None:
         raise ValueError(f"{env!r:.80} keeps no episodes; put gymnasium.wrappers.RecordEpisodeStatistics around it")
     if recorder.episode_count > len(recorder.return_queue):
         raise ValueError(

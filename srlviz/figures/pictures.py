@@ -118,7 +118,8 @@ def _words(figure: go.Figure) -> str:
 def palette_png(png: bytes) -> bytes:
     """Compress a PNG to at most 256 colours: a plot looks the same at half the size or less."""
     picture = Image.open(io.BytesIO(png)).convert('RGB').quantize(256, dither=Image.Dither.NONE)
-    picture.save(packed := io.BytesIO(), 'PNG', optimize=True)
+    packed = io.BytesIO()
+    picture.save(packed, 'PNG', optimize=True)
     return packed.getvalue()
 
 

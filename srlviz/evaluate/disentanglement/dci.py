@@ -167,7 +167,7 @@ class DCI(Answer):
         return self.parts['accuracies']['train'].rename('accuracy')
 
     def check(self) -> None:
-        """Refuse parts that do not fit each other, with a ValueError that names one."""
+        """Check that the parts fit each other, or raise a ValueError that names one."""
         for name in ('importance', 'accuracies'):
             if not isinstance(self.parts.get(name), pd.DataFrame):
                 raise ValueError(f"the table {name!r} is missing")

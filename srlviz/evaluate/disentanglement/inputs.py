@@ -27,14 +27,16 @@ class InsufficientData(ValueError):
 
 
 def _check_mapping(codes, factors, splits):
+    "Check that codes and factors are mappings with all required splits"
     if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
         raise ValueError(
             f"codes and factors must be mappings by split; got {type(codes).__name__} and {type(factors).__name__}. "
             "Use align(codes, recording), or for arrays {'probe': X1, 'test': X2} and {'probe': Y1, 'test': Y2}"
         )
-    if lost := [s for s in splits if s not in codes or s not in factors]:
+    missing = [s for s in splits if s not in codes or s not in factors]
+    if missing:
         raise ValueError(
-            f"the split {lost[0]!r} is missing: codes have {', '.join(map(repr, codes)) or 'none'}, factors "
+            f"the split {missing[0]!r} is missing: codes have {', '.join(map(repr, codes)) or 'none'}, factors "
             f"{', '.join(map(repr, factors)) or 'none'}. Use recording.with_split(probe=.7, valid=.1, test=.2), or "
             "name your arrays: 'probe' for training, 'test' for testing, 'valid' to select the depth of a forest "
             "(unless max_depth is given)"
@@ -97,10 +99,15 @@ def _as_table(s: str, f) -> pd.DataFrame:
     if f.columns.nlevels > 1:
         raise ValueError(f"a factor has one name; got the columns {list(f.columns)[:3]} of {f.columns.nlevels} levels")
     f = f.set_axis([str(k) for k in f.columns], axis=1).infer_objects()
-    if wrong := [k for k in f if k in _RESERVED] + f.columns[f.columns.duplicated()].tolist():
+    wrong = [k for k in f if k in _RESERVED] + f.columns[f.columns.duplicated()].tolist()
+    if wrong:
         raise ValueError(f"names of factors must be unique, and not 'mean' or '(all)'; got {wrong[0]!r}")
-    plain = lambda c: c.astype(c.cat.categories.dtype) if isinstance(c.dtype, pd.CategoricalDtype) else c
-    return f.apply(plain) if len(f.columns) else f
+    return f.apply(_plain_column) if len(f.columns) else f
+
+
+def _plain_column(column: pd.Series) -> pd.Series:
+    "Convert a pandas categorical to the type of its values"
+    return column.astype(column.cat.categories.dtype) if isinstance(column.dtype, pd.CategoricalDtype) else column
 
 
 def _categories(table: pd.DataFrame, requested: Sequence[str]) -> tuple[str, ...]:

@@ -53,8 +53,11 @@ def lasso_weights(triangle: tuple, alpha: float, tol: float = 1e-4, max_iter: in
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter('always', ConvergenceWarning)
         weights = np.stack([model.fit(x, column).coef_ for column in y.T], 1)
-    if late := sum(issubclass(w.category, ConvergenceWarning) for w in warned):
-        warnings.warn(f"{late} of {y.shape[1]} lassos did not converge in {max_iter:,} iterations", stacklevel=2)
+    n_unconverged = sum(issubclass(w.category, ConvergenceWarning) for w in warned)
+    if n_unconverged:
+        warnings.warn(
+            f"{n_unconverged} of {y.shape[1]} lassos did not converge in {max_iter:,} iterations", stacklevel=2
+        )
     return weights
 
 # %% ../../../nbs/06_evaluate/disentanglement/01_lasso.ipynb #ebc92169

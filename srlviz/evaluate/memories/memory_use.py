@@ -27,7 +27,7 @@ from ...core.training import threads
 from .recall import saliency
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #c6399ddf
-def _runs(scores: pd.DataFrame, metric: str, both: bool = True) -> pd.DataFrame:
+def _mean_returns(scores: pd.DataFrame, metric: str, both: bool = True) -> pd.DataFrame:
     "Mean and squared standard error (NaN of a single run) by task, method and inputs, of our rows"
     df = check_scores(scores)
     if metric not in set(df['metric']):
@@ -79,7 +79,7 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', min_gap: float
     ------
     ValueError : no score table, no such metric, no row with inputs 'state', several protocols, budgets or studies
     """
-    runs = _runs(scores, metric)
+    runs = _mean_returns(scores, metric)
     oracles = _oracles(scores)
     rows = []
     for (task, method), both in runs.groupby(level=['task', 'method'], sort=False):
@@ -91,7 +91,9 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', min_gap: float
     return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'reason', 'oracle'])
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #8fb41bb3
-def _upper(full: pd.DataFrame, fully_observable: str | Mapping, task: str, method: str) -> tuple[str, pd.Series] | None:
+def _upper_end(
+    full: pd.DataFrame, fully_observable: str | Mapping, task: str, method: str
+) -> tuple[str, pd.Series] | None:
     "The method at the upper end of a gap, with its mean and squared error; None if there is none"
     if isinstance(fully_observable, Mapping):
         return ('given', pd.Series(dict(mean=fully_observable[task], error=0.0))) if task in fully_observable else None
@@ -129,7 +131,7 @@ def gap_closed(
     ValueError : what `observability_gap` refuses; a method that is not there
     """
     named = isinstance(fully_observable, str)
-    runs = _runs(scores, metric, both=named)
+    runs = _mean_returns(scores, metric, both=named)
     oracles = _oracles(scores)
     methods = runs.index.get_level_values('method').unique()
     for name in (blind, fully_observable) if named and fully_observable not in ('best', 'twin') else (blind,):
@@ -138,12 +140,14 @@ def gap_closed(
     rows = []
     for task, part in runs.groupby(level='task', sort=False):
         part = part.droplevel('task')
-        partial, full = (part[part.index.get_level_values('inputs') == i].droplevel('inputs') for i in ('', 'state'))
+        inputs = part.index.get_level_values('inputs')
+        partial = part[inputs == ''].droplevel('inputs')
+        full = part[inputs == 'state'].droplevel('inputs')
         if blind not in partial.index:
             continue
         low = partial.loc[blind]
         for method, run in partial.iterrows():
-            upper = _upper(full, fully_observable, task, method)
+            upper = _upper_end(full, fully_observable, task, method)
             if upper is None:
                 continue
             twin, top = upper
@@ -212,9 +216,12 @@ def _gaussian_variation(mean_a, log_a, mean_b, log_b):
     with_equal_std = 2 * phi((mean_a - mean_b).abs() / (a + b)) - 1
     b = torch.where(equal, 2 * a, b)  # any value: `with_equal_std` is taken there
     m = mean_a - mean_b  # densities are equal where (x - m)^2 / a^2 + 2 log a = x^2 / b^2 + 2 log b
-    p, q, r = a**-2 - b**-2, -m * a**-2, m**2 * a**-2 + 2 * (a.log() - b.log())
-    root = (q**2 - p * r).clamp(min=0).sqrt()
-    low, high = (-q - root) / p, (-q + root) / p
+    p = a**-2 - b**-2
+    q = -m * a**-2
+    r = m**2 * a**-2 + 2 * (a.log() - b.log())
+    root = (q**2 - p * r).clamp(min=0).sqrt()  # of p x^2 + 2 q x + r = 0
+    low = (-q - root) / p
+    high = (-q + root) / p
     crossed = phi((high - m) / a) - phi((low - m) / a) - phi(high / b) + phi(low / b)
     return torch.where(equal, with_equal_std, crossed.abs())
 
@@ -238,7 +245,8 @@ def action_distance(kind, one: torch.Tensor, other: torch.Tensor) -> torch.Tenso
         each = [(a.softmax(-1) - b.softmax(-1)).abs().sum(-1) / 2 for a, b in pairs]
         apart = torch.stack(each, -1)
     else:
-        (mean_a, log_a), (mean_b, log_b) = (x.chunk(2, -1) for x in (one, other))
+        mean_a, log_a = one.chunk(2, -1)
+        mean_b, log_b = other.chunk(2, -1)
         apart = _gaussian_variation(mean_a, log_a.clamp(-20, 2), mean_b, log_b.clamp(-20, 2))
     return 1 - (1 - apart).clamp(0, 1).prod(-1)
 
@@ -246,7 +254,7 @@ def action_distance(kind, one: torch.Tensor, other: torch.Tensor) -> torch.Tenso
 KINDS = ('uniform', 'episode')
 
 
-def _seen_space(player, space: spaces.Space | None) -> spaces.Space | None:
+def _observation_space(player, space: spaces.Space | None) -> spaces.Space | None:
     "The space of observations before flattening: the one given, or that of the agent; None if it has none"
     if space is not None:
         return space
@@ -260,7 +268,8 @@ def _replacement(kind, space, rows: list[np.ndarray], i: int, k: int, rng: np.ra
         return np.asarray(kind(rng, k), np.float32)
     if kind == 'episode':
         other = rows[(i + rng.integers(1, len(rows))) % len(rows)]
-        return other[:k, : spaces.flatdim(space) if space is not None else None]
+        n_columns = other.shape[1] if space is None else spaces.flatdim(space)
+        return other[:k, :n_columns]
     space.seed(int(rng.integers(2**31)))
     return np.stack([spaces.flatten(space, space.sample()) for _ in range(k)]).astype(np.float32)
 
@@ -305,7 +314,7 @@ def contaminate(
     return contaminated
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #0b479d75
-def _rows_of(player, episode: Episode) -> np.ndarray:
+def _player_inputs(player, episode: Episode) -> np.ndarray:
     "Inputs of an agent or of a memory alone, (T, n_in)"
     if hasattr(player, 'rows'):
         return player.rows(episode)
@@ -316,7 +325,7 @@ def _rows_of(player, episode: Episode) -> np.ndarray:
 
 
 class _Outputs(NamedTuple):
-    "Outputs of a player: params (B, T, n_params) and values (B, T), or None, and states, (T, n_state) each"
+    "Outputs of a player for B episodes: params (B, T, n_params), values (B, T) and a list of states (T, n_state)"
 
     params: torch.Tensor | None
     values: torch.Tensor | None
@@ -334,15 +343,16 @@ def _outputs(player, rows: list[np.ndarray]) -> _Outputs:
         return _Outputs(params, values, stepped_states(lambda x, s: net.memory(net.read(x), s), rows))
 
 
-def _distances(player, clean: _Outputs, odd: _Outputs, i: int) -> dict[str, np.ndarray]:
+def _distances(player, clean: _Outputs, disturbed: _Outputs, i: int) -> dict[str, np.ndarray]:
     "Distances (T,) of policy, value and state of episode i"
     state = clean.states[i]
-    n, length = len(state), np.linalg.norm(state, axis=1)
-    distance = np.linalg.norm(odd.states[i] - state, axis=1) / np.where(length > 0, length, 1)
+    n = len(state)
+    length = np.linalg.norm(state, axis=1)
+    distance = np.linalg.norm(disturbed.states[i] - state, axis=1) / np.where(length > 0, length, 1)
     if clean.params is None:
         return dict(state=distance)
-    policy = action_distance(player.acting.kind, clean.params[i, :n], odd.params[i, :n]).numpy()
-    value = (clean.values - odd.values)[i, :n].abs().numpy()
+    policy = action_distance(player.acting.kind, clean.params[i, :n], disturbed.params[i, :n]).numpy()
+    value = (clean.values - disturbed.values)[i, :n].abs().numpy()
     return dict(policy=policy, value=value, state=distance)
 
 
@@ -376,14 +386,14 @@ def contamination(
     ------
     ValueError : arguments that `contaminate` refuses; a recording of another input than the player's
     """
-    rows = [_rows_of(player, e) for e in recording]
-    contaminated = contaminate(rows, k, kind, _seen_space(player, space), seed)
+    rows = [_player_inputs(player, e) for e in recording]
+    contaminated = contaminate(rows, k, kind, _observation_space(player, space), seed)
     distances = {}  # quantity -> (T - k,) for each episode
-    for a in range(0, len(rows), batch_size):
-        clean = _outputs(player, rows[a : a + batch_size])
-        odd = _outputs(player, contaminated[a : a + batch_size])
+    for start in range(0, len(rows), batch_size):
+        clean = _outputs(player, rows[start : start + batch_size])
+        disturbed = _outputs(player, contaminated[start : start + batch_size])
         for i in range(len(clean.states)):
-            for quantity, distance in _distances(player, clean, odd, i).items():
+            for quantity, distance in _distances(player, clean, disturbed, i).items():
                 distances.setdefault(quantity, []).append(distance[k:])
     return pd.concat([_quartiles(q, d) for q, d in distances.items()], ignore_index=True)
 
@@ -424,17 +434,21 @@ class _AgentOutputs(nn.Module):
 
     def __init__(self, agent, rows: torch.Tensor, actions: torch.Tensor, n_seen: int):
         super().__init__()
-        self.network, self.kind, self.rest, self.actions = agent.network_, agent.acting.kind, rows[:, n_seen:], actions
+        self.network = agent.network_
+        self.kind = agent.acting.kind
+        self.rest = rows[:, n_seen:]  # previous action and flag of the first step
+        self.actions = actions
         self.n_in = n_seen
 
     def forward(self, x, state=None, starts=None):
         B, T = x.shape[:2]
-        params, values, state = self.network(torch.cat([x, self.rest[:T].expand(B, -1, -1)], -1), state, starts)
+        rows = torch.cat([x, self.rest[:T].expand(B, -1, -1)], -1)  # (B, T, n_in)
+        params, values, state = self.network(rows, state, starts)
         log_probs, _ = self.kind.judge(params.flatten(0, 1), self.actions[:T].repeat(B, 1))
         return torch.stack([values, log_probs.view(B, T)], -1), state
 
 
-def _columns(acting, actions) -> torch.Tensor:
+def _action_columns(acting, actions) -> torch.Tensor:
     "Convert actions of the environment to those of the agent's distribution, (T, n_columns)"
     space = acting.space
     actions = np.asarray(actions).reshape(len(actions), -1)
@@ -470,7 +484,8 @@ def _categories(space: spaces.Space | None) -> list[int] | None:
 
 def _exchanged(x: torch.Tensor, sizes: list[int]) -> torch.Tensor:
     "All observations that differ from x (n,) in one category: (sum(sizes) - len(sizes), n)"
-    exchanged, start = [], 0
+    exchanged = []
+    start = 0
     for size in sizes:
         for category in torch.eye(size):
             if not torch.equal(category, x[start : start + size]):
@@ -483,7 +498,9 @@ def _exchanged(x: torch.Tensor, sizes: list[int]) -> torch.Tensor:
 
 @torch.no_grad()
 def _credit_by_exchange(agent, seen: torch.Tensor, sizes: list[int]) -> Credit:
-    n, T = sum(sizes), len(seen)
+    "Credit by exchange of each observation by each other one; `sizes` of the categories"
+    n = sum(sizes)
+    T = len(seen)
     params, values, _ = agent.network_(seen[None])
     value, policy = np.zeros((2, T, T), np.float32)
     for s in range(T):
@@ -523,7 +540,7 @@ def credit(agent, episode: Episode, *, by: str | None = None, rows: int = 512) -
     if by not in (None, *_CREDIT_BY):
         raise unknown('by', by, _CREDIT_BY)
     seen = torch.from_numpy(np.ascontiguousarray(agent.rows(episode), np.float32))
-    plain = _seen_space(agent, None)
+    plain = _observation_space(agent, None)
     sizes = _categories(plain)
     if by == 'exchange' and sizes is None:
         raise ValueError(f"by='exchange' needs observations that are categories, got {plain}; take by='gradient'")
@@ -531,8 +548,12 @@ def credit(agent, episode: Episode, *, by: str | None = None, rows: int = 512) -
         if sizes is not None and by != 'gradient':
             return _credit_by_exchange(agent, seen, sizes)
         n = spaces.flatdim(plain) if plain is not None else agent.n_in
-        outputs = _AgentOutputs(agent, seen, _columns(agent.acting, episode.actions), n)
-        return Credit(*(saliency(outputs, seen[:, :n], of=torch.eye(2)[i], rows=rows) for i in (0, 1)))
+        outputs = _AgentOutputs(agent, seen, _action_columns(agent.acting, episode.actions), n)
+        value, log_prob = torch.eye(2)
+        return Credit(
+            value=saliency(outputs, seen[:, :n], of=value, rows=rows),
+            policy=saliency(outputs, seen[:, :n], of=log_prob, rows=rows),
+        )
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #73e72d6a
 _DECKS = {'RepeatFirst': (1, 8, 16), 'RepeatPrevious': (1, 2, 3), 'Autoencode': (1, 2, 3)}
@@ -591,7 +612,8 @@ def credit_share(gradients: np.ndarray, matters: np.ndarray) -> tuple[float, flo
     ------
     ValueError : for tables of other shapes
     """
-    G, M = np.asarray(gradients, float), np.asarray(matters, bool)
+    G = np.asarray(gradients, float)
+    M = np.asarray(matters, bool)
     if G.ndim != 2 or G.shape != M.shape or G.shape[0] != G.shape[1]:
         raise ValueError(f"gradients and matters must both be (T, T), got {G.shape} and {M.shape}")
     past = np.tril(np.ones_like(M))
@@ -599,8 +621,9 @@ def credit_share(gradients: np.ndarray, matters: np.ndarray) -> tuple[float, flo
     rows = np.tril(M, -1).any(1) & (total > 0)
     if not rows.any():
         return np.nan, np.nan
-    right = (G * (M & past))[rows].sum(1) / total[rows]
-    return float(right.mean()), float(((M & past).sum(1) / past.sum(1))[rows].mean())
+    share = (G * (M & past))[rows].sum(1) / total[rows]
+    chance = ((M & past).sum(1) / past.sum(1))[rows]
+    return float(share.mean()), float(chance.mean())
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #1c5466f1
 def credit_scores(agent, recording: Recording, task: str, by: str | None = None) -> pd.DataFrame:
@@ -654,7 +677,7 @@ def recall_density(agent, episode: Episode) -> np.ndarray:
     Gaussian policy we take the sum of its parameters.
     """
     seen = torch.from_numpy(np.ascontiguousarray(agent.rows(episode), np.float32))[None].requires_grad_()
-    plain = _seen_space(agent, None)
+    plain = _observation_space(agent, None)
     n = spaces.flatdim(plain) if plain is not None else agent.n_in
     with threads(1):
         params = agent.network_(seen)[0]
@@ -683,7 +706,7 @@ def memory_bias(scores: pd.DataFrame, metric: str = 'mmer', blind: str = 'MLP') 
 
     Source: Wang et al. (2025), POPGym Arcade, after its code.
     """
-    runs = _runs(scores, metric)
+    runs = _mean_returns(scores, metric)
     methods = runs.index.get_level_values('method').unique()
     if blind not in methods:
         raise unknown('method', blind, methods)

@@ -90,17 +90,20 @@ class DetectionCounts(NamedTuple):
     @property
     def recall(self) -> float:
         """Share of windows with the failure that are detected; NaN if there are none."""
-        return self.found / n if (n := self.found + self.missed) else np.nan
+        present = self.found + self.missed
+        return self.found / present if present else np.nan
 
     @property
     def precision(self) -> float:
         """Share of detections that are correct; NaN without a detection."""
-        return self.found / n if (n := self.found + self.alarms) else np.nan
+        detected = self.found + self.alarms
+        return self.found / detected if detected else np.nan
 
     @property
     def alarm_rate(self) -> float:
         """Share of windows without the failure that are detected; NaN if there are none."""
-        return self.alarms / n if (n := self.alarms + self.quiet) else np.nan
+        absent = self.alarms + self.quiet
+        return self.alarms / absent if absent else np.nan
 
 
 def count_at(present: Sequence, predicted: Sequence, threshold: float) -> DetectionCounts:

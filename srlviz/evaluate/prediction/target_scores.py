@@ -150,8 +150,8 @@ class TargetScores(Answer):
     """Predictions of a head for the test windows, and their scores: an Answer of `SupervisedTargets`.
 
     truth, predicted : a row for each test window and a column for each output, standardized (see `units`); NaN in
-        `truth` where it is unknown. Rows after windows, with hundreds of columns, are arrays in parts: state_truth and
-        state_predicted
+        `truth` where it is unknown. The target 'auto' (the row after each window, hundreds of columns) is in the arrays
+        state_truth and state_predicted of parts
     parts : windows (flight, episode, start); errors (a column for each target, and 'auto_distinct'), the squared error
         of each window; mean_errors and last_errors, the same for the mean of the split `probe` and for persistence (the
         last row of a window as prediction); outputs (target, output, mse, r2, windows); present (a column for each
@@ -325,9 +325,11 @@ class TargetScores(Answer):
         'auto_distinct' (group 'beyond'), mse, auroc and ece of each event and the mean (group 'failures'). NaN has no
         row
         """
-        group = lambda k: 'targets' if k in self.targets else 'all' if k == 'overall' else 'beyond'
+        group_of = dict(overall='all') | {target: 'targets' for target in self.targets}
         errors = self.mse().set_index('target')['mse']
-        rows = [dict(target=k, group=group(k), metric='mse', value=v) for k, v in errors.items()]
+        rows = []
+        for target, error in errors.items():
+            rows.append(dict(target=target, group=group_of.get(target, 'beyond'), metric='mse', value=error))
         r2 = self.outputs.groupby('target', sort=False)['r2'].mean()
         rows += [dict(target=k, group='targets', metric='r2', value=v) for k, v in r2.items() if k != STATE]
         if len(self.present.columns):
@@ -350,19 +352,25 @@ class TargetScores(Answer):
         narrow
         """
         check_resampling(confidence_level, n_resamples)
-        rows, flights, calibration_errors = [], self.windows['episode'], self.calibration_errors()
+        flights = self.windows['episode']
+        calibration_errors = self.calibration_errors()
+        rows = []
         for k, is_present in self.present.items():
-            row = dict(event=k, auroc=roc_auc(self.predicted[k].to_numpy(), is_present.to_numpy())[0])
-            row |= dict(ece=calibration_errors[k])
-            row |= dict(clock=roc_auc(self.windows['start'].to_numpy(), is_present.to_numpy())[0])
-            row |= dict(windows=int(is_present.sum()), flights=flights[is_present].nunique())
+            row = dict(
+                event=k,
+                auroc=roc_auc(self.predicted[k].to_numpy(), is_present.to_numpy())[0],
+                ece=calibration_errors[k],
+                clock=roc_auc(self.windows['start'].to_numpy(), is_present.to_numpy())[0],
+                windows=int(is_present.sum()),
+                flights=flights[is_present].nunique(),
+            )
             rows.append(row)
         table = pd.DataFrame(rows, columns=['event', 'auroc', 'ece', 'clock', 'windows', 'flights'])
         any_of = self.present.any(axis=1)
         means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
         table.loc[len(table)] = means
-        drawn = self._per_resample('auroc', Draws.of(self._units('episode'), n_resamples, seed))
-        low, high = bounds(drawn.to_numpy(), confidence_level)
+        draws = Draws.of(self._unit_of_items('episode'), n_resamples, seed)
+        low, high = bounds(self._metric_by_resample('auroc', draws).to_numpy(), confidence_level)
         table.insert(2, 'low', low)
         table.insert(3, 'high', high)
         return table
@@ -400,7 +408,7 @@ class TargetScores(Answer):
         return save_answers([TargetScores(self.question, self.truth, self.predicted, kept, self.about)], path)
 
     def check(self) -> None:
-        """Refuse parts that do not fit each other, with a ValueError that names one."""
+        """Check that the parts fit each other, or raise a ValueError that names one."""
         check_fields(self.about, _ABOUT, 'about')
         for name in _TABLES:
             if not isinstance(self.parts.get(name), pd.DataFrame):

@@ -143,15 +143,13 @@ class Targets:
         split = self.table.groupby('split', sort=False)['episode'].agg(['size', 'nunique'])
         split_counts = ', '.join(f'{s} {n:,} of {flights}' for s, n, flights in split.itertuples())
         lines = [f"Targets: {len(self):,} windows (of episodes: {split_counts})"]
-        lines += [f"  {target:8} {_some(names)}" for target, names in self.names.items()]
+        for target, names in self.names.items():
+            listed = f'{len(names):,} columns' if len(names) > 12 else ', '.join(names)
+            lines.append(f"  {target:8} {listed}")
         if self.distinct is not None:
             lines[1 + list(self.names).index(STATE)] += f', {len(self.distinct)} of them distinct and varying'
         dropped = ', '.join(f'{n:,} {what}' for what, n in self.dropped.items() if n)
         return '\n'.join([*lines, f"  left out {dropped or 'nothing'}"])
-
-
-def _some(names) -> str:
-    return f'{len(names):,} columns' if len(names) > 12 else ', '.join(names)
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #a8d5fcfa
 def _places(recording: Recording, length: int | None, with_next: bool) -> tuple[np.ndarray, ...]:
@@ -510,8 +508,9 @@ def load_targets(path: str | Path, recording: Recording | None = None) -> Target
     more = {k: arrays.get(k) for k in ('next_state', 'last_state', 'distinct')}
     cut, more['cut'] = None, metadata['cut']
     if recording is not None:
-        if (now := _cut_of(recording, metadata['cut'].get('length'))) != metadata['cut']:
-            raise ValueError(f"these targets are of {metadata['cut']}; got a recording of {now}")
+        cut_of_recording = _cut_of(recording, metadata['cut'].get('length'))
+        if cut_of_recording != metadata['cut']:
+            raise ValueError(f"these targets are of {metadata['cut']}; got a recording of {cut_of_recording}")
         cut = _cut(recording, metadata['cut']['length'], table['episode'].to_numpy(), table['start'].to_numpy())
     kept = {k: metadata[k] for k in ('names', 'cap', 'dropped')}
     return Targets(cut, table, **kept, **scale, events=tuple(metadata['events']), **more)

@@ -27,15 +27,16 @@ from ..scores.score_map import ScoreGrid, add_notes, column_means, number, plot_
 from ..style import LEGEND_RIGHT, method_color, split_method, style
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #26ae6af3
-SHOWN, LEVELS = ('ours', 'paper', 'difference'), ('easy', 'medium', 'hard')
+SHOWN = ('ours', 'paper', 'difference')
+LEVELS = ('easy', 'medium', 'hard')
 _NAVIGATION = ('LabyrinthEscape', 'LabyrinthExplore')
-_LINES = {'random': 'random play', 'oracle': 'oracle'}
-_CROSSED = 'paper, not comparable'
+_REFERENCES = {'random': 'random play', 'oracle': 'oracle'}
+_NOT_COMPARABLE = 'paper, not comparable'
 MARKS = {  # series -> its marker
     'ours': dict(size=10),
     'each trial': dict(size=5, color=INK, opacity=0.75),
     'paper': dict(symbol='diamond-open', size=9),
-    _CROSSED: dict(symbol='x-thin-open', size=9),
+    _NOT_COMPARABLE: dict(symbol='x-thin-open', size=9),
 }
 
 
@@ -83,7 +84,7 @@ def pick_returns(
     check_columns(scores, ('source', 'task', 'method', 'seed', 'target', 'metric', 'value'), 'scores')
     metrics = [metric] if isinstance(metric, str) else list(metric)
     of_returns = scores['target'] == 'return'
-    rows = scores[of_returns & scores['metric'].isin(metrics) & ~scores['method'].isin(list(_LINES))]
+    rows = scores[of_returns & scores['metric'].isin(metrics) & ~scores['method'].isin(list(_REFERENCES))]
     for column, name_of in (('task', paper_name), ('method', srlviz_name)):
         names = {name: name_of(name) for name in rows[column].unique()}
         rows = rows.assign(**{column: rows[column].map(names).astype(object)})
@@ -125,20 +126,23 @@ def epoch_words(scores: pd.DataFrame) -> str:
     return f'{_PAPER_EPOCHS} epochs in the paper, {ours} here' if ours and printed.any() else ''
 
 
-def _why_not(task: str, label: str) -> str:
+def _why_not_comparable(task: str, label: str) -> str:
     "Why a score cannot be compared with the paper's; '' if it can"
     return not_comparable(task, split_method(label)[0])
 
 
-def _changed(tasks: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
-    "Which cells cannot be compared with the paper, bool, tasks x memories"
-    return pd.DataFrame({m: [_why_not(t, m) != '' for t in tasks] for m in labels}, index=list(tasks), dtype=bool)
+def _changed_cells(tasks: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
+    "Mark the cells that cannot be compared with the paper: bool, tasks x memories"
+    columns = {}
+    for label in labels:
+        columns[label] = [_why_not_comparable(task, label) != '' for task in tasks]
+    return pd.DataFrame(columns, index=list(tasks), dtype=bool)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #56b9b906
 RETURN_ORDER = dict(task=_task_rank, label=memory_rank)
 
 
-def _grid(rows: pd.DataFrame) -> ScoreGrid:
+def _task_grid(rows: pd.DataFrame) -> ScoreGrid:
     return score_grid(rows, 'task', 'label', RETURN_ORDER)
 
 
@@ -171,16 +175,16 @@ def _returns_grid(
         raise ValueError(f"metric: the paper prints only mmer, not {metric}")
     rows = pick_returns(scores, list({metric, 'mmer', 'mmer_std'}), tasks=tasks, methods=methods)
     paper = rows['source'] == 'paper'
-    printed = _grid(rows[paper & (rows['metric'] == 'mmer')])
+    printed = _task_grid(rows[paper & (rows['metric'] == 'mmer')])
     if show == 'paper':
         if not printed.value.size:
             raise ValueError("the table has no mmer of the paper's for this choice; show='ours' shows ours")
-        spread = _grid(rows[paper & (rows['metric'] == 'mmer_std')]).value.reindex_like(printed.value)
+        spread = _task_grid(rows[paper & (rows['metric'] == 'mmer_std')]).value.reindex_like(printed.value)
         return ScoreGrid(printed.value, spread, printed.count * 3)
     mine = rows[~paper & (rows['metric'] == metric)]
     if not len(mine):
         raise ValueError(f"the table has no {metric} of ours for this choice; show='paper' shows the paper's")
-    found = _grid(mine)
+    found = _task_grid(mine)
     if show == 'ours':
         return found
     expected = {}
@@ -192,12 +196,14 @@ def _returns_grid(
     mean = mean.dropna(axis=0, how='all').dropna(axis=1, how='all')
     if not mean.size:
         raise ValueError("ours and the paper's have no task and memory in common")
-    return ScoreGrid(mean, *(t.reindex_like(mean) for t in (found.spread * np.nan, found.count)))
+    no_spread = (found.spread * np.nan).reindex_like(mean)
+    return ScoreGrid(mean, no_spread, found.count.reindex_like(mean))
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #cdf99cb0
 def _row_names(tasks: Sequence[str]) -> dict[str, str]:
     "Names of rows: an environment is named once, then only its other difficulties"
-    names, previous = {}, ''
+    names = {}
+    previous = ''
     for task in tasks:
         name, _, level = task.rpartition('-')
         if level not in LEVELS:
@@ -236,7 +242,9 @@ def plot_returns_heatmap(
     """
     grid = _returns_grid(scores, show=show, metric=metric, tasks=tasks, methods=methods)
     labels, tasks = list(grid.value), list(grid.value.index)
-    changed, kept, left_out = _changed(tasks, labels), grid.value, []
+    changed = _changed_cells(tasks, labels)
+    kept = grid.value
+    left_out = []
     if show == 'difference':
         kept = grid.value.loc[~changed.all(axis=1), ~changed.all(axis=0)]
         left_out = list(dict.fromkeys(_task_rank(t)[0] for t in changed.index[changed.all(axis=1)]))
@@ -255,7 +263,7 @@ def plot_returns_heatmap(
     def tell(row, column, words):
         words = words.replace(f'<b>{names[row[0]]}</b>', f'<b>{row[0]}</b>', 1).replace('seeds', 'trials')
         if in_brackets.at[row[0], column[1]]:
-            words += f'<br>not comparable: {_why_not(row[0], column[1])}'
+            words += f'<br>not comparable: {_why_not_comparable(row[0], column[1])}'
         return words
 
     notes = [epoch_words(scores)] if show == 'difference' and metric == 'mmer' else []
@@ -288,29 +296,33 @@ def plot_returns_heatmap(
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c95e5860
 def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
     """Look up the returns of random play and the oracle on a task: 'random' and 'oracle', if the table has them."""
-    rows = scores[(scores['metric'] == 'return') & (scores['target'] == 'return') & scores['method'].isin(list(_LINES))]
+    is_return = (scores['metric'] == 'return') & (scores['target'] == 'return')
+    rows = scores[is_return & scores['method'].isin(list(_REFERENCES))]
     rows = rows[rows['task'].map(paper_name) == paper_name(task)]
-    return rows.groupby('method')['value'].mean().reindex(list(_LINES)).dropna().to_dict()
+    return rows.groupby('method')['value'].mean().reindex(list(_REFERENCES)).dropna().to_dict()
 
 
-def _paper_rows(printed: ScoreGrid, labels: Sequence[str]) -> pd.DataFrame:
+def _paper_marks(printed: ScoreGrid, labels: Sequence[str]) -> pd.DataFrame:
     """Make the paper's marks of one task: label, series, value, and the standard deviation as low and high.
 
     A memory that we measured has one on the line of each variant of ours (`labels`), else one on its own line.
     """
-    task, rows = printed.value.index[0], []
+    task = printed.value.index[0]
+    rows = []
     for m in printed.value:
-        value, spread = printed.value.at[task, m], printed.spread.at[task, m]
+        value = printed.value.at[task, m]
+        spread = printed.spread.at[task, m]
         for label in [k for k in labels if split_method(k)[0] == m] or [m]:
-            why = _why_not(task, label) if labels else ''
+            why = _why_not_comparable(task, label) if labels else ''
             hover = f'<b>{task}</b><br>{label} (paper)<br>MMER <b>{number(value, 3)}</b> ± {spread:.3f}'
             hover += f'<br>not comparable with ours: {why}' if why else ''
-            row = dict(label=label, series=_CROSSED if why else 'paper', hover=hover, data=[task, 'paper', label])
+            series = _NOT_COMPARABLE if why else 'paper'
+            row = dict(label=label, series=series, hover=hover, data=[task, 'paper', label])
             rows.append(row | dict(value=value, low=value - spread, high=value + spread))
     return pd.DataFrame(rows)
 
 
-def _our_rows(rows: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
+def _our_marks(rows: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
     """Make our marks of one task: the mean of each memory, and each of its trials if there are several."""
     marks = []
     for m, part in rows.groupby('label', sort=False):
@@ -324,7 +336,7 @@ def _our_rows(rows: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
     return pd.DataFrame(marks)
 
 
-def _named(table: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict]:
+def _order_series(table: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict]:
     """Order marks by their series, and name the paper's metric if it differs from ours; also returns their markers."""
 
     def name(series):
@@ -366,17 +378,17 @@ def plot_return_bars(
         raise ValueError(f"no {metric} of {'the paper' if show == 'paper' else 'ours'} on {task} for this choice")
     parts = []
     if len(mine):
-        parts.append(_our_rows(mine, task, metric))
+        parts.append(_our_marks(mine, task, metric))
     if len(printed):
-        parts.append(_paper_rows(_returns_grid(printed, show='paper'), list(mine['label'].unique())))
-    table, looks = _named(pd.concat(parts, ignore_index=True), metric)
+        parts.append(_paper_marks(_returns_grid(printed, show='paper'), list(mine['label'].unique())))
+    table, looks = _order_series(pd.concat(parts, ignore_index=True), metric)
     lines = _return_lines(scores, task)
     low, high = reach([*table['value'], *lines.values()])
     pad = 0.02 * (high - low)
     return plot_intervals(
         table,
         looks=looks,
-        references={f'{_LINES[name]} {number(v)}': v for name, v in lines.items()},
+        references={f'{_REFERENCES[name]} {number(v)}': v for name, v in lines.items()},
         highlight=[highlight] if highlight else [],
         axis=f'{metric_label(metric)} (return)',
         ends=(low - pad, high + pad),
@@ -431,7 +443,7 @@ def plot_return_curves(
     hover = [f'{m}</b>, {n} trials<b>' for m, n in zip(table['label'], table['trials'])]
     panels = list(table['panel'].unique())
     quantity = 'Largest mean return so far' if best else 'Mean return of an epoch'
-    lines = {t: {_LINES[k]: v for k, v in _return_lines(scores, t).items()} for t in panels}
+    lines = {t: {_REFERENCES[k]: v for k, v in _return_lines(scores, t).items()} for t in panels}
     return plot_curves(
         table.assign(hover=hover),
         'steps',
@@ -482,7 +494,7 @@ def _box_table(scores: pd.DataFrame, *, show: str = 'ours', metric: str = 'mmer'
     rows = rows[(rows['source'] == 'paper') == (show == 'paper')]
     if not len(rows):
         raise ValueError(f"the table has no {metric} of {'the paper' if show == 'paper' else 'ours'} for this choice")
-    rows = rows[rows['task'].isin(_shared_tasks(_grid(rows).value).index)]
+    rows = rows[rows['task'].isin(_shared_tasks(_task_grid(rows).value).index)]
     by = rows.groupby('task')['value']
     low, width = by.transform('min'), by.transform('max') - by.transform('min')
     value = (rows['value'] - low) / width.where(width > 0, 1)
@@ -584,7 +596,7 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
         both = grids['paper'].size > 0
     grids = {show: g for show, g in grids.items() if g.size}
     tasks = _shared_tasks(pd.concat(grids.values(), axis=1)).index
-    changed = _changed(tasks, list(grids['paper'])) if both else pd.DataFrame(index=tasks)
+    changed = _changed_cells(tasks, list(grids['paper'])) if both else pd.DataFrame(index=tasks)
     left_out = []
     if both and not changed.all(axis=None):
         whole = changed.all(axis=1)
@@ -630,9 +642,9 @@ def plot_return_ranking(
         hover += f'<br>mean rank {r.place:.1f}'
         hover += '<br>not comparable with ours: popgym changed after the paper' * r.changed
         line = r.label if r.source == first['source'].iloc[0] else line_of.get(split_method(r.label)[0], r.label)
-        row = dict(label=line, series=_CROSSED if r.changed else r.source, value=r.mean, hover=hover)
+        row = dict(label=line, series=_NOT_COMPARABLE if r.changed else r.source, value=r.mean, hover=hover)
         rows.append(row | dict(data=['all', r.source, r.label], colour=method_color(r.label)))
-    marks, looks = _named(pd.DataFrame(rows), metric)
+    marks, looks = _order_series(pd.DataFrame(rows), metric)
     notes = [epoch_words(scores)] * both
     if left_out:
         notes.append(f'without {", ".join(left_out)}: popgym changed after the paper')
@@ -651,7 +663,7 @@ def _task_marks(scores: pd.DataFrame, tasks: Sequence[str]) -> tuple[pd.DataFram
     "Marks of random play and the oracle on the line of each task, and gray bars between them"
     known = {t: _return_lines(scores, t) for t in tasks}
     rows = []
-    for k, name in _LINES.items():
+    for k, name in _REFERENCES.items():
         for task, lines in known.items():
             if k in lines:
                 row = dict(label=task, series=name, value=lines[k], hover=f'{name} <b>{lines[k]:.3f}</b>')
@@ -693,13 +705,13 @@ def plot_memory_returns(
     rows = []
     for show, column in values.items():
         for t, v in column.items():
-            crossed = len(values) == 2 and show == 'paper' and _why_not(t, name)
-            series = _CROSSED if crossed else show
+            crossed = len(values) == 2 and show == 'paper' and _why_not_comparable(t, name)
+            series = _NOT_COMPARABLE if crossed else show
             row = dict(label=t, series=series, value=v, hover=f'<b>{t}</b><br>{series} <b>{number(v, 3)}</b>')
             rows.append(row | dict(colour=method_color(method), data=[t, show, method]))
-    marks, looks = _named(pd.DataFrame(rows), metric)
+    marks, looks = _order_series(pd.DataFrame(rows), metric)
     lines, spans = _task_marks(scores, tasks)
-    for name, size in zip(_LINES.values(), (11, 14)):
+    for name, size in zip(_REFERENCES.values(), (11, 14)):
         looks[name] = dict(symbol='line-ns-open', size=size)
     return plot_intervals(
         pd.concat([lines, marks], ignore_index=True),
@@ -741,7 +753,7 @@ def plot_paper_agreement(
         hover, symbols = [], []
         tasks = gap.index[gap[m].notna()]
         for t in tasks:
-            why = _why_not(t, m)
+            why = _why_not_comparable(t, m)
             symbols.append('circle-open' if why else 'circle')
             text = f'<b>{t}</b><br>{m}<br>ours <b>{number(mean.at[t, m], 3)}</b>, paper {number(printed.at[t, m], 3)}'
             hover.append(text + f'<br>not comparable: {why}' * bool(why))

@@ -43,8 +43,10 @@ def _one_large(size, zoom: float) -> list[tuple]:
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #9202738f
 def _axes_of(a: str, place, size, total) -> dict:
-    "The axes of a picture in pixels, within a total (height, width)"
-    (x, y, zoom), (height, width), (tall, wide) = place, size, total
+    "Make the axes of a picture in pixels, within a total (height, width); `a` is their number, '' for the first"
+    x, y, zoom = place
+    height, width = size
+    tall, wide = total
     plain = dict(visible=False, fixedrange=True, constrain='domain')
     across = dict(range=[-0.5, width - 0.5], domain=[x / wide, min(1, (x + width * zoom) / wide)])
     down = dict(range=[height - 0.5, -0.5], domain=[max(0, 1 - (y + height * zoom) / tall), 1 - y / tall])
@@ -57,7 +59,9 @@ def _axes_of(a: str, place, size, total) -> dict:
 def _panels(pictures, captions, size, places, *, right=6, top=6, fit=False):
     """Draw pictures (frames, or None for an empty place); returns the figure and the axes ('', '2'...) of each."""
     axes = [str(k + 1) if k else '' for k in range(len(pictures))]
-    wide, tall = (max(p[i] + size[1 - i] * p[2] for p in places) for i in (0, 1))
+    height, width = size
+    wide = max(x + width * zoom for x, y, zoom in places)
+    tall = max(y + height * zoom for x, y, zoom in places)
     fig = go.Figure(layout=dict(dragmode=False, showlegend=False))
     lines = 0  # of captions in the top row
     for picture, caption, place, a in zip(pictures, captions, places, axes):
@@ -145,7 +149,8 @@ def _loss_axis(top, peak, chance, **place):
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #91191c9a
 def _check_maps(loss, previous, now, mean) -> tuple:
     "Check the maps and the frames; returns the maps"
-    loss, mean = np.asarray(loss, float), None if mean is None else np.asarray(mean, float)
+    loss = np.asarray(loss, float)
+    mean = None if mean is None else np.asarray(mean, float)
     if loss.ndim != 2 or (mean is not None and mean.shape != loss.shape):
         raise ValueError(f"loss and mean are both (h, w), got {loss.shape} and {np.shape(mean)}")
     if (previous is None) != (now is None):
@@ -207,7 +212,10 @@ def plot_loss_map(
     maps = [loss] * len(pictures)
     opacities = [opacity] * len(pictures)
     if mean is not None:
-        pictures, words, maps, opacities = [*pictures, None], [*words, captions[2]], [*maps, mean], [*opacities, 1]
+        pictures = [*pictures, None]
+        words = [*words, captions[2]]
+        maps = [*maps, mean]
+        opacities = [*opacities, 1]
     places = (_two_a_row if tall else _in_a_row)(len(pictures), size, zoom)
     below = tall and len(pictures) == 3  # there is room for the colour bar beside the third
     fig, axes = _panels(pictures, words, size, places, right=6 if below else 130, top=34 if title else 4, fit=tall)
@@ -298,13 +306,16 @@ def _what_differs(query, row, about: Mapping[str, Factor] | None = None) -> str:
     return '<br>'.join(lines) or 'all factors are the same'
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #003c56d7
-class _Grid:
-    "The positions of frames in pixels of a frame; row i, column j, and the query at column 0 of row 0"
+class _FrameGrid:
+    "Positions of frames in pixels of a frame: row i, column j; the query is at column 0 of row 0"
 
     def __init__(self, size: tuple[int, int], rows: int, k: int, zoom: float):
         self.height, self.width = size
-        self.gap, self.head, self.zoom = 8 / zoom, 40 / zoom, zoom
-        self.wide, self.tall = self.at(0, k)[0] + self.width, (self.height + self.head) * rows + 2
+        self.zoom = zoom
+        self.gap = 8 / zoom
+        self.head = 40 / zoom
+        self.wide = self.at(0, k)[0] + self.width
+        self.tall = (self.height + self.head) * rows + 2
 
     def at(self, i: int, j: int) -> tuple[float, float]:
         return (self.width + self.gap) * j + (3 * self.gap if j else 0), self.head + (self.height + self.head) * i
@@ -314,16 +325,17 @@ def _note(x, y, text, **more) -> dict:
     return dict(x=x, y=y, text=text, showarrow=False, xanchor='left', yanchor='bottom', font=dict(size=12)) | more
 
 
-def _row_name(grid: _Grid, i: int, method: str) -> tuple[dict, dict]:
+def _encoder_heading(grid: _FrameGrid, i: int, method: str) -> tuple[dict, dict]:
     "The name of an encoder above its row, and a mark in its colour"
-    (x, y), zoom = grid.at(i, 1), grid.zoom
+    x, y = grid.at(i, 1)
+    zoom = grid.zoom
     legend = f'<span style="font-size:11px;color:{MUTED}">distance, episode:t</span>'
     name = _note(x + 9 / zoom, y - 18 / zoom, f'<b>{pretty(method)}</b>  {legend}', font=dict(size=13))
     box = dict(x0=x, x1=x + 5 / zoom, y0=y - 34 / zoom, y1=y - 21 / zoom)
     return name, dict(type='rect', fillcolor=method_color(method), line=dict(width=0)) | box
 
 
-def _row_of_frames(grid: _Grid, i: int, method: str, table, frames, differs) -> tuple[list[dict], list]:
+def _row_of_frames(grid: _FrameGrid, i: int, method: str, table, frames, differs) -> tuple[list[dict], list]:
     "The texts and the traces of a row: frames, and invisible marks over them with hover texts"
     texts, traces, x_marks, hover, ids = [], [], [], [], []
     for j, (row, frame) in enumerate(zip(table.to_dict('records'), frames), 1):
@@ -373,7 +385,8 @@ def plot_neighbours(
 
     Each frame carries `customdata` (method, episode, t).
     """
-    query, about = check_frame(query), {f.name: f for f in about}
+    query = check_frame(query)
+    about = {factor.name: factor for factor in about}
     if not neighbours:
         raise ValueError("neighbours is empty; give those of at least one method")
     for method, table in neighbours.items():
@@ -385,11 +398,12 @@ def plot_neighbours(
     def differs(row):
         return '' if factors is None else '<br>' + _what_differs(factors, row, about)
 
-    grid = _Grid(query.shape[:2], len(neighbours), max(map(len, neighbours.values())), zoom)
+    grid = _FrameGrid(query.shape[:2], len(neighbours), max(map(len, neighbours.values())), zoom)
     fig = go.Figure(go.Image(source=frame_uri(query), x0=0, y0=grid.head, hoverinfo='skip'))
-    texts, keys = [_note(0, grid.head - 1, f'<b>{caption}</b>')], []
+    texts = [_note(0, grid.head - 1, f'<b>{caption}</b>')]
+    keys = []  # marks in the colours of the encoders
     for i, (method, table) in enumerate(neighbours.items()):
-        name, key = _row_name(grid, i, method)
+        name, key = _encoder_heading(grid, i, method)
         more, traces = _row_of_frames(grid, i, method, table, frames[method], differs)
         texts += [name, *more]
         keys.append(key)
@@ -432,8 +446,9 @@ def _grid_axes() -> tuple[dict, dict]:
     return plain | across, plain
 
 
-def _frame_of(address: int, colour: str, width: float) -> dict:
-    x, y = address % _COLUMNS, address // _COLUMNS
+def _outline_of_byte(address: int, colour: str, width: float) -> dict:
+    x = address % _COLUMNS
+    y = address // _COLUMNS
     box = dict(x0=x - 0.47, x1=x + 0.47, y0=y - 0.46, y1=y + 0.46)
     return dict(type='rect', line=dict(color=colour, width=width)) | box
 
@@ -476,9 +491,10 @@ def _byte_grid(z, text, hover, names, selected, title, colour, fit):
         text=[f'<b>{words}</b>' if a in names else words for a, words in enumerate(text)],
         textfont=dict(size=11 if fit else 12, color=inks),
     )
-    boxes = [_frame_of(a, _CELL, 2.5) for a in names if a < n]  # all at once: plotly checks shapes at each addition
+    # shapes are set all at once, because plotly checks all of them at each addition
+    boxes = [_outline_of_byte(a, _CELL, 2.5) for a in names if a < n]
     if selected is not None:
-        boxes.append(_frame_of(selected, WRONG, 4))
+        boxes.append(_outline_of_byte(selected, WRONG, 4))
     across, down = _grid_axes()
     fig.update_xaxes(**across)
     left = [f'<b>{r * _COLUMNS}</b>' for r in range(rows)]
@@ -517,11 +533,13 @@ def plot_ram(
 
     Each cell carries its address as `customdata`. Named bytes are bold and framed.
     """
-    ram, names = np.asarray(ram), byte_names(labels)
+    ram = np.asarray(ram)
+    names = byte_names(labels)
     if ram.ndim != 1 or (previous is not None and np.shape(previous) != ram.shape):
         raise ValueError(f"ram and previous are one row of bytes, (128,); got {ram.shape} and {np.shape(previous)}")
     changed = [] if previous is None else np.flatnonzero(ram != np.asarray(previous)).tolist()
-    values, hover = ram.tolist(), []
+    values = ram.tolist()
+    hover = []
     for a, v in enumerate(values):
         words = f'<b>{byte_label(a, names)}</b><br>value {v} (hex {v:02x}, bits {v:08b})'
         hover.append(words + (f'<br>was {previous[a]}' if a in changed else ''))
@@ -690,8 +708,8 @@ def plot_predictors(
     n = max(len(best), 1)
     plain = dict(showgrid=False, showline=False, ticks='', ticklabelstandoff=8, fixedrange=True)
     fig.update_yaxes(tickvals=rows, ticktext=names, range=[n - 0.4, -0.6], **plain)
-    share, ticks = 'share of variance explained, held-out steps', [0, 0.25, 0.5, 0.75, 1]
-    fig.update_xaxes(title=share, range=[0, 1.08], tickvals=ticks, fixedrange=True)
+    words = 'share of variance explained, held-out steps'
+    fig.update_xaxes(title=words, range=[0, 1.08], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
     fig.update_layout(
         title=title,
         width=None if fit else 560,

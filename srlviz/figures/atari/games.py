@@ -480,7 +480,7 @@ def plot_rank_change(
 _ABLATIONS = ['st_dim', 'jsd_st_dim', 'gl_st_dim', 'global_t_dim', 'static_dim']
 
 
-def _few(games):
+def _first_games(games):
     return ', '.join(map(game_title, games[: len(games) if len(games) < 6 else 3])) + ' ...' * (len(games) >= 6)
 
 
@@ -545,7 +545,7 @@ def plot_ablations(
         if panel is None:
             continue
         played, table = panel
-        over = f', {_over(played)}: {_few(played)}' if by == 'category' else ''
+        over = f', {_over(played)}: {_first_games(played)}' if by == 'category' else ''
         marks = table.rename_axis('key').melt(ignore_index=False, var_name='method').dropna().reset_index()
         tables.append(marks.assign(panel=f'<b>{heading}</b>{over}'))
     if not tables:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'label_words', 'pick_targets', 'heads', 'TargetGrid',
-           'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking', 'output_scores',
+           'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking', 'r2_by_output',
            'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #d25c34dc
@@ -145,11 +145,13 @@ class TargetGrid(NamedTuple):
     @property
     def best(self) -> pd.DataFrame:
         """Whether a score is the best of its column, and better than MEAN."""
-        score, mean = self.value * self.sign, self.mean * self.sign
+        score = self.value * self.sign
+        mean = self.mean * self.sign
         return score.eq(score.max()) & score.notna() & ~score.le(mean)
 
 
-_target_place, _tier_place = ranked([*_TARGETS, *FAILURES]), ranked(_TIERS)
+_target_place = ranked([*_TARGETS, *FAILURES])
+_tier_place = ranked(_TIERS)
 
 
 def target_rank(target: str) -> tuple:
@@ -198,7 +200,8 @@ def target_grid(
         protocol = known[0] if protocol is None else protocol
         check_names('head', [protocol], known)
     _check_one_data(rows)
-    is_mean, of_head = rows['method'] == MEAN, rows['protocol'] == protocol
+    is_mean = rows['method'] == MEAN
+    of_head = rows['protocol'] == protocol
     mean_rows = rows[is_mean & of_head] if (is_mean & of_head).any() else rows[is_mean]
     mean = mean_rows.groupby('target')['value'].mean()
     rows = rows[~is_mean & of_head]
@@ -214,20 +217,21 @@ def target_grid(
         by = rows.groupby([*key, 'target'])['value']
         index = sorted(map(tuple, rows[key].drop_duplicates().to_numpy()), key=encoder_rank)
         index = pd.MultiIndex.from_tuples(index, names=key)
-        value, count = (t.unstack('target').reindex(index, columns=targets) for t in (by.mean(), by.size()))
+        value = by.mean().unstack('target').reindex(index, columns=targets)
+        count = by.size().unstack('target').reindex(index, columns=targets)
     chance = getattr(find_metric(metric), 'chance', None)  # the score of a constant, by definition
     return TargetGrid(value, count, mean.reindex(targets).fillna(np.nan if chance is None else chance), metric)
 
 
 def _check_one_data(rows):
-    "Refuse rows of several data sets, because their MEAN differs"
+    "Check that all rows are of one data set, because MEAN differs between data sets"
     if 'data' in rows and rows['data'].nunique() > 1:
         found = ', '.join(map(repr, rows['data'].unique()[:4]))
         raise ValueError(f"scores differ in data ({found}), and so in MEAN; give one: scores[scores['data'] == ...]")
 
 
 def _check_one_row_per_cell(rows):
-    "Refuse rows of a cell that differ in more than the seed"
+    "Check that the rows of a cell differ in the seed only"
     if rows.duplicated(['inputs', 'method', 'n_codes', 'target', 'seed']).any():
         more = [c for c in ('study', 'task', 'data', 'norm', 'budget') if c in rows and rows[c].nunique() > 1]
         column = (more or ['target'])[0]
@@ -371,7 +375,8 @@ def plot_target_table(
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b20144d3
 def _table_title(tables: _Tables, show: str) -> str:
     "The title of a table, which says where MEAN is unknown"
-    metric, encoders = metric_label(tables.metric), [m != MEAN for m in tables.value.index.get_level_values(1)]
+    metric = metric_label(tables.metric)
+    encoders = [method != MEAN for method in tables.value.index.get_level_values(1)]
     known = tables.mean[tables.value[encoders].notna().any()].notna()
     if not known.any():
         return f'{metric}, values (there is no MEAN to compare with): best framed'
@@ -428,7 +433,8 @@ def plot_target_ranking(
         if mean == mean:
             lines[f'MEAN{" (paper)" * (s == "paper")} {number(mean, 3)}'] = mean
     drawn = np.concatenate(list(values.values()))
-    low, high = min([*drawn, *lines.values()]), max([np.nanquantile(drawn, 0.97), *lines.values()])
+    low = min([*drawn, *lines.values()])
+    high = max([np.nanquantile(drawn, 0.97), *lines.values()])
     pad = 0.06 * (high - low or 1)
     words = output_words(target)
     return plot_intervals(
@@ -444,8 +450,8 @@ def plot_target_ranking(
     )
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #8a981117
-def output_scores(truth: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:
-    """Score each output separately.
+def r2_by_output(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Compute the R² of each output, relative to the mean of these windows.
 
     Parameters
     ----------
@@ -453,13 +459,14 @@ def output_scores(truth: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row per output: mse, and r2 (relative to the mean of these windows; NaN where the truth is constant)
+    (n_out,) at most 1; NaN where the truth is constant
     """
     truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
     if truth.shape != predicted.shape or truth.ndim != 2:
         raise ValueError(f"truth and predicted are both (windows, outputs); got {truth.shape} and {predicted.shape}")
-    error, spread = ((predicted - truth) ** 2).mean(0), truth.var(0)
-    return pd.DataFrame(dict(mse=error, r2=np.where(spread > 1e-12, 1 - error / np.maximum(spread, 1e-12), np.nan)))
+    mse = ((predicted - truth) ** 2).mean(0)
+    variance = truth.var(0)
+    return np.where(variance > 1e-12, 1 - mse / np.maximum(variance, 1e-12), np.nan)
 
 
 def jitter(values: np.ndarray, share: float = 0.012) -> np.ndarray:
@@ -520,7 +527,7 @@ def plot_predicted(
         at = keep[which[keep]]
         ids = [[int(rows[i]), flights[i], int(start[i]), float(truth[i]), round(float(start[i]) / hz, 1)] for i in at]
         fig.add_scatter(x=x[at], y=predicted[at], mode='markers', marker=marker, customdata=ids, hovertemplate=hover)
-    r2 = output_scores(truth[:, None], predicted[:, None])['r2'][0]
+    (r2,) = r2_by_output(truth[:, None], predicted[:, None])
     title = f'{len(keep):,} of {n:,} windows' if len(keep) < n else f'{n:,} windows'
     title += f' ({(~known).sum():,} without a truth)' if not known.all() else ''
     title += f', R² {number(r2)}' if r2 == r2 else ''

@@ -28,7 +28,7 @@ from srlviz.figures.landing.targets import (
     encoder_rank,
     heads,
     label_words,
-    output_scores,
+    r2_by_output,
     output_words,
     pick_targets,
     plot_predicted,
@@ -734,8 +734,9 @@ class TargetTable(Board, Explorer):
     def _r2_of(self, target: str) -> np.ndarray:
         key = (self.method, target)
         if key not in self._r2:
-            r = self.predictions[self.method]
-            self._r2[key] = output_scores(*_truth_and_predicted(r, target))['r2'].fillna(-np.inf).to_numpy()
+            truth, predicted = _truth_and_predicted(self.predictions[self.method], target)
+            r2 = r2_by_output(truth, predicted)
+            self._r2[key] = np.where(np.isnan(r2), -np.inf, r2)
         return self._r2[key]
 
     def output_label(self, output: str) -> str:
