@@ -20,6 +20,7 @@ from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
 from ..core.scores import SCORE_COLUMNS, merge_scores
+from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
 from ..data.worlds.record import as_world, sample
@@ -67,8 +68,6 @@ def _path_subject(path: str | Path) -> Subject:
     found = load(path, kind)
     if kind == 'encoder':
         return Subject('encoders', {Path(path).stem: found})
-    if kind == 'answers':
-        return Subject(kind, _as_named(found))
     return subject_of(found)
 
 
@@ -132,7 +131,8 @@ def _several(x) -> Subject:
     values = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else [x]
     first = values[0] if len(values) else None
     if isinstance(first, Answer):
-        return Subject('answers', _as_named(x))
+        is_path = first.question.name == 'qedr' and not isinstance(x, Mapping)  # the regularisation path of one method
+        return Subject('answers', {'': values} if is_path else _as_named(x))
     if isinstance(first, CodeMap):
         return Subject('maps', x)
     if isinstance(first, Episode):
@@ -169,7 +169,13 @@ def _recording_widget(recording: Recording | Episode) -> str:
 
 
 def _open_recording(recording, _, widget, options):
-    return catalog('widgets')[widget or _recording_widget(recording)](recording, **options)
+    widget = widget or _recording_widget(recording)
+    if widget == 'FleetBrowser' and 'table' not in options:
+        try:
+            options = dict(table=flight_table(recording)) | options
+        except ValueError:
+            pass  # not opened by read_flights: the list has what the factors tell
+    return catalog('widgets')[widget](recording, **options)
 
 
 def _open_game(game, recording, widget, options):
@@ -276,7 +282,7 @@ def _scores_widget(scores: pd.DataFrame) -> str:
 
 
 def _open_answers(answers, recording, widget, options):
-    kinds = {a.question.name for a in answers.values()}
+    kinds = {a.question.name for several in answers.values() for a in np.atleast_1d(several)}
     if not widget and len(kinds) == 1:
         widget = {'probe': 'ProbeHeatmap', 'qedr': 'QEDRMatrix'}.get(*kinds)
     if widget == 'QEDRMatrix':
