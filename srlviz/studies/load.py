@@ -31,6 +31,7 @@ FILE_KINDS = {
     'probe': FileKind('a result of srlviz.probe', 'srlviz.studies.quick', 'load_probe'),
     'answers': FileKind('answers', 'srlviz.core.questions', 'load_answers'),
     'scores': FileKind('a table of scores', 'srlviz.core.scores', 'load_scores'),
+    'table': FileKind('a table of rows in time', 'srlviz.data.importers', 'load_csv'),
     'encoder': FileKind('an encoder', 'srlviz.core.saving', 'load_encoder'),
     'agent': FileKind('an agent', 'srlviz.agents.player', 'load_policy'),
     'agents': FileKind('a folder of agents', 'srlviz.agents.player', 'load_agents'),
@@ -93,24 +94,20 @@ def _tensors_kind(path: Path) -> str:
 def _table_kind(path: Path) -> str:
     "Tell a table of scores from another CSV file by its first line."
     _, header = next(table_rows(table_text(path), path))
-    if {'study', 'metric', 'value'} <= {*header}:
-        return 'scores'
-    raise ValueError(
-        f"{path} has the columns {', '.join(header)[:80]}, and is no table of scores. For rows in time use "
-        "srlviz.data.importers.load_csv(path, episode=..., factors=...)"
-    )
+    return 'scores' if {'study', 'metric', 'value'} <= {*header} else 'table'
 
 
 _FILE_TESTS = {'.npz': _npz_kind, '.safetensors': _tensors_kind, '.csv': _table_kind}
 
 # %% ../../nbs/09_studies/08_load.ipynb #49bb0aab
-def load(path: str | Path, kind: str = ''):
+def load(path: str | Path, kind: str = '', **options):
     """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, a result of `probe`.
 
     Parameters
     ----------
     path : of a file or folder
     kind : one of `FILE_KINDS`; '' finds it by the header
+    options : arguments of the reader, such as episode='run', factors=['room'] for a CSV file of rows in time
 
     Returns
     -------
@@ -127,5 +124,5 @@ def load(path: str | Path, kind: str = ''):
     _, module, reader = FILE_KINDS[kind]
     if kind == 'scores' and path.is_dir():
         path = inside(path, 'scores.csv')
-    loaded = getattr(importlib.import_module(module), reader)(path)
+    loaded = getattr(importlib.import_module(module), reader)(path, **options)
     return loaded[0] if kind == 'answers' and len(loaded) == 1 else loaded
