@@ -212,9 +212,10 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None) -> tuple[di
     if recording is None:
         of_sensors = any('sensors' in (getattr(e, 'inputs', None) or '') for e in made.values())
         recording = sample('approach' if of_sensors else 'pong')
+    fit = recording['fit'] if 'fit' in recording.split else recording
     for name, encoder in made.items():
         if not _is_fitted(encoder):
-            made[name] = encoder.fit(recording['fit'] if 'fit' in recording.split else recording) or encoder
+            made[name] = encoder.fit(fit.replace(split=None)) or encoder
     return made, recording
 
 
@@ -258,9 +259,9 @@ def _open_agents(agents, recording, widget, options):
     if widget == 'MMERDashboard':
         found = {(a.task, a.memory): a for a in agents.values()}
         return catalog('widgets')[widget](agents=found, **options)
-    tasks = {agent.task for agent in agents.values()}
-    task = options.pop('task', '') or sorted(tasks)[0]
-    playing = {name: agent for name, agent in agents.items() if agent.task == task}
+    tasks = [agent.task for agent in agents.values()]
+    task = options.pop('task', '') or max(sorted(tasks), key=tasks.count)
+    playing = {name.removesuffix(f' on {task}'): agent for name, agent in agents.items() if agent.task == task}
     options = dict(policy=next(iter(playing))) | options
     return catalog('widgets')['EnvironmentExplorer'](task, playing, flat=True, **options)
 
