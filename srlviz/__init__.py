@@ -1,13 +1,12 @@
 """Does this vector know the state of the world? A Jupyter-first kit for evaluating learned state representations.
 
-srlviz.probe(net, game='pong')                             # what a network of yours knows of the game's state
-srlviz.record('pong', 2000)                                # play a game, keep frames and labelled RAM; any of catalog('worlds')
-from srlviz.core.recordings import load_recording, align    # recordings on disk; codes beside factors
-from srlviz.encoders.frames.contrast import STDIM                  # encoders: srlviz.core.protocols.catalog('encoders')
-from srlviz.evaluate.probe import linear_probe              # what a linear classifier reads off the codes
-from srlviz.widgets.frames import FrameBrowser              # pictures to touch: also srlviz.widgets.probe.ProbeHeatmap
+recording = srlviz.record('pong', 2000)         # play a game; keep frames and labelled RAM; any of catalog('worlds')
+knows = srlviz.probe(net, recording)            # which state variables can be read off the codes of your network?
+srlviz.explore(knows)                           # widgets for a recording, codes, encoder, memory, agent, scores, name
+srlviz.load(path)                               # whatever the kit wrote
+srlviz.check(encoder)                           # does it follow the rules of its protocol?
 
-The rooms of the package follow the flow of data: core, envs, data, encoders, evaluate, figures, widgets, studies.
+The packages follow the flow of data: core, envs, data, encoders, memories, agents, evaluate, figures, widgets, studies.
 """
 
 import importlib
@@ -15,17 +14,30 @@ import importlib
 __version__ = "0.1.0"
 
 
-# name -> module; they bring torch, or an emulator, so not before they are asked for
+# name -> module; imported on first use, because some need torch or an emulator
 _FRONT_DOOR = {
-    'probe': 'srlviz.studies.quick',
-    'record': 'srlviz.data.worlds.record',
-    'sample': 'srlviz.data.worlds.record',
+    'Episode': 'core.recordings',
+    'Factor': 'core.recordings',
+    'Recording': 'core.recordings',
+    'align': 'core.recordings',
+    'catalog': 'core.names',
+    'check': 'core.protocols',
+    'explore': 'studies.explore',
+    'link': 'widgets.base',
+    'load': 'studies.load',
+    'merge_scores': 'core.scores',
+    'paper_scores': 'core.scores',
+    'probe': 'studies.quick',
+    'qedr': 'evaluate.qedr',
+    'record': 'data.worlds.record',
+    'sample': 'data.worlds.record',
+    'sweep': 'studies.sweep',
 }
 
 
 def __getattr__(name):
     if name in _FRONT_DOOR:
-        return getattr(importlib.import_module(_FRONT_DOOR[name]), name)
+        return getattr(importlib.import_module(f'srlviz.{_FRONT_DOOR[name]}'), name)
     raise AttributeError(f"module 'srlviz' has no attribute {name!r}")
 
 

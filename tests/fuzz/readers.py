@@ -1128,7 +1128,35 @@ _VIEW = json_with(
     }
     | {'factor': one_of('', 'x', 'room', 'wind', 'airport')}
 )
+
+
+def saved_probe(place):
+    from torch import nn
+
+    from srlviz.core.recordings import Recording
+    from srlviz.studies.quick import probe
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(80, 2)).astype(np.float32)
+    walks = Recording.from_arrays(
+        rows, episode=np.arange(80) // 10, factors={'side': (rows[:, 0] > 0).astype(int)}, name='walks'
+    )
+    options = dict(norms=['none'], probing=dict(epochs=2), progress=False)
+    probe({'all': nn.Identity()}, walks, **options).save(place / 'saved')
+
+
+def read_saved_probe(place):
+    from srlviz.studies.load import load
+
+    r = load(place / 'saved', 'probe')
+    codes = {f'{name} {i}': rows for name, several in r.codes.items() for i, rows in enumerate(several)}
+    return codes | {'labels': [*r.results], 'left out': dict(r.left_out), 'f1': r.f1, 'look': len(repr(r)) > 0}
+
+
+_SAVED_PROBE = json_with({'labels.*': TEXT, 'left_out': ANY, 'left_out.*': TEXT})
 ANSWERS = [
+    Reader('load_probe probe.json', 'json', 'saved/probe.json', saved_probe, read_saved_probe, _SAVED_PROBE),
+    Reader('load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_INFINITE)),
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
     Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_ANSWER)),
     Reader(
