@@ -28,10 +28,12 @@ class FactorBins:
     ----------
     words : of each bin: its value, or 'low to high'
     index : (N,) the bin of each step; -1 where the factor is unknown
+    ends : the lowest and the highest value, in words
     """
 
     words: tuple[str, ...]
     index: np.ndarray
+    ends: tuple[str, str]
 
     def counts(self, mask: np.ndarray | None = None) -> np.ndarray:
         """Count the steps in each bin, of those in a mask (N,) if it is given."""
@@ -55,7 +57,8 @@ def factor_bins(values: np.ndarray, factor: Factor, n_bins: int = N_BINS) -> Fac
     values = np.asarray(values)
     if values.dtype.kind not in 'biuf':
         words, index = np.unique(values.astype(str), return_inverse=True)
-        return FactorBins(tuple(words.tolist()), index) if 1 < len(words) <= _MAX_VALUES else None
+        ends = str(words[0]), str(words[-1])
+        return FactorBins(tuple(words.tolist()), index, ends) if 1 < len(words) <= _MAX_VALUES else None
     values = values.astype(np.float64)
     known = np.isfinite(values)
     distinct = np.unique(values[known])
@@ -63,11 +66,13 @@ def factor_bins(values: np.ndarray, factor: Factor, n_bins: int = N_BINS) -> Fac
         return None
     if len(distinct) <= _MAX_VALUES:
         words = tuple(_value_words(v, factor) for v in distinct)
-        return FactorBins(words, np.where(known, np.searchsorted(distinct, values), -1))
+        index = np.where(known, np.searchsorted(distinct, values), -1)
+        return FactorBins(words, index, (words[0], words[-1]))
     edges = np.linspace(distinct[0], distinct[-1], n_bins + 1)
     index = np.clip(np.searchsorted(edges, values, side='right') - 1, 0, n_bins - 1)
     words = tuple(f'{low:.4g} to {high:.4g} {factor.unit}'.strip() for low, high in zip(edges[:-1], edges[1:]))
-    return FactorBins(words, np.where(known, index, -1))
+    ends = f'{edges[0]:.4g}', f'{edges[-1]:.4g} {factor.unit}'.strip()
+    return FactorBins(words, np.where(known, index, -1), ends)
 
 
 def _value_words(value: float, factor: Factor) -> str:
