@@ -200,7 +200,7 @@ function render({ model, el }) {
   const name = () => root.setAttribute('aria-label', model.get('label') || 'plot');
   const theme = new MutationObserver(() => { model.set('dark', isDark()); model.save_changes(); runInTurn(draw); });
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
-  const resize = new ResizeObserver(() => { if (P && div._fullLayout && root.clientWidth && !Object.is(allowedHeight(), maxHeight)) runInTurn(draw); else if (P && div._fullLayout && root.clientWidth) Promise.resolve(P.Plots.resize(div)).then(placeCursor, () => {}); });
+  const resize = new ResizeObserver(() => { if (!P || !div._fullLayout || !root.clientWidth) return; const fit = () => P.Plots.resize(div); Promise.resolve(Object.is(allowedHeight(), maxHeight) ? fit() : runInTurn(draw).then(fit)).then(placeCursor, () => {}); });
 
   requestPlotly(model).then(async plotly => {
     await runInTurn(() => {

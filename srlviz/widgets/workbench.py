@@ -117,14 +117,24 @@ def _half(explorer: Explorer, parts: Sequence[W.Widget], kind: str) -> W.VBox:
     return box
 
 
-def split_columns(explorer: Explorer) -> tuple[W.Widget, W.Widget | None]:
-    """Split an explorer into what shows the data and what shows the details of a choice; None if it has no columns."""
+def split_columns(explorer: Explorer, beside: W.Widget | None = None) -> tuple[W.Widget, W.Widget | None]:
+    """Split an explorer into what shows the data and what shows the details of a choice.
+
+    Parameters
+    ----------
+    beside : a part that is put beside the data
+
+    Returns
+    -------
+    data, details : the explorer as it is and None, if it has no columns
+    """
     for child in explorer.children:
         if 'srlviz-columns' in child._dom_classes:
             left, right = child.children
             above = [c for c in explorer.children if c is not child]
-            return _half(explorer, [*above, left], 'srlviz-data'), _half(explorer, [right], 'srlviz-detail')
-    return explorer, None
+            data = left if beside is None else W.Box([left, beside]).add_class('srlviz-map')
+            return _half(explorer, [*above, data], 'srlviz-data'), _half(explorer, [right], 'srlviz-detail')
+    return explorer if beside is None else W.Box([explorer, beside]).add_class('srlviz-map'), None
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #fded1e56
 _N_HISTOGRAMS = 6  # as many as fit beside a map on a page of 800 pixels
@@ -465,9 +475,8 @@ class Workbench(Explorer):
         "Put the columns of the explorers into the panes."
         left, right = {}, {}
         for name, explorer in self.explorers.items():
-            data, detail = split_columns(explorer)
-            if isinstance(explorer, CodesExplorer) and self.filter is not None:
-                data = W.Box([data, self.filter.bars]).add_class('srlviz-map')
+            bars = self.filter.bars if explorer is self.map else None
+            data, detail = split_columns(explorer, bars)
             if name == 'Moment' or isinstance(explorer, Moment):
                 right[name] = data
                 continue
