@@ -28,7 +28,7 @@ bench = Workbench(None, answers, pong, maps=maps, codes={'qedr': place})
 bench
 """
 START = """[bench.map.select(Steps()), setattr(bench, 'tags', {}), setattr(bench, 'left', 'Scores'),
-    setattr(bench, 'filters', {}), bench.seek(1, 3)] and None"""
+    bench.explorers['Scores'].choose('ball_x', 'place'), bench.seek(1, 3)] and None"""
 SCREENS = [(1400, 900), (1280, 800)]
 
 

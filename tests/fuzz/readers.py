@@ -1128,6 +1128,53 @@ _VIEW = json_with(
     }
     | {'factor': one_of('', 'x', 'room', 'wind', 'airport')}
 )
+def workbench(place):
+    from srlviz.core.views.steps import Steps
+    from srlviz.evaluate.maps import code_map
+    from srlviz.widgets.workbench import Workbench
+
+    r = toy_recording()
+    codes = [np.random.default_rng(i).normal(size=(len(e), 3)) for i, e in enumerate(r)]
+    made = Workbench(recording=r, maps={'pca': code_map(codes, 'pca', progress=False)}, interactive=False)
+    made.tags = {'left': Steps([0, 0], [1, 2])}
+    made.filters = {'x': [0, 2]}
+    made.seek(1, 2)
+    made.save(place / 'set', data=True)
+    _up(place)
+
+
+def read_workbench(place):
+    from srlviz.widgets.workbench import load_workbench
+
+    made = load_workbench(place, interactive=False)
+    state = dict(left=made.left, right=made.right, at=[made.episode, made.t], filters=made.filters)
+    steps = dict(steps=made.steps.runs(), tags={k: v.runs() for k, v in made.tags.items()})
+    drawn = made.map.maps.by_method
+    maps = {f'{k} {how}': [m.xy, m.drawn, m.description] for k, of in drawn.items() for how, m in of.items()}
+    return state | steps | maps | dict(map=[made.map.method, made.map.how, made.map.factor])
+
+
+_WORKBENCH = json_with(
+    {
+        'recording': TEXT,
+        'left': TEXT,
+        'right': TEXT,
+        'episode': whole(),
+        't': whole(),
+        'steps': ANY,
+        'steps.*': whole(),
+        'tags': ANY,
+        'tags.*': whole(),
+        'filters': ANY,
+        'filters.*': whole(),
+        'explorers': ANY,
+        'explorers.*': ANY,
+        'data.rows': ANY,
+        'data.columns': ANY,
+        'data.rows*': TEXT,
+        'data.columns*': TEXT,
+    }
+)
 ANSWERS = [
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
     Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_ANSWER)),
@@ -1143,6 +1190,8 @@ ANSWERS = [
     Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_INFINITE)),
     Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TABLE_OF_TARGETS),
     Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
+    Reader('load_workbench', 'json', 'workbench.json', workbench, read_workbench, _WORKBENCH),
+    Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
     Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
 ]
 
