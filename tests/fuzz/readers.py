@@ -1128,6 +1128,8 @@ _VIEW = json_with(
     }
     | {'factor': one_of('', 'x', 'room', 'wind', 'airport')}
 )
+
+
 def workbench(place):
     from srlviz.core.views.steps import Steps
     from srlviz.evaluate.maps import code_map
