@@ -1146,9 +1146,9 @@ def workbench(place):
 
 
 def read_workbench(place):
-    from srlviz.widgets.workbench import load_workbench
+    from srlviz.studies.load import load
 
-    made = load_workbench(place, interactive=False)
+    made = load(place)
     state = dict(left=made.left, right=made.right, at=[made.episode, made.t], filters=made.filters)
     steps = dict(steps=made.steps.runs(), tags={k: v.runs() for k, v in made.tags.items()})
     drawn = made.map.maps.by_method
