@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
+import ipywidgets
 import numpy as np
 import pandas as pd
 from torch import nn
@@ -68,6 +69,8 @@ def _path_subject(path: str | Path) -> Subject:
     found = load(path, kind)
     if kind == 'encoder':
         return Subject('encoders', {Path(path).stem: found})
+    if kind == 'workbench':
+        return Subject(kind, found)
     return subject_of(found)
 
 
@@ -135,6 +138,8 @@ def _several(x) -> Subject:
         return Subject('answers', {'': values} if is_path else _as_named(x))
     if isinstance(first, CodeMap):
         return Subject('maps', x)
+    if isinstance(first, ipywidgets.Widget):
+        return Subject('workbench', x)
     if isinstance(first, Episode):
         return Subject('recording', Recording(values))
     if not isinstance(first, type) and hasattr(first, '__array__') or isinstance(first, (list, np.ndarray)):
@@ -302,11 +307,23 @@ def _open_answers(answers, recording, widget, options):
 def _open_probe(probed: Probed, _, widget, options):
     if widget in ('CodesExplorer', 'NearestFrames'):
         return _open_codes(probed.codes, probed.recording, widget, options)
+    if widget == 'Workbench':
+        return probed.workbench(**options)
     return catalog('widgets')['ProbeHeatmap'](probed.scores, probed.results, probed.recording, **options)
 
 
 def _open_runs(folder, _, widget, options):
     return catalog('widgets')['RunMonitor'](folder, **options)
+
+
+def _open_workbench(explorers, _, widget, options):
+    workbench = catalog('widgets')['Workbench']
+    if isinstance(explorers, workbench) and not options:
+        return explorers
+    if isinstance(explorers, Mapping):
+        return workbench(panes=explorers, **options)
+    several = explorers if isinstance(explorers, (list, tuple)) else [explorers]
+    return workbench(*several, **options)
 
 # %% ../../nbs/09_studies/09_explore.ipynb #91ac74fb
 _OF_RECORDING = ('FrameBrowser', 'SensorBrowser', 'FlightBrowser', 'FleetBrowser', 'Moment')
@@ -332,8 +349,9 @@ WIDGETS = {
     'agents': Widgets(('EnvironmentExplorer', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
     'scores': Widgets((*_DASHBOARDS, 'ScoreBoard'), _open_scores),
     'answers': Widgets(('ProbeHeatmap', 'QEDRMatrix', 'ScoreBoard'), _open_answers),
-    'probe': Widgets(('ProbeHeatmap', *_OF_CODES), _open_probe),
+    'probe': Widgets(('ProbeHeatmap', *_OF_CODES, 'Workbench'), _open_probe),
     'runs': Widgets(('RunMonitor',), _open_runs),
+    'workbench': Widgets(('Workbench',), _open_workbench),
 }
 
 # %% ../../nbs/09_studies/09_explore.ipynb #2bc92036
@@ -344,7 +362,7 @@ def explore(x, recording: Recording | str | Path | None = None, *, widget: str =
     ----------
     x : a recording; codes, or maps of codes; an encoder, torch module, memory or agent, or several by name; an answer
         or several; a score table; a result of `srlviz.probe`; the name of a game, task, memory or encoder; a Gymnasium
-        environment; or a path to any of these, or to a folder of runs
+        environment; widgets, which are arranged in a workbench; or a path to any of these, or to a folder of runs
     recording : the recording that was encoded, or that a memory reads; or its path, or the name of a world, whose
         sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x

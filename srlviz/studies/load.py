@@ -35,8 +35,9 @@ FILE_KINDS = {
     'encoder': FileKind('an encoder', 'srlviz.core.saving', 'load_encoder'),
     'agent': FileKind('an agent', 'srlviz.agents.player', 'load_policy'),
     'agents': FileKind('a folder of agents', 'srlviz.agents.player', 'load_agents'),
+    'workbench': FileKind('a workbench', 'srlviz.widgets.workbench', 'load_workbench'),
 }
-_MARKERS = {'targets.json': 'targets', 'probe.json': 'probe', 'scores.csv': 'scores'}
+_MARKERS = {'targets.json': 'targets', 'probe.json': 'probe', 'workbench.json': 'workbench', 'scores.csv': 'scores'}
 _FORMATS = {'srlviz recording': 'recording', 'srlviz-flights': 'flights'}  # in meta/info.json
 
 # %% ../../nbs/09_studies/08_load.ipynb #b9a5df42
@@ -101,7 +102,7 @@ _FILE_TESTS = {'.npz': _npz_kind, '.safetensors': _tensors_kind, '.csv': _table_
 
 # %% ../../nbs/09_studies/08_load.ipynb #49bb0aab
 def load(path: str | Path, kind: str = '', **options):
-    """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, a result of `probe`.
+    """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, a probe, a workbench.
 
     Parameters
     ----------

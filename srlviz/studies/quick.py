@@ -89,6 +89,24 @@ class Probed:
 
         return ProbeHeatmap(self.scores, self.results, self.recording)
 
+    def maps(self, how: str = 'pca') -> dict:
+        """Map the codes to two dimensions, by name of the method; codes that do not vary have no map."""
+        from srlviz.evaluate.maps import code_map
+
+        maps = {}
+        for name, codes in self.codes.items():
+            rows = np.concatenate([np.atleast_2d(c) for c in codes])
+            if np.ptp(rows, axis=0).any():
+                maps[name] = code_map(codes, how, progress=False)
+        return maps
+
+    def workbench(self, **options):
+        """Open scores, a map of the codes, and the moment on one screen; `options` are those of `Workbench`."""
+        from srlviz.widgets.workbench import Workbench
+
+        options = dict(maps=self.maps() or None, codes=self.codes) | options
+        return Workbench(self.scores, self.results, self.recording, **options)
+
     def save(self, folder: str | Path) -> Path:
         """Save scores, results, codes, encoders and the recording to a folder, for `srlviz.load` and `srlviz.explore`.
 
@@ -379,8 +397,8 @@ def probe(
 
     Returns
     -------
-    Probed : `f1`, `heatmap()`, `explore()`, `save(folder)`, `scores`, `results`, `recording`, `codes`, `encoders`,
-        `left_out`
+    Probed : `f1`, `heatmap()`, `explore()`, `workbench()`, `save(folder)`, `scores`, `results`, `recording`, `codes`,
+        `encoders`, `left_out`
 
     Raises
     ------

@@ -11,7 +11,7 @@ __all__ = ['SHAPES', 'SHARED_TRAITS', 'asset', 'script', 'sheet', 'SafeHTML', 'b
 import base64
 import inspect
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -27,6 +27,8 @@ from plotly.io.json import to_json_plotly
 
 from ..core.files import atomic_path
 from ..core.names import unknown
+from ..core.recordings import Recording
+from ..core.views.steps import Steps
 from ..figures.pictures import figure_bundle, has_front_end
 from ..figures.inks import ink
 from ..figures.markup import unlinked
@@ -448,6 +450,32 @@ class Selection(traitlets.HasTraits):
         self._copy_to(explorer, traits)
         explorer.observe(lambda change: self._copy_from(explorer, _with_step(change['name'], traits)), traits)
         self.observe(lambda change: self._copy_to(explorer, _with_step(change['name'], traits)), traits)
+
+    def to_recording(self, recording: Recording | None = None) -> Recording:
+        """Return the selected steps as a recording, an episode for each run; see `Steps.to_recording`.
+
+        Parameters
+        ----------
+        recording : None takes the selected one
+
+        Raises
+        ------
+        ValueError : if no step is selected, or there is no recording
+        """
+        return self._selected_steps().to_recording(self._selected_recording(recording))
+
+    def to_csv(self, path: str | pathlib.Path, recording: Recording | None = None, tags: Mapping | None = None):
+        """Write the selected steps to a CSV file: episode, t, tags, and factors; see `Steps.to_csv`."""
+        return self._selected_steps().to_csv(path, self._selected_recording(recording), tags)
+
+    def _selected_steps(self) -> Steps:
+        return Steps() if self.steps is None else self.steps
+
+    def _selected_recording(self, recording: Recording | None) -> Recording:
+        recording = self.recording if recording is None else recording
+        if recording is None:
+            raise ValueError("recording: the linked explorers share none; give the recording of the steps")
+        return recording
 
     def _copy_from(self, explorer: traitlets.HasTraits, traits: Sequence[str]):
         """Set traits of this selection to those of an explorer."""

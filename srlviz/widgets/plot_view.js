@@ -73,6 +73,8 @@ function render({ model, el }) {
   async function draw() {
     if (!P || ended) return;
     const { data, layout } = objects();
+    maxHeight = allowedHeight();
+    if (layout.height > maxHeight) layout.height = Math.max(120, Math.floor(maxHeight));      // the place of the plot, such as a pane, has a style with less height
     div.style.height = layout.height ? `${layout.height}px` : '';       // or plotly, once its box is resized, takes the height from a box that has none
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
@@ -80,6 +82,8 @@ function render({ model, el }) {
     clearTimeout(idleTimer);
     idleTimer = setTimeout(() => requestIdleCallback(() => { if (!ended && !document.hidden) model.send({ kind: 'still' }); }), IDLE_MS);
   }
+  let maxHeight = NaN;
+  const allowedHeight = () => parseFloat(getComputedStyle(root).maxHeight);      // NaN for none
   const redraw = () => { readFigure(); draw(); };
   // Send the point under the pointer to the kernel, at most every 50 ms; it replies with a card.
   let over = null, hovers = 0, hoverTimer = 0;
@@ -196,7 +200,7 @@ function render({ model, el }) {
   const name = () => root.setAttribute('aria-label', model.get('label') || 'plot');
   const theme = new MutationObserver(() => { model.set('dark', isDark()); model.save_changes(); runInTurn(draw); });
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
-  const resize = new ResizeObserver(() => { if (P && div._fullLayout && root.clientWidth) Promise.resolve(P.Plots.resize(div)).then(placeCursor, () => {}); });
+  const resize = new ResizeObserver(() => { if (!P || !div._fullLayout || !root.clientWidth) return; const fit = () => P.Plots.resize(div); Promise.resolve(Object.is(allowedHeight(), maxHeight) ? fit() : runInTurn(draw).then(fit)).then(placeCursor, () => {}); });
 
   requestPlotly(model).then(async plotly => {
     await runInTurn(() => {

@@ -107,3 +107,50 @@ function redoLayoutWhenSeen() {
   document.addEventListener('contentvisibilityautostatechange', event => { if (!event.skipped) redoLayout(event.target); }, true);
 }
 redoLayoutWhenSeen();
+
+/** Keys of the parts of an explorer: the parts, a heading, and [keys, what they do]. */
+const KEYS = [
+  ['.srlviz-player', 'Film or steps', [['space', 'play or pause'], ['← →', 'previous, next step'], ['page up, page down', 'ten steps back, ahead'], ['home, end', 'first, last step']]],
+  ['.srlviz-bars', 'Histograms of factors', [['tab', 'next factor'], ['← →', 'previous, next bar'], ['space, enter', 'filter by the bar, or no longer'], ['shift + space', 'filter by all bars from the last one to this one'], ['delete', 'remove the filter of the factor']]],
+  ['.srlviz-picker', 'Row of frames', [['← →', 'previous, next frame'], ['space, enter', 'open the frame']]],
+  ['.srlviz-rows', 'List', [['↑ ↓', 'previous, next row'], ['page up, page down', 'a page back, ahead'], ['home, end', 'first, last row'], ['space, enter', 'open the row']]],
+  ['.srlviz-board', 'Game', [['keys of the board', 'act, as listed below the board']]],
+  ['.srlviz-tabs', 'Tabs', [['← →', 'previous, next tab']]],
+  ['.srlviz-plot', 'Plots', [['pointer', 'press a cell or point to open it; drag on a map to select points, with shift to add'], ['menus', 'choose the same cells without a pointer']]],
+  ['*', 'Everywhere', [['tab', 'next control'], ['?', 'show or hide these keys'], ['escape', 'close them']]],
+];
+
+/** Show the keys of the parts of an explorer, or close the list. */
+function toggleKeys(root) {
+  const open = document.querySelector('dialog.srlviz-keys');
+  if (open) return open.close();
+  const isSeen = node => node.getClientRects().length > 0;
+  const groups = KEYS.filter(([parts]) => parts === '*' || [...root.querySelectorAll(parts)].some(isSeen)).map(([, heading, keys]) =>
+    make('section', {}, make('h3', {}, heading), make('dl', {}, ...keys.flatMap(([key, does]) => [make('dt', {}, key), make('dd', {}, does)]))));
+  const close = make('button', { type: 'button', onclick: () => dialog.close() }, 'close');
+  const dialog = make('dialog', { class: 'srlviz-keys', 'aria-label': 'Keys', 'data-lm-suppress-shortcuts': 'true' }, make('div', {}, make('h2', {}, 'Keys'), close), make('div', { class: 'srlviz-keys-groups' }, ...groups));
+  const focused = document.activeElement;
+  dialog.addEventListener('close', () => { dialog.remove(); focused?.focus?.({ preventScroll: true }); });
+  dialog.addEventListener('keydown', event => event.stopPropagation());
+  dialog.addEventListener('click', event => { if (event.target === dialog) dialog.close(); });      // outside of the list
+  root.append(dialog);
+  dialog.showModal();
+}
+
+/** Once for a page: "?" shows the keys of the explorer that has the focus, or else lies under the pointer. */
+function listKeysOnDemand() {
+  const page = shared();
+  if (page.listsKeys) return;
+  page.listsKeys = true;
+  document.addEventListener('keydown', event => {
+    if (event.key !== '?' || event.ctrlKey || event.metaKey || event.altKey) return;
+    const open = document.querySelector('dialog.srlviz-keys'), isTyping = event.target.closest?.('input:not([type=range], [type=checkbox]), textarea, [contenteditable=true], .cm-editor');
+    let root = event.target.closest?.('.srlviz-explorer') ?? document.querySelector('.srlviz-explorer:hover');
+    if (!open && (isTyping || !root)) return;
+    for (let outer = root; outer; outer = outer.parentElement?.closest('.srlviz-explorer')) root = outer;
+    event.preventDefault();
+    event.stopPropagation();
+    toggleKeys(root);
+  }, true);
+}
+listKeysOnDemand();

@@ -24,6 +24,7 @@ _WRITES = 'a part of writing, which reads what it has just written or begun'
 _HALF = 'half a set of flights, which only who made it goes on with; 02_data/landing/04_shards forges its notes'
 _ONE_LINE = 'load_encoder with its class'
 _FORGED = 'forged in tests/test_foreign_results.py and tests/test_foreign_tables.py'
+_HEADER = 'the header alone, of what the reader of its kind then reads; forged in 09_studies/08_load'
 _BY_JSON = 'read_json, and a check of its fields in the notebook of its module'
 
 # reader -> why no row of readers.py is for it
@@ -63,10 +64,10 @@ ELSEWHERE = {
     'studies.sweeps.store.is_finished': _WRITES,
     'studies.sweeps.store.record_lost_trial': _WRITES,
     'studies.sweeps.store.peak_memory': _NO_FILE,
-    'studies.load._folder_kind': 'the header only; the reader of the kind follows',
-    'studies.load._npz_kind': 'the header only; the reader of the kind follows',
-    'studies.load._tensors_kind': 'the header only; the reader of the kind follows',
-    'studies.load._table_kind': 'the header only; the reader of the kind follows',
+    'studies.load._folder_kind': _HEADER,
+    'studies.load._npz_kind': _HEADER,
+    'studies.load._tensors_kind': _HEADER,
+    'studies.load._table_kind': _HEADER,
     'studies.trials._hash_source': _NO_FILE,
     'widgets.base.asset': _NO_FILE,
     'widgets.landing.flights.sensor_table': _NO_FILE,

@@ -1154,6 +1154,55 @@ def read_saved_probe(place):
 
 
 _SAVED_PROBE = json_with({'labels.*': TEXT, 'left_out': ANY, 'left_out.*': TEXT})
+
+
+def workbench(place):
+    from srlviz.core.views.steps import Steps
+    from srlviz.evaluate.maps import code_map
+    from srlviz.widgets.workbench import Workbench
+
+    r = toy_recording()
+    codes = [np.random.default_rng(i).normal(size=(len(e), 3)) for i, e in enumerate(r)]
+    made = Workbench(recording=r, maps={'pca': code_map(codes, 'pca', progress=False)}, interactive=False)
+    made.tags = {'left': Steps([0, 0], [1, 2])}
+    made.filters = {'x': [0, 2]}
+    made.seek(1, 2)
+    made.save(place / 'set', data=True)
+    _up(place)
+
+
+def read_workbench(place):
+    from srlviz.studies.load import load
+
+    made = load(place)
+    state = dict(left=made.left, right=made.right, at=[made.episode, made.t], filters=made.filters)
+    steps = dict(steps=made.steps.runs(), tags={k: v.runs() for k, v in made.tags.items()})
+    drawn = made.map.maps.by_method
+    maps = {f'{k} {how}': [m.xy, m.drawn, m.description] for k, of in drawn.items() for how, m in of.items()}
+    return state | steps | maps | dict(map=[made.map.method, made.map.how, made.map.factor])
+
+
+_WORKBENCH = json_with(
+    {
+        'recording': TEXT,
+        'left': TEXT,
+        'right': TEXT,
+        'episode': whole(),
+        't': whole(),
+        'steps': ANY,
+        'steps.*': whole(),
+        'tags': ANY,
+        'tags.*': whole(),
+        'filters': ANY,
+        'filters.*': whole(),
+        'explorers': ANY,
+        'explorers.*': ANY,
+        'data.rows': ANY,
+        'data.columns': ANY,
+        'data.rows*': TEXT,
+        'data.columns*': TEXT,
+    }
+)
 ANSWERS = [
     Reader('load_probe probe.json', 'json', 'saved/probe.json', saved_probe, read_saved_probe, _SAVED_PROBE),
     Reader('load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_INFINITE)),
@@ -1171,6 +1220,8 @@ ANSWERS = [
     Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_INFINITE)),
     Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TABLE_OF_TARGETS),
     Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
+    Reader('load_workbench', 'json', 'workbench.json', workbench, read_workbench, _WORKBENCH),
+    Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
     Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
 ]
 

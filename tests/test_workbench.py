@@ -1,0 +1,239 @@
+"""Workbench in a real JupyterLab with default settings: one screen, one selection, nothing cut, and how quick it is."""
+
+import pytest
+from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+
+CELL = """
+import numpy as np
+from srlviz.core.files import sample_path
+from srlviz.core.recordings import align, load_recording
+from srlviz.core.views.steps import Steps
+from srlviz.evaluate.maps import code_map
+from srlviz.evaluate.probe import linear_probe
+from srlviz.evaluate.qedr import qedr
+from srlviz.widgets.workbench import Workbench
+pong = load_recording(sample_path('pong_sample.npz')).with_split(probe=.4, valid=.3, test=.3)
+rng = np.random.default_rng(0)
+names = ('ball_x', 'ball_y', 'player_y')
+place = [np.stack([e.factors[k] for k in names], 1) + rng.standard_normal((len(e), 3)) for e in pong]
+codes, factors = align(place, pong)
+quick = dict(n_classes=None, epochs=3, lr=.01, progress=False)
+answers = {
+    'place': linear_probe(codes, factors, **quick),
+    'half': linear_probe({k: c[:, :1] for k, c in codes.items()}, factors, **quick),
+    'qedr': qedr(codes, factors, progress=False),
+}
+maps = {'place': code_map(place, norm='none'), 'half': code_map([p[:, :2] for p in place])}
+bench = Workbench(None, answers, pong, maps=maps, codes={'qedr': place})
+bench
+"""
+START = """[bench.map.select(Steps()), setattr(bench, 'tags', {}), setattr(bench, 'left', 'Scores'),
+    bench.explorers['Scores'].choose('ball_x', 'place'), bench.seek(1, 3)] and None"""
+SCREENS = [(1400, 900), (1280, 800)]
+
+
+@pytest.fixture(scope='module')
+def lab(open_lab):
+    return open_lab(of_cells(CELL.strip()))
+
+
+@pytest.fixture(scope='module')
+def opened(browser, lab):
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    return page
+
+
+@pytest.fixture(params=SCREENS, ids=lambda size: '{}x{}'.format(*size))
+def page(opened, lab, request):
+    width, height = request.param
+    opened.set_viewport_size(dict(width=width, height=height))
+    bench = opened.locator('.srlviz-workbench')
+    bench.evaluate("e => e.scrollIntoView({ block: 'center' })")
+    yield from begin_anew(opened, lab, START.replace('\n', ' '))
+
+
+def tab(page, side: int, name: str):
+    "Press a tab of the left (0) or the right pane (1)"
+    pane = page.locator('.srlviz-workbench .srlviz-pane').nth(side)
+    pane.get_by_role('tab', name=name, exact=True).click()
+    in_step(page)
+
+
+def plot(page, side: int = 0):
+    "The first plot that is seen in a pane"
+    return page.locator('.srlviz-workbench .srlviz-pane').nth(side).locator('.js-plotly-plot:visible').first
+
+
+def cell_place(page, factor: str, method: str) -> list[float]:
+    "Where the cell of a factor and a method stands on the page"
+    return plot(page).evaluate(
+        """(g, [factor, method]) => {
+            const heat = g._fullData[0], r = g.getBoundingClientRect(), l = g._fullLayout;
+            const middle = (a, k) => Array.isArray(a[k]) ? a[k] : (a[k] + (a[k + 1] ?? a[k])) / 2;
+            for (let i = 0; i < heat.z.length; i++) for (let j = 0; j < heat.z[i].length; j++) {
+                const data = heat.customdata?.[i]?.[j];
+                if (!data || data[1] !== factor || data[3] !== method) continue;
+                const x = l.xaxis.c2p(middle(heat.x, j)), y = l.yaxis.c2p(middle(heat.y, i));
+                return [r.left + l.xaxis._offset + x, r.top + l.yaxis._offset + y];
+            }
+            throw new Error('no such cell: ' + JSON.stringify(heat.customdata)); }""",
+        [factor, method],
+    )
+
+
+def point_place(page, row: int) -> list[float]:
+    "Where a step stands on the map"
+    return plot(page).evaluate(
+        """(g, row) => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0];
+            const at = (axis, v) => axis._offset + axis.c2p(v);
+            return [r.left + at(l.xaxis, t.x[row]), r.top + at(l.yaxis, t.y[row])] }""",
+        row,
+    )
+
+
+FAULTS = """() => {
+    const bench = document.querySelector('.srlviz-workbench'), faults = [];
+    const notebook = bench.closest('.jp-WindowedPanel-outer') ?? bench.closest('.jp-Notebook');
+    const box = bench.getBoundingClientRect(), seen = notebook.getBoundingClientRect();
+    if (box.top < seen.top || box.bottom > seen.bottom + 1 || box.right > seen.right)
+        faults.push(['bench', box.top, box.bottom, seen.top, seen.bottom]);
+    const parts = 'button, select, input, canvas, .main-svg, .srlviz-bars section, .widget-label';
+    for (const tab of bench.querySelectorAll('.srlviz-tab')) {
+        if (!tab.getClientRects().length) continue;
+        const { scrollWidth, scrollHeight, clientWidth, clientHeight } = tab, inside = tab.getBoundingClientRect();
+        if (scrollHeight > clientHeight + 1 || scrollWidth > clientWidth + 1)
+            faults.push(['scrolls', scrollWidth, scrollHeight, clientWidth, clientHeight]);
+        for (const node of tab.querySelectorAll(parts)) {
+            const r = node.getBoundingClientRect(), name = node.className?.baseVal ?? node.className;
+            // the frames of the largest errors scroll in a list of their own
+            if (!r.width || node.closest('.srlviz-picker, .noUi-target')) continue;
+            if (r.left < inside.left - 1 || r.right > inside.right + 1 || r.bottom > inside.bottom + 1)
+                faults.push([node.tagName, name, r.left, r.right, r.bottom, inside.right, inside.bottom]);
+        }
+    }
+    return faults;
+}"""
+
+
+@pytest.mark.browser
+def test_one_screen(page, lab):
+    "All tabs of both panes fit, at both sizes, and each detail stands beside its explorer"
+    for left, right in (('Scores', 'Predictions'), ('Map', 'Moment'), ('Matrix', 'Steps')):
+        tab(page, 0, left)
+        assert lab.ask('bench.right') == right
+        wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'{left} fits: {page.evaluate(FAULTS)}')
+        page.screenshot(path=SHOTS / f'workbench_{left}_{page.viewport_size["width"]}.png')
+    tab(page, 1, 'Map')
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'the second map fits: {page.evaluate(FAULTS)}')
+
+
+@pytest.mark.browser
+def test_a_press_in_one_pane_shows_in_the_other(page, lab):
+    "A cell opens its worst step; a point of the map the moment; a bar selects its steps; all without scrolling"
+    scrolled = page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop")
+    before = lab.ask('[bench.episode, bench.t]')
+    page.mouse.click(*cell_place(page, 'ball_y', 'half'))
+    wait_for(lambda: lab.ask('[bench.episode, bench.t]') != before, say='a cell opens a step')
+    assert lab.ask('[bench.t] * 3 == [bench.map.t, bench.explorers["Matrix"].t, bench.explorers["Scores"].t]')
+    tab(page, 0, 'Map')
+    distances = 'np.linalg.norm(bench.map.pane.map.xy[:, None] - bench.map.pane.map.xy[None], axis=-1)'
+    row = lab.ask(f'int(np.sort({distances}, 1)[:, 1].argmax())')  # a step that stands by itself
+    step = lab.ask(f'[int(bench.map.pane.map.episode[{row}]), int(bench.map.pane.map.t[{row}])]')
+    x, y = point_place(page, row)
+    page.mouse.move(x - 30, y - 30)
+    page.mouse.move(x, y, steps=4)
+    page.mouse.click(x, y)
+    wait_for(lambda: lab.ask('[bench.episode, bench.t]') == step, say='a point opens its step')
+    player = page.locator('.srlviz-workbench .srlviz-pane').nth(1).locator('.srlviz-player:visible')
+    wait_for(lambda: player.get_attribute('data-frame') == str(step[1]), say='the moment shows it')
+    bars = page.locator('.srlviz-bars:visible section').first.locator('.plot button')
+    bars.nth(3).click()
+    wait_for(lambda: lab.ask('len(bench.map.steps)') > 0, say='a bar selects steps')
+    assert lab.ask('bench.to_recording().n_steps == len(bench.steps)')
+    assert bars.nth(3).get_attribute('aria-pressed') == 'true'
+    assert page.evaluate(FAULTS) == []
+    page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
+    assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
+
+
+@pytest.mark.browser
+def test_a_lasso_filters_the_histograms(page, lab):
+    "A lasso on the map: fewer steps in the dark bars, and a bar chooses within it"
+    tab(page, 0, 'Map')
+    box = plot(page).locator('.nsewdrag').first.bounding_box()
+    x0, y0, x1, y1 = box['x'] + 5, box['y'] + 5, box['x'] + box['width'] * 0.6, box['y'] + box['height'] * 0.6
+    page.mouse.move(x0, y0)
+    page.mouse.down()
+    for x, y in ((x1, y0), (x1, y1), (x0, y1), (x0, y0)):
+        page.mouse.move(x, y, steps=4)
+    page.mouse.up()
+    wait_for(lambda: 0 < lab.ask('len(bench.steps)') < lab.ask('pong.n_steps'), say='a lasso selects steps')
+    n = lab.ask('len(bench.steps)')
+    assert lab.ask('sum(bench.filter.bars.rows[0]["some"])') == n
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'the summary fits: {page.evaluate(FAULTS)}')
+    some = lab.ask('bench.filter.bars.rows[0]["some"]')
+    k = max(range(len(some)), key=some.__getitem__)
+    page.locator('.srlviz-bars:visible section').first.locator('.plot button').nth(k).click()
+    wait_for(lambda: lab.ask('len(bench.steps)') == some[k], say='a bar narrows it down')
+
+
+@pytest.mark.browser
+def test_keys(page, lab):
+    "Tabs and bars by keyboard; ? shows the keys of what is seen, escape closes them"
+    first = page.locator('.srlviz-workbench .srlviz-pane').first.get_by_role('tab').first
+    first.focus()
+    page.keyboard.press('ArrowRight')
+    wait_for(lambda: lab.ask('bench.left') == 'Map', say='an arrow changes the tab')
+    in_step(page)
+    page.locator('.srlviz-bars:visible .plot button').first.focus()
+    page.keyboard.press('ArrowRight')
+    page.keyboard.press('Space')
+    wait_for(lambda: lab.ask('list(bench.filters.values())') == [[1]], say='space filters by a bar')
+    page.keyboard.press('ArrowRight')
+    page.keyboard.press('Shift+Space')
+    wait_for(lambda: lab.ask('list(bench.filters.values())') == [[1, 2]], say='shift extends it')
+    page.keyboard.press('Delete')
+    wait_for(lambda: lab.ask('bench.filters') == {}, say='delete removes the filter')
+    page.keyboard.press('?')
+    sheet = page.locator('dialog.srlviz-keys')
+    assert sheet.is_visible() and 'Histograms of factors' in sheet.inner_text() and 'Tabs' in sheet.inner_text()
+    page.screenshot(path=SHOTS / f'workbench_keys_{page.viewport_size["width"]}.png')
+    page.keyboard.press('Escape')
+    wait_for(lambda: not sheet.count(), say='escape closes the keys')
+    page.keyboard.press('?')
+    page.keyboard.press('?')
+    assert not sheet.count()
+
+
+LAST = """() => { window.changed = 0; window.pressed = 0;
+    const bench = document.querySelector('.srlviz-workbench');
+    const all = { subtree: true, childList: true, attributes: true, characterData: true };
+    new MutationObserver(() => { window.changed = performance.now(); }).observe(bench, all);
+    bench.addEventListener('pointerdown', () => { window.pressed = performance.now(); }, true); }"""
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_how_quick(opened, lab, record_property):
+    "From a press to the last change in the page: printed, not asserted, for a machine may be busy"
+    lab.ask(START.replace('\n', ' '))
+    in_step(opened)
+    opened.evaluate(LAST)
+    took = {'cell': [], 'bar': []}
+    for k in range(12):
+        opened.mouse.click(*cell_place(opened, ('ball_x', 'ball_y', 'player_y')[k % 3], ('half', 'place')[k % 2]))
+        opened.wait_for_timeout(700)
+        in_step(opened)
+        took['cell'].append(opened.evaluate('changed - pressed'))
+    tab(opened, 0, 'Map')
+    bars = opened.locator('.srlviz-bars:visible section').first.locator('.plot button')
+    for k in range(12):
+        bars.nth(k % 6).click()
+        opened.wait_for_timeout(700)
+        in_step(opened)
+        took['bar'].append(opened.evaluate('changed - pressed'))
+    for name, ms in took.items():
+        ms = sorted(ms)
+        print(f'{name}: median {ms[len(ms) // 2]:.0f} ms, 95th percentile {ms[int(0.95 * (len(ms) - 1))]:.0f} ms')
+        record_property(name, ms)
