@@ -110,7 +110,7 @@ function render({ model, el }) {
   async function redraw(what) {
     if (ended || !R || !xy.length) return;
     if (!plot) what = 'points';
-    if (!size.width) return;      // drawn when it has a size
+    if (!size.width) { root.dataset.drawn ||= '0'; return; }      // drawn when it has a size, that is, when it is seen
     if (!plot) plot = R.createScatterplot({ canvas, renderer: sharedRenderer(R, size.width, size.height), deselectOnEscape: false, deselectOnDblClick: false, lassoInitiator: false, lassoOnLongPress: false });
     if (what !== 'chosen') {
       colour = numbers(model.get('colour'), Uint16Array);
@@ -387,6 +387,12 @@ function render({ model, el }) {
     const { k: k2, ox: x2, oy: y2 } = scale();
     ask(i, x2 + k2 * xy[2 * i], y2 - k2 * xy[2 * i + 1]);
   }
+  /** Where keys zoom: at their point, or in the middle. */
+  function middle() {
+    if (point < 0) return [];
+    const { k, ox, oy } = scale();
+    return [ox + k * xy[2 * point], oy - k * xy[2 * point + 1]];
+  }
   const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   stage.addEventListener('keydown', event => {
     if (event.target !== stage || !xy.length) return;
@@ -404,9 +410,9 @@ function render({ model, el }) {
     } else if (key === 'Enter' || key === ' ') {
       open(current());
     } else if (key === '+' || key === '=') {
-      zoom(1.3);
+      zoom(1.3, ...middle());
     } else if (key === '-' || key === '_') {
-      zoom(1 / 1.3);
+      zoom(1 / 1.3, ...middle());
     } else if (key === '0' || key === 'Home') {
       home();
     } else if (key === 'l' || key === 'p') {
@@ -418,6 +424,7 @@ function render({ model, el }) {
     }
     event.preventDefault();
     event.stopPropagation();
+    if ('+=-_0Home'.includes(key)) { if (point >= 0) goTo(point); else leave(); }
   });
   stage.addEventListener('blur', () => leave());
 
