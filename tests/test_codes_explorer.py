@@ -195,7 +195,8 @@ def test_a_lasso_and_a_tag(page, lab):
 def shades(page, k: int = 0) -> int:
     "How many colours the points of a map have"
     return map_of(page, k).evaluate(
-        """e => { const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        """e => {
+            const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
             const seen = new Set();
             for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
             return seen.size }"""
@@ -209,7 +210,8 @@ def test_points_stand_where_they_are_pressed(page, lab):
     def is_drawn(row):
         x, y = place(page, lab, 0, row)
         return map_of(page).evaluate(
-            """(e, [x, y]) => { const c = e.querySelector('canvas'), r = c.getBoundingClientRect(), k = c.width / r.width;
+            """(e, [x, y]) => {
+                const c = e.querySelector('canvas'), r = c.getBoundingClientRect(), k = c.width / r.width;
                 const [i, j] = [Math.round((x - r.left) * k), Math.round((y - r.top) * k)];
                 return c.getContext('2d').getImageData(i, j, 1, 1).data[3] > 150 }""",
             [x, y],

@@ -1,5 +1,5 @@
-"""Ten maps of codes down one notebook, in a JupyterLab with its default settings: none is blank, for all share one WebGL
-context; and if a browser takes that context away, all are drawn again."""
+"""Ten maps of codes down one notebook, in a JupyterLab with its default settings: none is blank, for all share one
+WebGL context; and if a browser takes that context away, all are drawn again."""
 
 import pytest
 from lab import SHOTS, in_step, nothing_broke, of_cells, open_page, wait_for
@@ -17,7 +17,8 @@ codes = [rng.standard_normal((len(e), 6)) for e in pong]
 maps = []
 """
 N = 10
-COUNT = """e => { const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+COUNT = """e => {
+    const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
     let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 100; return n }"""
 
 

@@ -110,7 +110,7 @@ function render({ model, el }) {
   async function redraw(what) {
     if (ended || !R || !xy.length) return;
     if (!plot) what = 'points';
-    if (!size.width) { root.dataset.drawn ||= '0'; return; }      // drawn when it has a size, that is, when it is seen
+    if (!size.width) return;      // drawn when it has a size, that is, when it is seen
     if (!plot) plot = R.createScatterplot({ canvas, renderer: sharedRenderer(R, size.width, size.height), deselectOnEscape: false, deselectOnDblClick: false, lassoInitiator: false, lassoOnLongPress: false });
     if (what !== 'chosen') {
       colour = numbers(model.get('colour'), Uint16Array);
@@ -472,7 +472,7 @@ function render({ model, el }) {
   readPoints();
   drawWords();
   drawMarks();
-  requestLibrary('scatterplot', model).then(loaded => { R = loaded; return update('points'); }).catch(fail);
+  requestLibrary('scatterplot', model).then(loaded => { R = loaded; return update('points'); }).then(() => { root.dataset.drawn ||= '0'; }).catch(fail);
   labelControls(el);
   return () => {
     ended = true;

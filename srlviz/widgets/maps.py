@@ -141,7 +141,8 @@ class _MapPane:
 
     Attributes
     ----------
-    view : CodeScatter;  box : the view, or what stands for it without WebGL;  map : the map shown;  method : its encoder
+    view : CodeScatter;  box : the view, or what stands for it without WebGL
+    map : the map shown;  method : its encoder
     plotted : PlotView of a page without WebGL, else None
     """
 
