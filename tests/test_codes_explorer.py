@@ -293,7 +293,7 @@ def test_a_page_without_webgl(browser, open_lab):
     )
     page = open_page(browser, lab, before=lambda p: p.add_init_script(hide))
     explorer = page.locator('.srlviz-codes-explorer')
-    plot = explorer.locator('.js-plotly-plot')
+    plot = explorer.locator('.js-plotly-plot').first
     wait_for(lambda: plot.count() and plot.evaluate('g => g._fullData?.[0]?.type') == 'scatter', say='plotly draws it')
     assert 'WebGL' in explorer.inner_text() and not page.errors
     in_step(page)
@@ -307,3 +307,4 @@ def test_a_page_without_webgl(browser, open_lab):
     page.mouse.click(x, y)
     wait_for(lambda: lab.ask('[one.episode, one.t]') != [0, 0], say='a step is opened')
     page.screenshot(path=SHOTS / 'codes_without_webgl.png')
+    assert lab.ask('one.status.value') == ''

@@ -8,8 +8,12 @@ const SIDES = [[4, 0], [4, .5], [3, .5], [5, .25], [6, 0], [3, 0], [8, 0]];     
 function sharedRenderer(R, width, height) {
   const page = shared();
   if (!page.renderer || page.renderer.isDestroyed) {
-    const canvas = make('canvas', { width: 1, height: 1 }), made = page.renderer = R.createRenderer({ canvas });
-    if (!made.isSupported) throw new Error('this browser cannot draw on float textures');
+    const canvas = make('canvas', { width: 1, height: 1 });
+    let made = null;
+    try { made = R.createRenderer({ canvas }); } catch { /* there is no context */ }
+    if (!made) throw new Error('there is no WebGL');
+    if (!made.isSupported) throw new Error('it cannot draw on float textures');
+    page.renderer = made;
     canvas.addEventListener('webglcontextlost', () => {
       if (page.renderer !== made) return;
       page.renderer = null;
