@@ -102,11 +102,11 @@ function render({ model, el }) {
     return rows;
   }
   function setLook() {
-    const colours = shades(), ground = getComputedStyle(stage).getPropertyValue('--jp-layout-color0').trim();
+    const colours = shades();
     return plot.set({
-      pointColor: colours, pointColorActive: colours, colorBy: 'valueZ', backgroundColor: /^#[0-9a-f]{3,8}$/i.test(ground) ? ground : isDark() ? '#111111' : '#ffffff',
+      pointColor: colours, pointColorActive: colours, colorBy: 'valueZ', backgroundColor: isDark() ? '#111111' : '#ffffff',
       pointSize: model.get('look').size ?? 4, pointSizeSelected: 0, pointOutlineWidth: 1, opacityBy: 'density', opacityByDensityFill: .9,
-      opacityInactiveScale: xy.length > 4000 ? .12 : .22,
+      opacityInactiveScale: xy.length > 4000 ? .08 : .2,
     });
   }
   /** Draw the points: all of them, or only the colours or the selection. Changes are handled one after another. */
