@@ -16,6 +16,11 @@ rng = np.random.default_rng(0)
 codes = [rng.standard_normal((len(e), 6)) for e in pong]
 maps = []
 """
+MORE_PICTURES = """
+made, picture = [], maps[0]._picture.figure_json
+for _ in range(24):
+    maps[0].pane.view.draw_picture(picture, 'a map', lambda png, size: made.append(size))
+"""
 N = 10
 COUNT = """e => {
     const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
@@ -51,6 +56,8 @@ def test_ten_maps(page, lab):
     "Each has points; after the pictures for the saved notebook were made no context was lost, and each still has them"
     assert min(inked(page)) > 500
     wait_for(lambda: lab.ask('sum(bool(m._picture.figure_json) for m in maps)') == N, 120, say='each has its picture')
+    lab.do(MORE_PICTURES)
+    wait_for(lambda: lab.ask('len(made)') == 24, 120, say='24 more pictures, each with contexts of its own')
     assert page.evaluate('globalThis.__srlviz.lostContexts ?? 0') == 0
     lab.do("[setattr(m, 'factor', 'ball_y') for m in maps]")
     in_step(page)
