@@ -25,7 +25,7 @@ setup(
     long_description=Path(__file__).with_name('README.md').read_text(encoding='utf-8') if Path(__file__).with_name('README.md').exists() else '',
     long_description_content_type='text/markdown', classifiers=['Framework :: Jupyter', 'Programming Language :: Python :: 3'],
     packages=find_packages(include=[name, f'{name}.*']) + list(shipped), package_dir=shipped,
-    package_data={f'{name}.data_samples': ['*', '**/*'], f'{name}.notebooks': ['studies/*.ipynb', 'tutorials/*.ipynb'], f'{name}.widgets': ['*.js', '*.css'], f'{name}.data.landing': ['*.md']},
+    package_data={f'{name}.data_samples': ['*', '**/*'], f'{name}.notebooks': ['studies/*.ipynb', 'tutorials/*.ipynb'], f'{name}.widgets': ['*.js', '*.css', 'vendor/*.js'], f'{name}.data.landing': ['*.md']},
     install_requires=cfg['requirements'].split(),
     extras_require={k.removesuffix('_requirements'): v.split() for k, v in cfg.items() if k.endswith('_requirements')},
     entry_points={'console_scripts': cfg['console_scripts'].split()},

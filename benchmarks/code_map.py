@@ -1,15 +1,22 @@
-"""Latency of the code map with 100,000 codes in a real JupyterLab: pan, pointer over points, lasso.
+"""Latency of the map of codes with 100,000 points.
 
     python benchmarks/code_map.py [--most 20000 100000] [--steps 100000] [--smoke]
 
-Prints medians in ms. Headless Chromium renders WebGL in software: a machine with a graphics card is faster. Also prints
-the time of a layout: PCA of all steps, t-SNE of a sample (with --tsne N).
+First in a page of its own, without a kernel: the map of `CodeScatter` against the plotly figure that it replaced, in
+turn in one run: pan, and select a quarter of the points. A frame counts as drawn when a pixel of it was read back.
+Then in a real JupyterLab: pan, pointer over points, lasso, and the ring that follows a film. Prints medians in ms.
+Headless Chromium renders WebGL in software: a machine with a graphics card is faster. Also prints the time of a
+layout: PCA of all steps, t-SNE of a sample (with --tsne N).
 """
 
 import argparse
+import functools
+import http.server
+import json
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -32,8 +39,44 @@ codes = [p @ rng.standard_normal((2, 32)) + rng.standard_normal((each, 32)) for 
 explorer = CodesExplorer(code_map(codes), home, factor='x', max_points={most})
 explorer
 """
-PLOT = '.srlviz-codes-explorer .js-plotly-plot'
+STAGE, VIEW = '.srlviz-codes-explorer .srlviz-scatter-stage', '.srlviz-codes-explorer .srlviz-scatter'
 FRAME = 'async () => { await new Promise(requestAnimationFrame); await new Promise(requestAnimationFrame) }'
+READ = """async kind => {
+    await new Promise(requestAnimationFrame); await new Promise(requestAnimationFrame);
+    const small = window.small ??= Object.assign(document.createElement('canvas'), { width: 8, height: 8 });
+    const pen = small.getContext('2d');
+    for (const one of document.querySelectorAll(`#${kind} canvas`)) if (one.width) pen.drawImage(one, 0, 0, 8, 8);
+    return pen.getImageData(0, 0, 8, 8).data.reduce((a, b) => a + b, 0);
+}"""
+PAGE = """<!doctype html><meta charset=utf8><link rel=stylesheet href=all.css>
+<style>body { margin: 0 } #new, #old { width: 800px }</style>
+<body data-jp-theme-light=true><div id=new></div><div id=old></div>
+<script src="plotly.js"></script><script type=module>
+const given = { plotly: Promise.resolve(Plotly), scatterplot: import('./vendor.js') };
+globalThis.__srlviz = { libraries: Object.fromEntries(Object.entries(given).map(([k, ready]) => [k, { ready }])) };
+const bytes = async name => new DataView(await (await fetch(name)).arrayBuffer());
+function modelOf(state) {
+    const on = {};
+    return {
+        get: k => state[k], set(k, v) { state[k] = v; (on['change:' + k] ?? []).forEach(f => f()) },
+        on(k, f) { (on[k] ??= []).push(f) }, off() {}, send() {}, save_changes() {},
+        widget_manager: { loadClass: async () => class { _handle_comm_msg() {} } },
+    };
+}
+const state = await (await fetch('new.json')).json();
+for (const k of ['points', 'ids', 'colour', 'chosen', 'quarter', 'eighth']) state[k] = await bytes(k);
+window.models = { new: modelOf(state), old: modelOf(await (await fetch('old.json')).json()) };
+for (const [k, model] of Object.entries(models))
+    (await import(`./${k}.js`)).default.render({ model, el: document.getElementById(k) });
+window.drawn = k => +document.querySelector(`#${k} > div`).dataset.drawn || 0;
+window.choose = async (k, what) => {
+    const before = drawn(k), model = models[k], began = performance.now();
+    model.set(k === 'new' ? 'chosen' : 'fig_json', model.get(what));
+    while (drawn(k) === before) await new Promise(requestAnimationFrame);
+    return began;
+};
+window.ready = true;
+</script>"""
 
 
 def timed(act) -> float:
@@ -42,18 +85,117 @@ def timed(act) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def hands(page, lab) -> dict[str, float]:
-    "Median ms of the steps of a pan, of cards under the pointer, and of a lasso"
-    plot = page.locator(PLOT).first
-    plot.scroll_into_view_if_needed()
-    page.wait_for_timeout(1500)
-    points = plot.evaluate(
-        """g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0], n = t.x.length;
-            return [...Array(60).keys()].map(k => Math.floor(n * (k + .5) / 60)).map(i =>
-                [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[i]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[i])]) }"""
+def write_page(folder: Path, n: int):
+    """Write a page with both maps of n points, and of a selected quarter and eighth of them."""
+    import numpy as np
+    import plotly
+
+    from srlviz.core.recordings import Episode, Recording
+    from srlviz.core.views.steps import Steps
+    from srlviz.evaluate.maps import code_map
+    from srlviz.figures.maps import MapColumns, plot_code_map
+    from srlviz.widgets.base import asset, script, sheet
+    from srlviz.widgets.maps import CodesExplorer
+    from srlviz.widgets.views import PlotView
+
+    rng = np.random.default_rng(0)
+    codes = 0.25 * rng.standard_normal((n, 2))
+    recording = Recording([Episode(dict(vector=codes.astype('f4')), factors=dict(x=rng.random(n)))])
+    made = code_map([codes], norm='none', progress=False)
+    order = np.argsort(np.abs(np.arctan2(*(made.xy - np.median(made.xy, 0)).T)))
+    explorer = CodesExplorer(made, recording, factor='x', max_points=n, interactive=True)
+    view, column = explorer.pane.view, MapColumns(recording)['x']
+    columns = {k: getattr(view, k) for k in ('points', 'ids', 'colour', 'chosen')}
+    old = dict(key='k', config={}, inks={}, label='', regions=True, region={}, clicked={}, cursor=None, channel='')
+    for name, share in dict(fig_json=0, quarter=4, eighth=8).items():
+        steps = Steps(np.zeros(n // share, int), order[: n // share]) if share else None
+        if share:
+            view.show_chosen(steps.mask(made.episode, made.t))
+            columns[name] = view.chosen
+        figure = plot_code_map(made, column, steps=steps, max_points=n, drag='pan', height=440)
+        old[name] = PlotView(figure).fig_json
+    for name, part in columns.items():
+        (folder / name).write_bytes(part)
+    kept = ('look', 'inks', 'ring', 'near', 'tags', 'clicked', 'hovered', 'region', 'height', 'label')
+    for name, state in dict(old=old, new={k: getattr(view, k) for k in kept} | dict(mode='pan')).items():
+        (folder / f'{name}.json').write_text(json.dumps(state))
+    texts = dict(
+        [
+            ('new.js', script('pictures.js', 'code_scatter.js')),
+            ('old.js', script('pictures.js', 'plot_view.js')),
+            ('all.css', sheet('code_scatter.css', 'plot_view.css')),
+            ('vendor.js', asset('vendor/regl_scatterplot.js')),
+            ('plotly.js', (Path(plotly.__file__).parent / 'package_data/plotly.min.js').read_text(encoding='utf-8')),
+            ('page.html', PAGE),
+        ]
     )
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding='utf-8')
+
+
+def compared(page, rounds: int = 3) -> dict[str, dict[str, float]]:
+    """Return median ms of a pan and of selecting a quarter, of the new and the old map in turn."""
+    times = {kind: dict(pan=[], select=[]) for kind in ('new', 'old')}
+    nothing = [timed(lambda: page.evaluate(FRAME)) for _ in range(10)]
+    for _ in range(rounds):
+        for kind, found in times.items():
+            where = page.locator(f'#{kind} canvas').first
+            where.scroll_into_view_if_needed()
+            box = where.bounding_box()
+            x, y = box['x'] + 300, box['y'] + 200
+            page.mouse.move(x, y)
+            page.mouse.down()
+            for k in range(1, 13):
+                found['pan'].append(timed(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(READ, kind))))
+            page.mouse.up()
+            page.mouse.move(2, 2)
+            page.evaluate(FRAME)
+            for what in ('quarter', 'eighth', 'quarter'):
+                took = page.evaluate(
+                    f'async ([kind, what]) => {{ const began = await choose(kind, what); await ({READ})(kind);'
+                    ' return performance.now() - began }',
+                    [kind, what],
+                )
+                if what == 'quarter':
+                    found['select'].append(took)
+    made = {kind: {k: statistics.median(v) for k, v in found.items()} for kind, found in times.items()}
+    return made | dict(empty=dict(two_frames=statistics.median(nothing)))
+
+
+def in_a_page(n: int):
+    """Print how long both maps take in a page without a kernel."""
+    from playwright.sync_api import sync_playwright
+
+    folder = Path(tempfile.mkdtemp())
+    write_page(folder, n)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    http.server.SimpleHTTPRequestHandler.log_message = lambda *_: None
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
+        page = browser.new_page(viewport=dict(width=1400, height=1000))
+        page.on('pageerror', lambda e: print('error in the page:', e))
+        page.goto(f'http://127.0.0.1:{server.server_port}/page.html')
+        page.wait_for_function("window.ready && drawn('new') && drawn('old')", timeout=120_000)
+        page.wait_for_timeout(1000)
+        for kind, found in compared(page).items():
+            print(f'{n:,} points, {kind}:', ', '.join(f'{k} {v:.0f}' for k, v in found.items()), flush=True)
+        browser.close()
+    server.shutdown()
+
+
+def hands(page, lab) -> dict[str, float]:
+    """Return median ms of the steps of a pan, of cards under the pointer, of steps of a film, and of a lasso."""
+    stage, view = page.locator(STAGE).first, page.locator(VIEW).first
+    stage.scroll_into_view_if_needed()
+    page.wait_for_timeout(1500)
+    box = stage.bounding_box()
+    k, ox, oy = map(float, view.get_attribute('data-view').split(','))
+    xy = lab.ask('explorer.pane.map.xy[::len(explorer.pane.map) // 60].tolist()')
+    points = [(box['x'] + 1 + ox + k * x, box['y'] + 1 + oy - k * y) for x, y in xy]
     nothing = statistics.median(timed(lambda: page.evaluate(FRAME)) for _ in range(10))
-    view, over = page.locator('.srlviz-codes-explorer .srlviz-plot').first, []
+    over = []
     for x, y in points[:25]:
         before = view.get_attribute('data-card')
         page.mouse.move(x, y)
@@ -62,7 +204,7 @@ def hands(page, lab) -> dict[str, float]:
         try:
             page.wait_for_function(wait, arg=[view.element_handle(), before], timeout=3000, polling=5)
             over.append(1000 * (time.perf_counter() - began))
-        except Exception:  # the point lies under another, which is told already
+        except Exception:  # the same point is nearest
             continue
     steps = []
     for t in range(1, 16):  # as while a film plays: the ring follows
@@ -71,28 +213,27 @@ def hands(page, lab) -> dict[str, float]:
         page.wait_for_function("([e, b]) => e.dataset.ring !== b", arg=[view.element_handle(), ring], polling=5)
         steps.append(1000 * (time.perf_counter() - began))
     lab.ask("setattr(explorer, 'drag', 'pan')")
-    page.wait_for_timeout(1500)
-    x, y = points[30]
+    page.wait_for_timeout(500)
+    x, y = box['x'] + box['width'] / 2, box['y'] + box['height'] / 2
     page.mouse.move(x, y)
     page.mouse.down()
     pans = [timed(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(FRAME))) for k in range(1, 31)]
     page.mouse.up()
     lab.ask("setattr(explorer, 'drag', 'lasso')")
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(500)
     drawn = view.get_attribute('data-drawn')
-    x, y = points[30]
-    page.mouse.move(x - 50, y - 50)
+    page.mouse.move(x - 90, y - 90)
     page.mouse.down()
-    for dx, dy in ((50, -50), (50, 50), (-50, 50), (-50, -45)):
+    for dx, dy in ((90, -90), (90, 90), (-90, 90), (-90, -85)):
         page.mouse.move(x + dx, y + dy, steps=4)
     began = time.perf_counter()
     page.mouse.up()
-    page.wait_for_function("([e, b]) => e.dataset.drawn !== b", arg=[view.element_handle(), drawn])
+    page.wait_for_function("([e, b]) => e.dataset.drawn !== b", arg=[view.element_handle(), drawn], polling=5)
     lasso = 1000 * (time.perf_counter() - began)
     chosen = lab.ask('len(explorer.steps)')
-    said = dict(pan=statistics.median(pans), two_empty_frames=nothing, slowest_pan=max(pans))
-    said |= dict(hover=statistics.median(over), hovers=len(over), step=statistics.median(steps))
-    return said | dict(lasso=lasso, chosen=chosen)
+    found = dict(pan=statistics.median(pans), two_empty_frames=nothing, slowest_pan=max(pans))
+    found |= dict(hover=statistics.median(over), hovers=len(over), step=statistics.median(steps))
+    return found | dict(lasso=lasso, chosen=chosen)
 
 
 def browsed(steps: int, most: int) -> dict[str, float]:
@@ -130,9 +271,10 @@ if __name__ == '__main__':
     a = a.parse_args()
     if a.smoke:
         a.steps, a.most = 20_000, [20_000]
+    in_a_page(a.steps)
     laid_out(3, 'pca', min(a.steps, 100_000))
     if a.tsne:
         laid_out(a.tsne, 'tsne')
     for most in a.most:
-        said = browsed(a.steps, most)
-        print(f'{a.steps:,} steps, {most:,} drawn:', ', '.join(f'{k} {v:.0f}' for k, v in said.items()), flush=True)
+        found = browsed(a.steps, most)
+        print(f'{a.steps:,} steps, {most:,} drawn:', ', '.join(f'{k} {v:.0f}' for k, v in found.items()), flush=True)

@@ -109,7 +109,7 @@ def nothing_broke(page):
 # what anywidget says of a model that took over two seconds to begin; ours recover (shared.js, recoverLateModels)
 LATE = 'Failed to initialize model'
 
-DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-board', 'shown']].every(
+DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-scatter', 'drawn'], ['.srlviz-board', 'shown']].every(
     ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
 
 

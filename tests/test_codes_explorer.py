@@ -74,12 +74,13 @@ def test_on_what_the_rooms_give(world):
         )
         row = len(made.t) - 1
         step = [row, int(made.episode[row]), int(made.t[row])]
-        x.pane.view.hovered = dict(curve=0, i=0, data=step, n=1)
-        x.pane.view.clicked = dict(curve=0, i=0, data=step, n=1)
+        x.pane.view.hovered = dict(i=0, data=step, n=1)
+        x.pane.view.clicked = dict(i=0, data=step, n=1)
         assert (x.episode, x.t) == (len(recording) - 1, recording.lengths[-1] - 1) == (x.moment.episode, x.moment.t)
         for name in [*x.columns[False].names[::7], "error", "episode"]:
             x.factor = name
-            assert sum(len(t.x) for t in x.pane.view.figure.data) == len(made.t), name
+            assert len(x.pane.view.colour) == 2 * len(made.t), name
+            assert sum(len(t.x) for t in x.pane.figure().data) == len(made.t), name
         x.select_episode()
         assert x.described() and x.figure().data and len(x.figures()) == 2
         x.factor = ''
@@ -103,17 +104,20 @@ def page(opened, lab):
     yield from begin_anew(opened, lab, START)
 
 
-def place(page, k: int, row: int):
+def map_of(page, k: int = 0):
+    "The map of explorer k"
+    return page.locator('.srlviz-codes-explorer').nth(k).locator('.srlviz-scatter').first
+
+
+def place(page, lab, k: int, row: int):
     "Where on the page a step stands on the map of explorer k"
-    plot = page.locator('.srlviz-codes-explorer').nth(k).locator('.js-plotly-plot').first
-    plot.scroll_into_view_if_needed()
+    stage = map_of(page, k).locator('.srlviz-scatter-stage')
+    stage.scroll_into_view_if_needed()
     in_step(page)
-    return plot.evaluate(
-        """(g, row) => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0];
-            const at = (axis, v) => axis._offset + axis.c2p(v);
-            return [r.left + at(l.xaxis, t.x[row]), r.top + at(l.yaxis, t.y[row])] }""",
-        row,
-    )
+    scale, left, top = map(float, map_of(page, k).get_attribute('data-view').split(','))
+    x, y = lab.ask(f'{("one", "other")[k]}.pane.map.xy[{row}].tolist()')
+    box = stage.bounding_box()
+    return box['x'] + 1 + left + scale * x, box['y'] + 1 + top - scale * y
 
 
 def rare(lab) -> int:
@@ -126,7 +130,7 @@ def rare(lab) -> int:
 def test_a_pointer_and_a_press(page, lab):
     "The pointer gets a card of the frame; a press opens the step in both explorers, and the ring goes there"
     row = rare(lab)
-    x, y = place(page, 0, row)
+    x, y = place(page, lab, 0, row)
     page.mouse.move(x - 30, y - 30)
     page.mouse.move(x, y, steps=4)
     card = page.locator('.srlviz-codes-explorer').first.locator('.srlviz-card').first
@@ -152,7 +156,7 @@ def test_a_lasso_and_a_tag(page, lab):
     "What is drawn around is selected on both maps, with shift more; a tag names it; a double press selects nothing"
 
     def draw(row, reach, shift=False):
-        x, y = place(page, 0, row)
+        x, y = place(page, lab, 0, row)
         page.mouse.move(x - reach, y - reach)
         if shift:
             page.keyboard.down('Shift')
@@ -170,9 +174,7 @@ def test_a_lasso_and_a_tag(page, lab):
     few = lab.ask('len(one.steps)')
     assert lab.ask('one.steps == other.steps') and few < 100
     in_step(page)
-    second = page.locator('.srlviz-codes-explorer').nth(1).locator('.js-plotly-plot').first
-    drawn = 'g => g._fullData.reduce((n, t) => n + (t.selectedpoints?.length ?? 0), 0)'
-    wait_for(lambda: second.evaluate(drawn) == few, say='the other map shows them')
+    wait_for(lambda: map_of(page, 1).get_attribute('data-chosen') == str(few), say='the other map shows them')
     middle = lab.ask('int(np.linalg.norm(one.pane.map.xy - np.median(one.pane.map.xy, 0), axis=1).argmin())')
     draw(middle, 40, shift=True)
     wait_for(lambda: lab.ask('len(one.steps)') > few, say='more are selected')
@@ -183,8 +185,126 @@ def test_a_lasso_and_a_tag(page, lab):
     explorer.get_by_placeholder('name of the selected steps').fill('corner')
     explorer.get_by_role('button', name='tag', exact=True).click()
     wait_for(lambda: lab.ask('one.tags.get("corner") == one.steps'), say='they have a name')
-    wait_for(lambda: 'corner' in explorer.locator('.js-plotly-plot').first.inner_text(), say='which stands on the map')
+    wait_for(lambda: 'corner' in map_of(page).inner_text(), say='which stands on the map')
     page.screenshot(path=SHOTS / 'codes_lasso.png')
-    x, y = place(page, 0, middle)
+    x, y = place(page, lab, 0, middle)
     page.mouse.dblclick(x, y)
     wait_for(lambda: lab.ask('len(one.steps) + len(other.steps)') == 0, say='nothing is selected')
+
+
+def shades(page, k: int = 0) -> int:
+    "How many colours the points of a map have"
+    return map_of(page, k).evaluate(
+        """e => {
+            const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            const seen = new Set();
+            for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+            return seen.size }"""
+    )
+
+
+@pytest.mark.browser
+def test_points_stand_where_they_are_pressed(page, lab):
+    "The pixel at the place of a step has a colour, at home, after a pan and a zoom, and after the pane became narrower"
+
+    def is_drawn(row):
+        x, y = place(page, lab, 0, row)
+        return map_of(page).evaluate(
+            """(e, [x, y]) => {
+                const c = e.querySelector('canvas'), r = c.getBoundingClientRect(), k = c.width / r.width;
+                const [i, j] = [Math.round((x - r.left) * k), Math.round((y - r.top) * k)];
+                return c.getContext('2d').getImageData(i, j, 1, 1).data[3] > 150 }""",
+            [x, y],
+        )
+
+    rows = [rare(lab), lab.ask('int(np.linalg.norm(one.pane.map.xy, axis=1).argmin())')]
+    wait_for(lambda: all(map(is_drawn, rows)), say='both points are drawn')
+    assert shades(page) > 20  # a scale of colours, not one
+    lab.do("one.drag = 'pan'")
+    x, y = place(page, lab, 0, rows[1])
+    page.mouse.move(x + 60, y + 20)
+    page.mouse.down()
+    page.mouse.move(x + 100, y - 20, steps=6)
+    page.mouse.up()
+    now = place(page, lab, 0, rows[1])
+    assert abs(now[0] - x - 40) < 2 and abs(now[1] - y + 40) < 2  # the point followed the pointer
+    wait_for(lambda: is_drawn(rows[1]), say='it is drawn where it was moved')
+    page.mouse.move(*now)
+    page.mouse.wheel(0, -300)  # the map has the keys, so that the wheel zooms about the pointer
+    wait_for(lambda: is_drawn(rows[1]), say='it is drawn after a zoom')
+    zoomed = place(page, lab, 0, rows[1])
+    assert abs(zoomed[0] - now[0]) < 2 and abs(zoomed[1] - now[1]) < 2
+    page.set_viewport_size(dict(width=1100, height=900))
+    try:
+        map_of(page).get_by_role('button', name='show all points').click()
+        wait_for(lambda: all(map(is_drawn, rows)), say='the map follows the size of its pane')
+        stage = map_of(page).locator('.srlviz-scatter-stage').bounding_box()
+        canvas = map_of(page).locator('canvas').bounding_box()
+        assert abs(stage['width'] - canvas['width']) <= 2 and abs(stage['height'] - canvas['height']) <= 2
+    finally:
+        page.set_viewport_size(dict(width=1400, height=900))
+        lab.do("one.drag = 'lasso'")
+
+
+@pytest.mark.browser
+def test_keys(page, lab):
+    "Arrows go from point to point and tell each; Enter opens it and marks its neighbours; Escape selects nothing"
+    stage = map_of(page).locator('.srlviz-scatter-stage')
+    stage.focus()
+    said = map_of(page).locator('[role=status]')
+    for key, where in (
+        ('ArrowRight', 'episode 0, t 0'),
+        ('ArrowRight', 'episode 0, t 1'),
+        ('ArrowLeft', 'episode 0, t 0'),
+    ):
+        page.keyboard.press(key)
+        wait_for(lambda: said.inner_text().startswith(where), say=f'{where} is read out')
+    up = lab.ask('one.pane.map.xy[0].tolist()')
+    page.keyboard.press('ArrowUp')
+    wait_for(lambda: not said.inner_text().startswith('episode 0, t 0,'), say='another point is read out')
+    page.keyboard.press('Enter')
+    wait_for(lambda: lab.ask('[one.episode, one.t]') != [0, 0], say='the step is opened')
+    assert lab.ask('one.pane.map.xy[one.pane.columns().row(one.episode, one.t)].tolist()')[1] > up[1]
+    wait_for(lambda: map_of(page).get_attribute('data-near') == '10', say='its neighbours are marked')
+    page.screenshot(path=SHOTS / 'codes_keys.png')
+    zoom = float(map_of(page).get_attribute('data-view').split(',')[0])
+    page.keyboard.press('+')
+    assert float(map_of(page).get_attribute('data-view').split(',')[0]) > 1.2 * zoom
+    page.keyboard.press('0')
+    assert abs(float(map_of(page).get_attribute('data-view').split(',')[0]) / zoom - 1) < 1e-6
+    page.keyboard.press('l')
+    wait_for(lambda: lab.ask('one.drag') == 'pan', say='a drag moves the map')
+    page.keyboard.press('l')
+    wait_for(lambda: lab.ask('one.drag') == 'lasso', say='a drag selects')
+    lab.do('one.select_episode()')
+    wait_for(lambda: map_of(page).get_attribute('data-chosen') == '100', say='the episode is selected')
+    stage.focus()
+    page.keyboard.press('Escape')
+    wait_for(lambda: lab.ask('len(one.steps)') == 0, say='nothing is selected')
+
+
+@pytest.mark.browser
+def test_a_page_without_webgl(browser, open_lab):
+    "The map is drawn by plotly, and says so; a press opens a step"
+    lab = open_lab(of_cells(CELL.strip()))
+    hide = (
+        'const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = '
+        'function (kind, ...more) { return /webgl/.test(kind) ? null : get.call(this, kind, ...more); }'
+    )
+    page = open_page(browser, lab, before=lambda p: p.add_init_script(hide))
+    explorer = page.locator('.srlviz-codes-explorer')
+    plot = explorer.locator('.js-plotly-plot').first
+    wait_for(lambda: plot.count() and plot.evaluate('g => g._fullData?.[0]?.type') == 'scatter', say='plotly draws it')
+    assert 'WebGL' in explorer.inner_text() and not page.errors
+    in_step(page)
+    x, y = plot.evaluate(
+        """g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0];
+            const at = (axis, v) => axis._offset + axis.c2p(v);
+            return [r.left + at(l.xaxis, t.x[150]), r.top + at(l.yaxis, t.y[150])] }"""
+    )
+    page.mouse.move(x - 20, y - 20)
+    page.mouse.move(x, y, steps=4)
+    page.mouse.click(x, y)
+    wait_for(lambda: lab.ask('[one.episode, one.t]') != [0, 0], say='a step is opened')
+    page.screenshot(path=SHOTS / 'codes_without_webgl.png')
+    assert lab.ask('one.status.value') == ''

@@ -239,7 +239,11 @@ def _open_codes(codes, recording, widget, options):
     if widget == 'NearestFrames':
         return catalog('widgets')[widget]({k: Neighbours(c) for k, c in codes.items()}, recording, **options)
     maps = {name: code_map(c, progress=False) for name, c in codes.items()}
-    return _open_maps(maps, recording, widget, options)
+    near = {}
+    for name, c in codes.items():
+        if not isinstance(c, np.ndarray) and all(np.ndim(part) == 2 for part in c):  # of steps, a list of episodes
+            near[name] = Neighbours(c, norm='standardize')  # as the map is made
+    return _open_maps(maps, recording, widget, dict(neighbours=near) | options)
 
 
 def _open_maps(maps, recording, widget, options):

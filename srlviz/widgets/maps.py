@@ -19,21 +19,27 @@ from markupsafe import Markup
 from ..core.files import TABLE, TEXT, check_fields, is_whole, read_json, write_json
 from ..core.recordings import Episode, Recording
 from ..core.views.steps import Steps
+from ..evaluate.neighbours import Neighbours
 from ..figures.frames import frame_png
 from srlviz.figures.maps import (
     MAX_POINTS,
     MapColumns,
     alike,
     inside,
+    map_colours,
+    map_note,
     plot_code_map,
     selection_summary,
     selection_words,
     side_by_side,
+    tag_places,
+    thinned,
 )
 from ..figures.style import pretty
 from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_change, row, set_options
 from .frames import as_recording, check_episodes
 from .moment import Moment
+from .scatter import CodeScatter
 from .sensors import film_modality
 from .views import PlotView
 
@@ -121,6 +127,9 @@ class _Cards:
         return frame_png(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1]))
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #7d52c0be
+_MAX_SVG = 5000  # points of a map without WebGL
+
+
 class _MapPane:
     """A map in a page.
 
@@ -132,17 +141,23 @@ class _MapPane:
 
     Attributes
     ----------
-    view : PlotView;  map : the map shown;  method : its encoder
+    view : CodeScatter;  box : the view, or what stands for it without WebGL
+    map : the map shown;  method : its encoder
+    plotted : PlotView of a page without WebGL, else None
     """
 
     def __init__(self, explorer: Explorer, press: Callable, select: Callable):
-        self.explorer, self.select = explorer, select
-        self.map, self.method, self.height = None, '', 440
-        bar = [['lasso2d', 'select2d', 'pan2d', 'zoomIn2d', 'zoomOut2d', 'resetScale2d']]
-        self.view = PlotView(hovers=True, regions=True, config=dict(modeBarButtons=bar))
-        explorer.on(self.view, 'clicked', lambda p: press(*p['data'][1:]) if _is_step(p) else None)
+        self.explorer, self.press, self.select = explorer, press, select
+        self.map, self.method = None, ''
+        self.rows = np.arange(0)  # of the map, that are drawn
+        self.plotted = None
+        self.view = CodeScatter()
+        self.box = W.VBox([self.view])
+        explorer.bind(drag=(self.view, 'mode'))
+        explorer.on(self.view, 'clicked', self.open)
         explorer.on(self.view, 'hovered', self.show_card)
         explorer.on(self.view, 'region', self.select_inside)
+        explorer.on(self.view, 'problem', self.show_plotted)
 
     def columns(self) -> MapColumns:
         """Return the columns that points can be coloured by."""
@@ -150,36 +165,75 @@ class _MapPane:
 
     def show(self, made, method: str, height: int):
         """Show another map."""
-        self.map, self.method, self.height = made, method, height
+        self.map, self.method, self.view.height = made, method, height
+        self.view.near = []
         self.draw()
 
-    def figure(self, cards: bool = False, height: int | None = None) -> go.Figure:
-        """Draw the map, for the page with `cards`, else as a static figure with the current step marked."""
+    def figure(self, height: int | None = None, webgl: bool = True) -> go.Figure:
+        """Draw the map as a static figure with the current step marked."""
         explorer = self.explorer
         return plot_code_map(
             self.map,
             self.columns()[explorer.factor] if explorer.factor else None,
             steps=explorer.steps,
-            at=None if cards else (explorer.episode, explorer.t),
+            at=(explorer.episode, explorer.t),
             tags=explorer.tags,
-            max_points=explorer.max_points,
+            max_points=explorer.max_points if webgl else min(explorer.max_points, _MAX_SVG),
             drag=explorer.drag,
-            cards=cards,
-            height=height or self.height,
+            webgl=webgl,
+            height=height or self.view.height,
             title=pretty(self.method),
         )
 
     def draw(self):
         """Draw the map in the page."""
-        self.view.figure = self.figure(cards=True)
-        self.mark()
-        hint = 'a point is a step: click to open it, lasso points to select them'
-        self.view.label = f'map of codes {self.method}, {self.map.description}; {hint}'
+        if not self.explorer.interactive:
+            return
+        made, explorer = self.map, self.explorer
+        chosen = explorer.steps.mask(made.episode, made.t) if explorer.steps else None
+        self.rows = thinned(len(made.xy), explorer.max_points, chosen, made.drawn)
+        ids = np.stack([self.rows, made.episode[self.rows], made.t[self.rows]], 1)
+        look = dict(title=pretty(self.method), note=map_note(made, len(self.rows)))
+        look |= dict(axes=made.axes, ticks='%' in made.axes[0])
+        with self.view.hold_sync():
+            self.view.show_points(made.xy[self.rows], ids, map_colours(self.values()), **look)
+            self.view.show_chosen(None if chosen is None else chosen[self.rows])
+            places = tag_places(made, explorer.tags)
+            self.view.tags = [dict(text=name, at=xy[0].tolist(), marks=xy[1:].tolist()) for name, xy in places]
+            hint = 'Arrow keys go from point to point, Enter opens the step, l changes between lasso and moving the map'
+            self.view.label = f'map of codes {self.method}, {made.description}. {hint}'
+            self.place_ring()
+        self.replot()
+
+    def values(self):
+        """Return the values that colour the drawn points."""
+        columns, factor = self.columns(), self.explorer.factor
+        column = columns[factor] if factor else columns['episode']._replace(name='', names=())
+        return column._replace(values=column.values[self.rows])
 
     def mark(self):
+        """Mark another current step; the neighbours of the step before are no longer marked."""
+        self.view.near = []
+        self.place_ring()
+        self.replot()
+
+    def place_ring(self):
         """Move the ring to the current step."""
         row = self.columns().row(self.explorer.episode, self.explorer.t)
         self.view.ring = self.map.xy[row].tolist()
+
+    def replot(self):
+        """Draw the map again by plotly, in a page without WebGL."""
+        if self.plotted is not None:
+            self.plotted.figure = self.figure(webgl=False)
+
+    def open(self, point: Mapping):
+        """Open the step of a pressed point, and mark its neighbours."""
+        if not _is_step(point):
+            return
+        row, episode, t = point['data']
+        self.press(episode, t)
+        self.view.near = self.map.xy[self.explorer.neighbours_of(self, row)].tolist()
 
     def show_card(self, point: Mapping):
         """Show the card of the point under the pointer."""
@@ -192,6 +246,18 @@ class _MapPane:
         """Select the steps inside a lasso or box."""
         found = inside(self.map.xy, region.get('x', ()), region.get('y', ()))
         self.select(Steps(self.map.episode[found], self.map.t[found]), bool(region.get('add')))
+
+    def show_plotted(self, problem: str):
+        """Show the map by plotly, in a page that cannot draw with WebGL."""
+        if not problem or self.plotted is not None:
+            return
+        bar = [['lasso2d', 'select2d', 'pan2d', 'zoomIn2d', 'zoomOut2d', 'resetScale2d']]
+        self.plotted = PlotView(regions=True, config=dict(modeBarButtons=bar), label=self.view.label)
+        self.explorer.on(self.plotted, 'clicked', self.open)
+        self.explorer.on(self.plotted, 'region', self.select_inside)
+        note = SafeHTML(f'This page cannot draw with WebGL ({problem}). The map is a simpler, slower one.')
+        self.box.children = [note, self.plotted]
+        self.replot()
 
 
 def _is_step(point: Mapping) -> bool:
@@ -320,6 +386,9 @@ def _summary_html(lines: list[str]) -> Markup:
     return Markup('<b>Selected: {}</b>{}').format(lines[0], rest)
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #348cd2f2
+_NEAR, _APART = 10, 30  # neighbours that are marked; in the same episode they are at least so many steps away
+
+
 class CodesExplorer(Explorer):
     """Explore codes on maps.
 
@@ -332,6 +401,8 @@ class CodesExplorer(Explorer):
         none; a factor, a score, 'episode' or 't')
     episode, t : the step that is marked
     max_points : number of points drawn, a random sample, noted in the figure; a lasso selects all points
+    neighbours : encoder -> `srlviz.evaluate.neighbours.Neighbours` of its codes; the ten nearest steps of a pressed
+        point are marked. Without them, the ten nearest on the map
     interactive : None decides by the environment; False shows `figure()`
 
     Traits: recording, method, how, beside, factor, episode, t, steps (selected, `core.views.steps.Steps`), tags (name
@@ -357,12 +428,14 @@ class CodesExplorer(Explorer):
         episode: int = 0,
         t: int = 0,
         max_points: int = MAX_POINTS,
+        neighbours: Mapping[str, Neighbours] | None = None,
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
         recording = as_recording(recording)
         self.maps = _Maps(maps, recording)
         self.scores, self.max_points = scores, max_points
+        self.neighbours = dict(neighbours or {})
         self.steps = Steps()
         self.recording = recording
         self._read_recording()
@@ -406,7 +479,12 @@ class CodesExplorer(Explorer):
     def _on_map(self, _):
         self._show()
 
-    @on_change('factor', 'drag', 'steps', 'tags')
+    @on_change('drag')
+    def _on_drag(self, _):
+        for pane in self.panes:
+            pane.replot()
+
+    @on_change('factor', 'steps', 'tags')
     def _on_look(self, change):
         for pane in self.panes:
             pane.draw()
@@ -435,7 +513,7 @@ class CodesExplorer(Explorer):
         if self.how not in maps:
             with self.quietly():
                 self.how = next(iter(maps))
-        self.second.view.layout.display = '' if self.beside else 'none'
+        self.second.box.layout.display = '' if self.beside else 'none'
         height = 380 if self.beside else 440
         for pane, method in zip(self.panes, (self.method, self.beside)):
             pane.show(self.maps.get(method, self.how), method, height)
@@ -473,6 +551,18 @@ class CodesExplorer(Explorer):
         columns = self.pane.columns()
         same = alike(columns[self.factor], columns.row(self.episode, self.t))
         self.steps = Steps(columns.episode[same], columns.t[same])
+
+    def neighbours_of(self, pane: _MapPane, row: int) -> np.ndarray:
+        """Return the rows of the ten nearest steps of one: in code space if its codes are known, else on the map."""
+        lookup, columns = self.neighbours.get(pane.method), pane.columns()
+        if lookup is not None and not columns.whole:
+            apart = _APART if len(lookup) > _NEAR + 2 * _APART else 1
+            if len(lookup) > _NEAR + 1:
+                found = lookup.of(int(columns.episode[row]), int(columns.t[row]), _NEAR, apart)
+                return np.array([columns.row(e, t) for e, t in zip(found['episode'], found['t'])])
+        away = np.square(pane.map.xy - pane.map.xy[row]).sum(1)
+        away[row] = np.inf
+        return np.argsort(away, kind='stable')[: min(_NEAR, len(away) - 1)]
 
     def tag(self, name: str, steps: Steps | None = None):
         """Tag steps with a name; None tags the selected steps, or the current one if none is selected."""
@@ -604,7 +694,7 @@ class CodesExplorer(Explorer):
             select_button('nothing', lambda: self.select(Steps()), 'clear the selection'),
         ]
         choices = row(*self._make_menus(), drags, W.Label('select'), *selecting)
-        left = [self.pane.view, self.tagging.box, self.summary]
-        right = [self.second.view, self.moment, self.status]
+        left = [self.pane.box, self.tagging.box, self.summary]
+        right = [self.second.box, self.moment, self.status]
         self.children = [choices, columns(left, right)]
         self.add_class('srlviz-codes-explorer')

@@ -1,11 +1,25 @@
 // Functions that the views of srlviz share. srlviz.widgets.base.script prepends this file to each view; there is no build step.
 
-/** State shared by all views of a page, of any notebook and kernel: `plotly`, a promise, among others. */
-function shared() {
-  const page = globalThis.__srlviz ??= {};
-  page.plotly ??= new Promise((resolve, reject) => { page.givePlotly = resolve; page.failPlotly = reject; });
-  return page;
+/** State shared by all views of a page, of any notebook and kernel. */
+const shared = () => globalThis.__srlviz ??= {};
+
+/** A library that the kernel sends once for a page: `ready`, a promise, and how to `give` it or `fail`. */
+function library(name) {
+  const libraries = shared().libraries ??= {};
+  if (!libraries[name]) {
+    const awaited = libraries[name] = {};
+    awaited.ready = new Promise((give, fail) => Object.assign(awaited, { give, fail }));
+  }
+  return libraries[name];
 }
+
+/** Wait for a library; a page that has none after a while asks the kernel for it. */
+function requestLibrary(name, model) {
+  const timer = setTimeout(() => model.send({ kind: 'need', library: name }), 2500);
+  return library(name).ready.then(loaded => { clearTimeout(timer); return loaded; });
+}
+
+const isDark = () => document.body.dataset.jpThemeLight === 'false';
 
 /** Make an element: attributes, `class`, and listeners `onclick`; null leaves an attribute out. */
 function make(tag, attributes = {}, ...children) {

@@ -72,7 +72,7 @@ ELSEWHERE = {
     'widgets.base.asset': _NO_FILE,
     'widgets.landing.flights.sensor_table': _NO_FILE,
     'widgets.agents.memories._AgentMemory.read': _NO_FILE,
-    'widgets.views.PlotlyScript.send_once': _NO_FILE,
+    'widgets.views.PageLibrary.send_once': _NO_FILE,
 }
 
 
