@@ -107,7 +107,7 @@ def _world_card(name: str) -> Iterator[Section]:
         task='A partially observable task with its hidden state.',
         world=first_sentence(type(world).__doc__),
     )
-    yield Section(text=kinds[_world_kind(world)], facts=dict(recorded=f'in {world.unit}', opens=f'in {world.viewer}'))
+    yield Section(text=kinds[_world_kind(world)], facts=dict(recorded=f'in {world.unit}'))
     conditions = [(name, condition.label) for name, condition in world.conditions.items()]
     if conditions:
         yield Section('Conditions', table=pd.DataFrame(conditions, columns=['condition', 'label']))
@@ -149,8 +149,8 @@ def _scores() -> tuple[pd.DataFrame, pd.DataFrame]:
     return paper_scores(), pd.concat([load_scores(sample_path(f'{name}.csv')) for name in _OURS], ignore_index=True)
 
 
-def _by_task(scores: pd.DataFrame, method: str, compared: _Compared, setting: Mapping) -> pd.Series:
-    "Scores of a method by target and task, the mean over seeds, for the largest budget"
+def _by_task(scores: pd.DataFrame, method: str, compared: _Compared, setting: Mapping) -> pd.DataFrame:
+    "Scores of a method by target and task, the mean over seeds, for the largest budget, and that budget"
     rows = scores[(scores['method'] == method) & (scores['task'] != 'all')]
     for column in ('study', 'metric', 'group'):
         rows = rows[rows[column] == getattr(compared, column)]
@@ -159,23 +159,29 @@ def _by_task(scores: pd.DataFrame, method: str, compared: _Compared, setting: Ma
     if (rows['n_codes'] == _N_CODES).any():
         rows = rows[rows['n_codes'] == _N_CODES]
     rows = rows[rows['budget'] == rows.groupby('task')['budget'].transform('max')]
-    return rows.groupby(['target', 'task'])['value'].mean()
+    return rows.groupby(['target', 'task']).agg(value=('value', 'mean'), steps=('budget', 'max'))
 
 
 def paper_beside_ours(method: str) -> pd.DataFrame:
-    """Compare the paper's scores of a method with ours: score, paper, srlviz, over; NaN where one is missing."""
+    """Compare the paper's scores of a method with ours; NaN where one is missing.
+
+    Returns
+    -------
+    DataFrame of score, paper, srlviz, over (number of games or tasks), our steps (of training)
+    """
     paper, ours = _scores()
     table = []
     for compared in _COMPARED:
         theirs = _by_task(paper, paper_name(method), compared, {})
         own = _by_task(ours, method, compared, compared.ours)
-        both = pd.DataFrame(dict(paper=theirs, srlviz=own))
+        both = pd.DataFrame(dict(paper=theirs['value'], srlviz=own['value'], steps=own['steps']))
         both = both.dropna() if both.notna().all(axis=1).any() else both
         for target, rows in both.groupby('target', sort=False):
             label = metric_label(compared.metric) + (f', {target}' if compared.study == 'landing' else '')
             over = f'{len(rows)} {compared.of}' if compared.of else ''
-            table.append((label, rows['paper'].mean(), rows['srlviz'].mean(), over))
-    return pd.DataFrame(table, columns=['score', 'paper', 'srlviz', 'over'])
+            steps = f'{rows["steps"].max():,.0f}' if rows['steps'].notna().any() else ''
+            table.append((label, rows['paper'].mean(), rows['srlviz'].mean(), over, steps))
+    return pd.DataFrame(table, columns=['score', 'paper', 'srlviz', 'over', 'our steps'])
 
 # %% ../../nbs/09_studies/10_cards.ipynb #73e8e360
 def layer_table(modules: Mapping) -> pd.DataFrame:
@@ -187,9 +193,8 @@ def layer_table(modules: Mapping) -> pd.DataFrame:
     """
     rows, seen = [], set()
     for name, module in modules.items():
-        for part, layer in module.named_modules(prefix=name.rstrip('_')):
-            weights = [w for w in layer.parameters(recurse=False) if id(w) not in seen]
-            seen |= {id(w) for w in weights}
+        for part, layer in module.named_modules(memo=seen, prefix=name.rstrip('_')):  # each once
+            weights = list(layer.parameters(recurse=False))
             if weights or not len(list(layer.children())):
                 rows.append((part, type(layer).__name__.lstrip('_'), sum(w.numel() for w in weights)))
     return pd.DataFrame(rows, columns=['layer', 'kind', 'parameters'])

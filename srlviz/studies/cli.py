@@ -260,6 +260,8 @@ def main(argv: list[str] | None = None) -> int:
     for i, word in enumerate(argv[:-2]):
         if word == '-p' and argv[i + 2].startswith('-'):
             argv[i + 2] = ' ' + argv[i + 2]  # -p bias -1e-3: a value, not an option
+    if argv[:1] == ['lab'] and not {'-h', '--help'} & set(argv):
+        argv.insert(1, '--')  # what follows are options of JupyterLab
     args = _parser().parse_args(argv)
     try:
         if 'call' in args:
@@ -269,7 +271,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.command == 'landings':
             return _landings(args)
         if args.command == 'lab':
-            return _lab(args.options)
+            return _lab(args.options[1:])
         if args.command == 'path':
             print(study_path(args.study, args.studies).resolve())
         else:

@@ -60,13 +60,13 @@ def card_html(name: str, kind: str, sections: Iterable[Section]) -> Markup:
     """Return the HTML of a card, as far as its sections are known."""
     head = Markup('<h3>{} <i>{}</i></h3><code>srlviz.explore({!r})</code>').format(name, kind, name)
     body = Markup('').join(_section_html(section, name) for section in sections)
-    return Markup('<article class="srlviz-card" tabindex="0" aria-label="{}">{}<div>{}</div></article>').format(
+    return Markup('<article class="srlviz-entry" tabindex="0" aria-label="{}">{}<div>{}</div></article>').format(
         f'card of {name}', head, body
     )
 
-# %% ../../nbs/09_studies/11_start.ipynb #bb127814
+# %% ../../nbs/09_studies/11_start.ipynb #b3795618
 _WELCOME = Markup(
-    '<article class="srlviz-card"><p>Choose a world, a representation or a question: its card stands here, and '
+    '<article class="srlviz-entry"><p>Choose a world, a representation or a question: its card stands here, and '
     '<b>Open</b> shows it on sample data.</p><p>With your own: <code>recording = srlviz.record("pong", 2000)</code>, '
     '<code>knows = srlviz.probe(net, recording)</code>, <code>srlviz.explore(knows)</code>.</p></article>'
 )
@@ -74,6 +74,9 @@ _COLUMNS = (
     dict(label='name', kind='text', width='minmax(120px, 1fr)'),
     dict(label='kind', kind='text', width='minmax(90px, 1fr)'),
 )
+
+
+_TALL, _SHORT = 382, 142  # pixels of the list
 
 
 class StartPage(Explorer):
@@ -100,7 +103,7 @@ class StartPage(Explorer):
         self.tabs = W.ToggleButtons(options=options, tooltips=list(TABS), style=dict(button_width='130px'))
         self.field = W.Text(placeholder='search', layout=dict(width='auto'), tooltip='search names and kinds')
         self.field.add_class('srlviz-search')
-        self.list = RowList(header=True, height=382)
+        self.list = RowList(header=True, height=_TALL)
         self.list.columns = list(_COLUMNS)
         self.found = SafeHTML()
         self.card = SafeHTML()
@@ -143,6 +146,7 @@ class StartPage(Explorer):
         self.status.value = ''
         self.place.children = ()
         self.opened = None
+        self._set_height(_TALL)
         self._show_card()
 
     def _on_picked(self, change):
@@ -161,6 +165,11 @@ class StartPage(Explorer):
         lines = [' '.join(entry).casefold() for entry in entries(self.tab)]
         self.list.shown = [i for i, line in enumerate(lines) if all(word in line for word in words)]
         self.found.show_message(f'{len(self.list.shown)} of {len(lines)} {self.tab}')
+
+    def _set_height(self, height: int):
+        "Give list and card a height, less while something is open below"
+        self.list.height = height
+        (self.add_class if height == _SHORT else self.remove_class)('srlviz-short')
 
     def _show_card(self):
         self.open_button.disabled = not self.entry
@@ -187,6 +196,7 @@ class StartPage(Explorer):
             raise ValueError("entry is '': choose one first")
         with busy(self.status, f'opening {self.entry} on sample data', self.open_button):
             opened = explore(self.entry)
+        self._set_height(_SHORT)
         self.place.children = [opened]
         self.opened = opened
         self.status.show_message(f'{self.entry} is open below, in a {type(opened).__name__}')
