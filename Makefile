@@ -50,6 +50,7 @@ test: check ## everything that CI runs: check, then browser tests (Chromium; wit
 
 slow: setup ## real training: cells marked slow, tests of learning, fuzz tests, and every benchmark with small sizes
 	@SRLVIZ_SLOW=1 $(PYTEST) -n $(JOBS) -m 'not browser and not wheel' tests
+	@SRLVIZ_SLOW=1 $(PYTEST) tests/test_start_page.py
 
 fuzz: setup ## fuzz every reader with 300 mutations of each of its files; options: FUZZ='--reader flights --cases 1000'
 	@$(BIN)/python tests/fuzz --jobs $(JOBS) $(FUZZ)

@@ -134,6 +134,7 @@ class Rank(Question):
     "A stranger's question: how many directions do the codes use?"
 
     name = 'directions'
+    cannot_tell = 'what the directions represent'
     metrics = dict(effective_rank=Metric('Effective rank', _spread, low=1.0, high=np.inf, resampled=False))
 
     def fit(self, codes, factors, *, seed=0, progress=True):

@@ -277,11 +277,17 @@ class Question:
     name : in files, tables and menus
     needs : its subject: 'codes', 'agent' (a policy on a task) or 'memory' (a module)
     metrics : name -> Metric
+    cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
+    quick : arguments for an example that takes seconds
+    example : the world whose sample is the example of a question to codes
     """
 
     name: str = ''
     needs: str = 'codes'
     metrics: Mapping[str, Metric] = {}
+    cannot_tell: str = ''
+    quick: Mapping[str, Any] = {}
+    example: str = 'pong'
 
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."

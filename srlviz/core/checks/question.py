@@ -24,6 +24,7 @@ from ..recordings import Episode, Factor, Recording
 QUESTION_RULES = dict(
     members="it has a name, metrics (name -> Metric), ask, and `needs` one of 'codes', 'agent' and 'memory'",
     arguments="it is a dataclass whose constructor takes its fields, so that a saved answer can restore it",
+    limits="it completes the sentence 'It cannot tell ...' in its attribute `cannot_tell`",
     unique="no other question of the catalogue has its name",
     repeatable="the same seed gives the same answer",
     range="every value lies within its metric's range",
@@ -60,6 +61,9 @@ def _check_members(question: Question) -> None:
     has_subject = getattr(question, 'needs', None) in ('codes', 'agent', 'memory')
     can_ask = callable(getattr(question, 'ask', None))
     require(has_metrics and has_name and has_subject and can_ask, question, rules['members'])
+    cannot_tell = getattr(question, 'cannot_tell', None)
+    has_limits = isinstance(cannot_tell, str) and len(cannot_tell.split()) > 2
+    require(has_limits, question, rules['limits'], f"got {cannot_tell!r:.80}")
     is_dataclass = dataclasses.is_dataclass(question)
     fields = [f.name for f in dataclasses.fields(question) if f.init] if is_dataclass else []
     takes = list(inspect.signature(type(question)).parameters)

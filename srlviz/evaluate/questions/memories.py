@@ -71,6 +71,10 @@ class Recall(Question):
     test: int = 512
 
     name = 'recall'
+    cannot_tell = (
+        'whether an agent would learn to use the memory from rewards: here it is trained with the right answers'
+    )
+    quick = dict(delays=(1, 2, 4, 8), n_hidden=32, steps=60, test=64)
     needs = 'memory'
     metrics = dict(
         recall=Metric('Accuracy after the delay', _accuracies),
@@ -124,6 +128,8 @@ class Cost(Question):
     device: str = 'auto'
 
     name = 'cost'
+    cannot_tell = 'what a memory costs on another machine, or at another batch size or length'
+    quick = dict(batch=8, length=64, runs=2)
     needs = 'memory'
     metrics = {
         'parameters': _size('Parameters', '', 'parameters'),
@@ -163,6 +169,8 @@ class Contamination(Question):
     kind: str = 'uniform'
 
     name = 'contamination'
+    cannot_tell = 'whether a long half-life is good: it may be memory that the task needs, or a failure to forget'
+    quick = dict(k=3)
     needs = 'agent'
     metrics = dict(
         half_life=Metric(
@@ -197,6 +205,8 @@ class CreditShare(Question):
     by: str | None = None
 
     name = 'credit'
+    cannot_tell = 'what an agent computes from the relevant observations; and they are known for a few tasks only'
+    quick = dict(by='gradient')
     needs = 'agent'
     metrics = dict(
         credit_above_chance=Metric(

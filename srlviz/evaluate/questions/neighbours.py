@@ -43,6 +43,10 @@ class NeighbourAgreement(Question):
     distance: str = 'euclidean'
 
     name = 'neighbours'
+    cannot_tell = (
+        'which codes represent a factor; all codes count in a distance, so that it misses a factor in few of many'
+    )
+    quick = dict(n_queries=200)
     metrics = dict(
         above_chance=Metric(
             'Equal neighbours, above chance', _column('above_chance'), low=-np.inf, chance=0.0, resampled=False

@@ -79,6 +79,11 @@ class LinearProbe(Question):
     patience: int = 15
 
     name = 'probe'
+    cannot_tell = (
+        'whether a factor that it does not find is absent, or present in a form that is not linear; and whether '
+        'anything uses a factor that it finds'
+    )
+    quick = dict(n_classes=None, lr=0.01, epochs=20)
     metrics = dict(
         f1=Metric('F1 (weighted)', _each_factor(_f1), chance='permuted'),
         accuracy=Metric('Accuracy', _each_factor(_accuracy), chance='permuted'),

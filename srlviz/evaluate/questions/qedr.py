@@ -86,6 +86,10 @@ class FactorRegression(_CategoryQuestion):
     compat: str = ''
 
     name = 'qedr'
+    cannot_tell = (
+        'whether codes are disentangled if the factors are correlated; and with many codes or few episodes even random '
+        'codes score high, so compare with the permuted level'
+    )
     metrics = dict(
         disentanglement=Metric('Disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False),
         completeness=Metric('Completeness', _of_fit('completeness'), chance='permuted', resampled=False),
@@ -144,6 +148,8 @@ class DislibDCI(_CategoryQuestion):
     n_train: int = 10_000
 
     name = 'dci'
+    cannot_tell = 'how precisely a factor is known, because factors are binned; random codes score above 0'
+    example = 'PositionOnlyCartPole-easy'
     metrics = dict(
         dci_disentanglement=Metric(
             'DCI disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False
@@ -190,6 +196,7 @@ class MutualInformationGap(_GapQuestion):
     categories: tuple[str, ...] | str = ()
 
     name = 'mig'
+    cannot_tell = 'a factor that several codes represent equally well from one that no code represents: both score 0'
     metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
 
     def fit(self, codes, factors, *, seed=0, progress=True):
@@ -210,6 +217,8 @@ class AttributePredictability(_GapQuestion):
     n_train: int = 10_000
 
     name = 'sap'
+    cannot_tell = 'a factor that several codes predict equally well from one that no code predicts: both score 0'
+    example = 'PositionOnlyCartPole-easy'
     metrics = dict(
         sap=Metric('Separated attribute predictability', _gap, chance='permuted', resampled=False, attainable=False)
     )

@@ -67,6 +67,8 @@ class Returns(Question):
     budget: int | None = None
 
     name = 'returns'
+    cannot_tell = 'whether an agent uses its memory: some tasks need none, and MMER is a maximum over the training'
+    quick = dict(min_episodes=2)
     needs = 'agent'
     metrics = {
         'mmer': Metric('MMER', _fixed('mmer'), low=-np.inf, high=np.inf, resampled=False),
@@ -109,6 +111,10 @@ class ObservabilityGap(Question):
     min_gap: float = 0.05
 
     name = 'gap'
+    cannot_tell = (
+        'whether the two reference agents are as good as possible; badly trained ones move both ends of the gap'
+    )
+    quick = dict(blind=-0.5, fully_observable=1.0, metric='return')
     needs = 'agent'
     metrics = dict(
         closed=Metric(

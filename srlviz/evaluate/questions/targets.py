@@ -66,6 +66,9 @@ class SupervisedTargets(Question):
     device: str = 'auto'
 
     name = 'targets'
+    cannot_tell = 'why a target is missed: the code may lack it, or the head may have too few windows to learn it'
+    quick = dict(head='linear', select='xeval')
+    example = 'approach'
 
     def __post_init__(self):
         from srlviz.evaluate.prediction.heads import HEADS, NORMS, SELECT
@@ -81,6 +84,12 @@ class SupervisedTargets(Question):
         ece=Metric('calibration error', _calibration_errors, better='lower', resampled=False),
     )
 
+    def targets(self, recording, progress: bool = False):
+        """Compute the targets of a recording of landings; codes are of its `windows`."""
+        from srlviz.evaluate.targets import landing_targets
+
+        return landing_targets(recording, progress=progress)
+
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Fit a head to codes of windows, and score its predictions.
 
@@ -89,9 +98,9 @@ class SupervisedTargets(Question):
         subject : one code for each window of `targets.windows`
         recording : the table of targets, or a recording of landings
         """
-        from srlviz.evaluate.targets import fit_targets, landing_targets
+        from srlviz.evaluate.targets import fit_targets
 
-        targets = recording if hasattr(recording, 'windows') else landing_targets(recording, progress=progress)
+        targets = recording if hasattr(recording, 'windows') else self.targets(recording, progress)
         return fit_targets(self, subject, targets, seed=seed, progress=progress)
 
     @classmethod

@@ -1,0 +1,123 @@
+"""The start page in JupyterLab: each entry has a card that is filled and visible, and opens in a widget."""
+
+import os
+
+import lab as labs
+import pytest
+
+from srlviz.studies.cards import TABS, entries
+
+CELL = 'import srlviz\npage = srlviz.explore()\npage'
+pytestmark = pytest.mark.browser
+READY = """name => !document.querySelector('.srlviz-start .srlviz-status [aria-busy=true]')
+    && document.querySelector('.srlviz-start h3')?.firstChild.textContent.trim() === name"""
+CARD = """() => {
+    const visible = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0 };
+    const count = what => [...document.querySelectorAll(`.srlviz-entry ${what}`)].filter(visible).length;
+    const wide = document.querySelector('.srlviz-entry');
+    return { sections: count('section'), rows: count('tbody tr'), facts: count('.srlviz-fact'),
+             pictures: [...wide.querySelectorAll('img')].filter(e => visible(e) && e.naturalWidth).length,
+             alerts: document.querySelectorAll('.srlviz-start [role=alert]').length,
+             cut: wide.scrollWidth > wide.clientWidth + 1 };
+}"""
+OPENED = """() => {
+    if (document.querySelector('.srlviz-start > * > .srlviz-status [aria-busy=true]')) return null;
+    const alert = document.querySelector('.srlviz-start [role=alert]');
+    if (alert) return { alert: alert.textContent };
+    const opened = document.querySelector('.srlviz-start .srlviz-explorer');
+    if (!opened) return null;
+    const visible = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0 };
+    const count = what => [...opened.querySelectorAll(what)].filter(visible).length;
+    const seen = { axes: count('.xaxislayer-above, .xaxislayer-below, .gl-container, canvas'),
+                   rows: count('tr, .srlviz-item, select, button') };
+    return seen.axes && seen.rows ? seen : null;
+}"""
+
+
+@pytest.fixture(scope='module')
+def start(browser, open_lab):
+    lab = open_lab(labs.of_cells(CELL))
+    page = labs.open_page(browser, lab)
+    page.lab = lab
+    return page
+
+
+def choose(page, tab, name):
+    page.lab.do(f'page.tab = {tab!r}; page.entry = {name!r}')
+    page.wait_for_function(READY, arg=name, timeout=120_000)
+
+
+def open_entry(page, tab, name):
+    "Press Open, and count what is visible in the widget that opens"
+    choose(page, tab, name)
+    page.get_by_role('button', name=f'Open {name}', exact=True).click()
+    return page.wait_for_function(OPENED, timeout=300_000).json_value()
+
+
+def press_through(page, tab):
+    "Choose each entry of a tab by keyboard, as listed, and return what its card shows: name -> counts"
+    page.get_by_role('button', name=tab.capitalize(), exact=True).click()
+    page.wait_for_function(f"document.querySelector('.srlviz-rows').dataset.shown == {len(entries(tab))}")
+    page.locator('.srlviz-start .srlviz-rows-body').focus()
+    shown = {}
+    for name, _ in entries(tab):
+        page.keyboard.press('ArrowDown')
+        page.keyboard.press('Enter')
+        page.wait_for_function(READY, arg=name, timeout=120_000)
+        shown[name] = page.evaluate(CARD)
+    return shown
+
+
+@pytest.mark.parametrize('tab', TABS)
+def test_each_card_is_filled_and_nothing_of_it_is_cut(start, tab):
+    for name, card in press_through(start, tab).items():
+        assert card['sections'] >= 2 and not card['alerts'] and not card['cut'], (name, card)
+        assert card['rows'] or name in ('majority', 'mean_baseline'), (name, card)
+        assert card['facts'], (name, card)
+        assert card['pictures'] == (tab == 'worlds'), (name, card)
+    labs.nothing_broke(start)
+
+
+FIRST = [
+    ('worlds', 'pong'),
+    ('worlds', 'RepeatPrevious-easy'),
+    ('worlds', 'approach'),
+    ('representations', 'frame_pca'),
+    ('representations', 'GRU'),
+    ('questions', 'qedr'),
+    ('questions', 'cost'),
+]
+
+
+def _others():
+    "Some games, a task of each environment, every encoder, memory and question"
+    tasks = {name.rpartition('-')[0]: name for name, kind in entries('worlds') if kind == 'task'}
+    names = [('worlds', name) for name in ('breakout', 'mspacman', 'venture', *tasks.values())]
+    names += [(tab, name) for tab in TABS[1:] for name, _ in entries(tab)]
+    return [name for name in names if name not in FIRST]
+
+
+@pytest.mark.parametrize('tab, name', FIRST)
+def test_an_entry_of_each_kind_opens(start, tab, name):
+    seen = open_entry(start, tab, name)
+    assert 'alert' not in seen, seen
+    labs.nothing_broke(start)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif('SRLVIZ_SLOW' not in os.environ, reason='takes minutes: make slow')
+@pytest.mark.parametrize('tab, name', _others())
+def test_every_other_entry_opens(start, tab, name):
+    seen = open_entry(start, tab, name)
+    assert 'alert' not in seen, seen
+    labs.nothing_broke(start)
+
+
+def test_an_error_stands_in_the_page(start):
+    choose(start, 'questions', 'cost')
+    start.lab.do('import srlviz.studies.explore as e; e.explore = lambda x: 1 / 0')
+    start.get_by_role('button', name='Open cost', exact=True).click()
+    alert = start.locator('.srlviz-start [role=alert]')
+    alert.wait_for()
+    assert 'division by zero' in alert.inner_text()
+    start.errors.clear()
