@@ -281,11 +281,10 @@ def _open_encoders(encoders, recording, widget, options):
 
 def _open_codes(codes, recording, widget, options):
     from srlviz.evaluate.maps import code_map
+    from srlviz.evaluate.neighbours import Neighbours
 
     _need_recording(recording, 'codes')
     if widget == 'NearestFrames':
-        from srlviz.evaluate.neighbours import Neighbours
-
         return catalog('widgets')[widget]({k: Neighbours(c) for k, c in codes.items()}, recording, **options)
     maps = {name: code_map(c, progress=False) for name, c in codes.items()}
     near = {}
