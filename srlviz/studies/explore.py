@@ -474,7 +474,7 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     if x is None:
         from srlviz.studies.start import StartPage
 
-        return StartPage(**options)
+        return StartPage(explore, **options)
     if isinstance(recording, (str, Path)):
         recording = load(recording) if Path(recording).exists() else sample(recording)
     kind, content = subject_of(x)

@@ -6,7 +6,7 @@
 __all__ = ['card_html', 'StartPage']
 
 # %% ../../nbs/09_studies/11_start.ipynb #c86fbacb
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import ipywidgets as W
 import numpy as np
@@ -84,6 +84,7 @@ class StartPage(Explorer):
 
     Parameters
     ----------
+    explore : function that opens a name, `srlviz.explore`
     tab, entry, search : initial values;  interactive : see `Explorer`
 
     Traits
@@ -97,8 +98,17 @@ class StartPage(Explorer):
     tab, entry, search = traitlets.Unicode(TABS[0]), traitlets.Unicode(''), traitlets.Unicode('')
     opened = traitlets.Any(None)
 
-    def __init__(self, tab: str = TABS[0], entry: str = '', search: str = '', interactive: bool | None = None):
+    def __init__(
+        self,
+        explore: Callable[[str], Explorer],
+        *,
+        tab: str = TABS[0],
+        entry: str = '',
+        search: str = '',
+        interactive: bool | None = None,
+    ):
         super().__init__(interactive)
+        self.explore = explore
         options = [(pretty(t), t) for t in TABS]
         self.tabs = W.ToggleButtons(options=options, tooltips=list(TABS), style=dict(button_width='130px'))
         self.field = W.Text(placeholder='search', layout=dict(width='auto'), tooltip='search names and kinds')
@@ -190,12 +200,10 @@ class StartPage(Explorer):
         return self.report_errors(self._open)
 
     def _open(self) -> Explorer:
-        from srlviz.studies.explore import explore
-
         if not self.entry:
             raise ValueError("entry is '': choose one first")
         with busy(self.status, f'opening {self.entry} on sample data', self.open_button):
-            opened = explore(self.entry)
+            opened = self.explore(self.entry)
         self._set_height(_SHORT)
         self.place.children = [opened]
         self.opened = opened
