@@ -115,13 +115,14 @@ class Probed:
         with atomic_folder(folder) as temporary:
             save_scores(self.scores, temporary / 'scores.csv')
             save_answers([*self.results.values()], temporary / 'results.npz')
-            np.savez_compressed(temporary / 'codes.npz', **{k: np.concatenate(c) for k, c in self.codes.items()})
+            np.savez_compressed(temporary / 'codes.npz', **{k: np.vstack(c) for k, c in self.codes.items()})
             self.recording.save(temporary / 'recording')
             make_folder(temporary / 'encoders')
             for name, encoder in self.encoders.items():
                 if type(encoder) in catalog('encoders').values():
                     save_encoder(encoder, temporary / 'encoders' / f'{name}.safetensors')
-            header = dict(format=_FORMAT, labels=[*self.results], methods=[*self.fitted], left_out=dict(self.left_out))
+            levels = {name: 'step' if np.ndim(c[0]) == 2 else 'episode' for name, c in self.codes.items()}
+            header = dict(format=_FORMAT, labels=[*self.results], methods=levels, left_out=dict(self.left_out))
             write_json(temporary / 'probe.json', header)
         return Path(folder)
 
@@ -148,7 +149,7 @@ _FORMAT = 'srlviz probe'
 _HEADER: dict[str, Field] = {
     'format': (lambda x: x == _FORMAT, repr(_FORMAT)),
     'labels': TEXTS,
-    'methods': TEXTS,
+    'methods': TABLE,
     'left_out': TABLE,
 }
 
@@ -167,6 +168,16 @@ class _SavedMethod:
         return load_encoder(self.path)
 
 
+def _split_codes(path: Path, name: str, level: str, rows, lengths: np.ndarray) -> list[np.ndarray]:
+    "Split the rows of a method's codes into episodes, (T, n_codes) or (n_codes,) each"
+    if level not in ('step', 'episode'):
+        raise ValueError(f"{path}: methods: the level of {name!r:.80} is {level!r:.80}; expected 'step' or 'episode'")
+    n_rows = lengths.sum() if level == 'step' else len(lengths)
+    if rows is None or rows.ndim != 2 or len(rows) != n_rows or rows.dtype.kind != 'f':
+        raise ValueError(f"{path}: methods: codes.npz has no array {name!r:.80} of {n_rows:,} rows of numbers")
+    return np.split(rows, np.cumsum(lengths)[:-1]) if level == 'step' else list(rows)
+
+
 def load_probe(folder: str | Path) -> Probed:
     """Load a result of `Probed.save`.
 
@@ -181,15 +192,15 @@ def load_probe(folder: str | Path) -> Probed:
     if len(results) != len(header['labels']) or not all(isinstance(r, ProbeResult) for r in results):
         raise ValueError(f"{path}: labels are of {len(header['labels'])} probes; results.npz has other answers")
     codes = read_npz(inside(folder, 'codes.npz'), 'codes')
-    ends = np.cumsum(recording.lengths)
     fitted = {}
-    for name in header['methods']:
-        rows = codes.get(name)
-        if rows is None or rows.ndim == 0 or len(rows) != ends[-1] or rows.dtype.kind != 'f':
-            raise ValueError(f"{path}: methods: {name!r:.80} has no codes for the {ends[-1]:,} steps in codes.npz")
-        saved = inside(folder, f'encoders/{check_name(name)}.safetensors')
-        fitted[name] = _SavedMethod(np.split(rows, ends[:-1]), saved)
-    left_out = {str(k): str(v) for k, v in header['left_out'].items()}
+    for name, level in header['methods'].items():
+        check_name(name, f"{path}: methods: a name")
+        saved = inside(folder, f'encoders/{name}.safetensors')
+        fitted[name] = _SavedMethod(_split_codes(path, name, level, codes.get(name), recording.lengths), saved)
+    left_out = header['left_out']
+    for name, reason in left_out.items():
+        if not isinstance(reason, str):
+            raise ValueError(f"{path}: left_out: the reason of {name!r:.80} is {reason!r:.80}; expected text")
     scores = load_scores(inside(folder, 'scores.csv'))
     return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted)
 

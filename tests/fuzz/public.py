@@ -48,7 +48,6 @@ ELSEWHERE = {
     'encoders.frames.resnet._digest': 'of load_resnet',
     'encoders.frames.resnet._tensors': 'of load_resnet',
     'envs.pomdp.base.memory_bytes': _NO_FILE,
-    'studies.cli._method_names': _NO_FILE,
     'studies.papers.atari._result': _FORGED,
     'studies.papers.landing.trial_files': _FORGED,
     'agents.player._sweep_files': _FORGED,
@@ -64,7 +63,6 @@ ELSEWHERE = {
     'studies.sweeps.store.is_finished': _WRITES,
     'studies.sweeps.store.record_lost_trial': _WRITES,
     'studies.sweeps.store.peak_memory': _NO_FILE,
-    'studies.load._folder_kind': _HEADER,
     'studies.load._npz_kind': _HEADER,
     'studies.load._tensors_kind': _HEADER,
     'studies.load._table_kind': _HEADER,
@@ -72,7 +70,6 @@ ELSEWHERE = {
     'widgets.base.asset': _NO_FILE,
     'widgets.landing.flights.sensor_table': _NO_FILE,
     'widgets.agents.memories._AgentMemory.read': _NO_FILE,
-    'widgets.views.PageLibrary.send_once': _NO_FILE,
 }
 
 
