@@ -214,7 +214,7 @@ def _open_task(task, recording, widget, options):
 
 # %% ../../nbs/09_studies/09_explore.ipynb #c470249c
 _SAMPLE_EPOCHS = 2  # passes over a sample; in a real study encoders are trained for many more
-_FRAMES, _ROWS = 10, 50  # length of a window of frames or sensors, for encoders with one code for each episode
+_FRAMES, _ROWS = 5, 50  # length of a window of frames or sensors, for encoders with one code for each episode
 
 
 def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
@@ -222,8 +222,12 @@ def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
     of_sensors = any(getattr(e, 'inputs', None) for e in encoders)
     recording = sample('approach' if of_sensors else 'pong')
     of_episodes = any(getattr(e, 'level', 'step') == 'episode' for e in encoders)
-    length = _ROWS if of_sensors else _FRAMES
-    return recording, windows(recording, length, length) if of_episodes else recording
+    if not of_episodes:
+        return recording, recording
+    if of_sensors:
+        return recording, windows(recording, _ROWS, _ROWS)
+    first = recording[:1]  # residual networks take .1 s for a frame
+    return first, windows(first, _FRAMES, _FRAMES)
 
 
 def _is_fitted(encoder) -> bool:
@@ -274,7 +278,16 @@ def _open_codes(codes, recording, widget, options):
         from srlviz.evaluate.neighbours import Neighbours
 
         return catalog('widgets')[widget]({k: Neighbours(c) for k, c in codes.items()}, recording, **options)
-    maps = {name: code_map(c, progress=False) for name, c in codes.items()}
+    varying = {
+        name: c for name, c in codes.items() if np.ptp(np.concatenate([np.atleast_2d(x) for x in c]), axis=0).any()
+    }
+    if not varying and not widget:
+        opened = _open_recording(recording, None, '', options)
+        opened.status.show_message(
+            f'The codes of {", ".join(codes)} are constant: there is no map. Here is the recording.'
+        )
+        return opened
+    maps = {name: code_map(c, progress=False) for name, c in (varying or codes).items()}
     return _open_maps(maps, recording, widget, options)
 
 
