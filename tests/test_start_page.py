@@ -21,7 +21,7 @@ CARD = """() => {
              cut: wide.scrollWidth > wide.clientWidth + 1 };
 }"""
 OPENED = """() => {
-    if (document.querySelector('.srlviz-start > * > .srlviz-status [aria-busy=true]')) return null;
+    if (document.querySelector('.srlviz-start .srlviz-status [aria-busy=true]')) return null;
     const alert = document.querySelector('.srlviz-start [role=alert]');
     if (alert) return { alert: alert.textContent };
     const opened = document.querySelector('.srlviz-start .srlviz-explorer');
@@ -29,8 +29,8 @@ OPENED = """() => {
     const visible = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0 };
     const count = what => [...opened.querySelectorAll(what)].filter(visible).length;
     const seen = { axes: count('.xaxislayer-above, .xaxislayer-below, .gl-container, canvas'),
-                   rows: count('tr, .srlviz-item, select, button') };
-    return seen.axes && seen.rows ? seen : null;
+                   rows: count('tr, .srlviz-item') };
+    return seen.axes || seen.rows ? seen : null;
 }"""
 
 

@@ -225,7 +225,7 @@ def _open_task(task, recording, widget, options):
 
 # %% ../../nbs/09_studies/09_explore.ipynb #c470249c
 _SAMPLE_EPOCHS = 2  # passes over a sample; in a real study encoders are trained for many more
-_FRAMES, _ROWS = 10, 50  # length of a window of frames or sensors, for encoders with one code for each episode
+_FRAMES, _ROWS = 5, 50  # length of a window of frames or sensors, for encoders with one code for each episode
 
 
 def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
@@ -233,8 +233,12 @@ def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
     of_sensors = any(getattr(e, 'inputs', None) for e in encoders)
     recording = sample('approach' if of_sensors else 'pong')
     of_episodes = any(getattr(e, 'level', 'step') == 'episode' for e in encoders)
-    length = _ROWS if of_sensors else _FRAMES
-    return recording, windows(recording, length, length) if of_episodes else recording
+    if not of_episodes:
+        return recording, recording
+    if of_sensors:
+        return recording, windows(recording, _ROWS, _ROWS)
+    first = recording[:1]  # residual networks take .1 s for a frame
+    return first, windows(first, _FRAMES, _FRAMES)
 
 
 def _is_fitted(encoder) -> bool:
@@ -286,11 +290,18 @@ def _open_codes(codes, recording, widget, options):
     _need_recording(recording, 'codes')
     if widget == 'NearestFrames':
         return catalog('widgets')[widget]({k: Neighbours(c) for k, c in codes.items()}, recording, **options)
-    maps = {name: code_map(c, progress=False) for name, c in codes.items()}
+    varying = {k: c for k, c in codes.items() if np.ptp(np.vstack(c), axis=0).any()}
+    if not varying and not widget:
+        opened = _open_recording(recording, None, "", options)
+        names = ", ".join(codes)
+        opened.status.show_message(f"The codes of {names} are constant: there is no map. Here is the recording.")
+        return opened
+    maps = {name: code_map(c, progress=False) for name, c in (varying or codes).items()}
     near = {}
-    for name, c in codes.items():
-        if not isinstance(c, np.ndarray) and all(np.ndim(part) == 2 for part in c):  # of steps, a list of episodes
-            near[name] = Neighbours(c, norm='standardize')  # as the map is made
+    for name in maps:
+        is_list = not isinstance(codes[name], np.ndarray)
+        if is_list and all(np.ndim(part) == 2 for part in codes[name]):  # codes of steps, a list of episodes
+            near[name] = Neighbours(codes[name], norm="standardize")  # as the map is made
     return _open_maps(maps, recording, widget, dict(neighbours=near) | options)
 
 
