@@ -747,6 +747,7 @@ FIGURES = dict(
         title=evil('t'),
     ),
     plot_difference=lambda f: f(np.zeros((8, 8), np.uint8), np.ones((8, 8), np.uint8), captions=[evil('a'), evil('b')]),
+    plot_catalogue=lambda f: f({evil('k'): [evil('n')]}, title=evil('t')),
     plot_predictors=lambda f: f(pd.DataFrame(dict(address=[3], variable=[evil('v')], r2=[0.5])), title=evil('t')),
     plot_frame=lambda f: f(
         np.zeros((8, 8), np.uint8), pd.DataFrame(dict(name=[evil('n')], x=[1.0], y=[2.0])), title=evil('t')
