@@ -200,7 +200,8 @@ def _lab(options: list[str]) -> int:
     "Open JupyterLab on the start page; return its exit status."
     if importlib.util.find_spec('jupyterlab') is None:
         raise ImportError("JupyterLab is not installed: pip install jupyterlab")
-    return subprocess.call([sys.executable, '-m', 'jupyterlab', str(start_notebook()), *options])
+    page = f'--LabApp.default_url=/lab/tree/{start_notebook()}'  # also in the address that --no-browser prints
+    return subprocess.call([sys.executable, '-m', 'jupyterlab', page, *options])
 
 
 def _metres(miles: float) -> float:
