@@ -61,7 +61,7 @@ def file_kind(path: str | Path) -> str:
 def _folder_kind(folder: Path) -> str:
     "Find the kind of a folder by the file that marks it."
     for name, kind in _MARKERS.items():
-        if (folder / name).is_file():
+        if (folder / name).exists():  # its reader refuses what is no regular file
             return kind
     if (folder / 'meta' / 'info.json').is_file():
         info = read_json(inside(folder, 'meta/info.json'))
