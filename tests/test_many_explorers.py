@@ -63,7 +63,7 @@ NAMES += ('MMERDashboard', 'QEDRMatrix', 'CodesExplorer')
 # rows of lists and marks of axes: how many there are, and how many of them take no room
 SEEN = """cell => {
     const gone = e => e && e !== cell && (getComputedStyle(e).display === 'none' || gone(e.parentElement));
-    const parts = [...cell.querySelectorAll('.srlviz-item, .xtick text, .ytick text')];
+    const parts = [...cell.querySelectorAll('.srlviz-item, .xtick text, .ytick text, .srlviz-scatter-stage text')];
     const there = parts.filter(e => e.textContent.trim() && !e.closest('[hidden]') && !gone(e));
     const isFlat = e => { const r = e.getBoundingClientRect(); return !r.width || !r.height; };
     const rows = there.filter(e => e.matches('.srlviz-item')).length;

@@ -82,14 +82,17 @@ def cell_place(page, factor: str, method: str) -> list[float]:
     )
 
 
-def point_place(page, row: int) -> list[float]:
+def shown_map(page):
+    "The map of codes that is seen in the left pane"
+    return page.locator('.srlviz-workbench .srlviz-pane').first.locator('.srlviz-scatter:visible').first
+
+
+def point_place(page, lab, row: int) -> tuple[float, float]:
     "Where a step stands on the map"
-    return plot(page).evaluate(
-        """(g, row) => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0];
-            const at = (axis, v) => axis._offset + axis.c2p(v);
-            return [r.left + at(l.xaxis, t.x[row]), r.top + at(l.yaxis, t.y[row])] }""",
-        row,
-    )
+    scale, left, top = map(float, shown_map(page).get_attribute('data-view').split(','))
+    x, y = lab.ask(f'bench.map.pane.map.xy[{row}].tolist()')
+    box = shown_map(page).locator('.srlviz-scatter-stage').bounding_box()
+    return box['x'] + 1 + left + scale * x, box['y'] + 1 + top - scale * y
 
 
 FAULTS = """() => {
@@ -140,7 +143,7 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
     distances = 'np.linalg.norm(bench.map.pane.map.xy[:, None] - bench.map.pane.map.xy[None], axis=-1)'
     row = lab.ask(f'int(np.sort({distances}, 1)[:, 1].argmax())')  # a step that stands by itself
     step = lab.ask(f'[int(bench.map.pane.map.episode[{row}]), int(bench.map.pane.map.t[{row}])]')
-    x, y = point_place(page, row)
+    x, y = point_place(page, lab, row)
     page.mouse.move(x - 30, y - 30)
     page.mouse.move(x, y, steps=4)
     page.mouse.click(x, y)
@@ -161,7 +164,7 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
 def test_a_lasso_filters_the_histograms(page, lab):
     "A lasso on the map: fewer steps in the dark bars, and a bar chooses within it"
     tab(page, 0, 'Map')
-    box = plot(page).locator('.nsewdrag').first.bounding_box()
+    box = shown_map(page).locator('.srlviz-scatter-stage').bounding_box()
     x0, y0, x1, y1 = box['x'] + 5, box['y'] + 5, box['x'] + box['width'] * 0.6, box['y'] + box['height'] * 0.6
     page.mouse.move(x0, y0)
     page.mouse.down()
