@@ -23,7 +23,7 @@ from ..data.worlds.pomdp import POMDPWorld
 
 # %% ../../nbs/09_studies/10_cards.ipynb #074e6032
 TABS = ('worlds', 'representations', 'questions')
-_NEEDS = dict(codes='asked of codes', agent='asked of an agent', memory='asked of a memory')
+_NEEDS = dict(codes='about codes', agent='about an agent', memory='about a memory')
 
 
 @cache

@@ -21,9 +21,9 @@ from ..core.names import catalog, imported, spelled, unknown
 from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
-from ..core.scores import SCORE_COLUMNS, merge_scores
-from ..data.landing.flights import flight_table
+from ..core.scores import SCORE_COLUMNS
 from ..core.views.windows import windows
+from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
 from ..data.worlds.record import as_world, sample
@@ -284,24 +284,23 @@ def _open_encoders(encoders, recording, widget, options):
 
 
 def _open_codes(codes, recording, widget, options):
-    from srlviz.evaluate.maps import code_map
+    from srlviz.evaluate.maps import code_maps
     from srlviz.evaluate.neighbours import Neighbours
 
     _need_recording(recording, 'codes')
     if widget == 'NearestFrames':
         return catalog('widgets')[widget]({k: Neighbours(c) for k, c in codes.items()}, recording, **options)
-    varying = {k: c for k, c in codes.items() if np.ptp(np.vstack(c), axis=0).any()}
-    if not varying and not widget:
-        opened = _open_recording(recording, None, "", options)
-        names = ", ".join(codes)
+    maps = code_maps(codes)
+    if not maps:
+        opened = _open_recording(recording, None, '', options)
+        names = ', '.join(codes)
         opened.status.show_message(f"The codes of {names} are constant: there is no map. Here is the recording.")
         return opened
-    maps = {name: code_map(c, progress=False) for name, c in (varying or codes).items()}
     near = {}
     for name in maps:
         is_list = not isinstance(codes[name], np.ndarray)
         if is_list and all(np.ndim(part) == 2 for part in codes[name]):  # codes of steps, a list of episodes
-            near[name] = Neighbours(codes[name], norm="standardize")  # as the map is made
+            near[name] = Neighbours(codes[name], norm='standardize')  # as the map is made
     return _open_maps(maps, recording, widget, dict(neighbours=near) | options)
 
 
@@ -356,15 +355,11 @@ def _open_answers(answers, recording, widget, options):
         widget = {'probe': 'ProbeHeatmap', 'qedr': 'QEDRMatrix'}.get(*kinds)
     if widget == 'QEDRMatrix':
         return catalog('widgets')[widget](answers, options.pop('codes', None), recording, **options)
-    task = getattr(recording, 'name', '') or 'own'
-    scores = merge_scores(*[a.scores(study='own', task=task, method=name) for name, a in answers.items()])
+    from srlviz.widgets.board import answer_board, answer_scores
+
     if widget == 'ProbeHeatmap':
-        return catalog('widgets')[widget](scores, answers, recording, **options)
-    by_cell = {}
-    for row in scores.itertuples():
-        by_cell[row.target, row.method] = answers[row.method]
-    options = dict(rows='target', columns='method') | options
-    return catalog('widgets')['ScoreBoard'](scores, by_cell, recording, **options)
+        return catalog('widgets')[widget](answer_scores(answers, recording), answers, recording, **options)
+    return answer_board(answers, recording, **options)
 
 
 def _open_probe(probed, _, widget, options):

@@ -91,14 +91,9 @@ class Probed:
 
     def maps(self, how: str = 'pca') -> dict:
         """Map the codes to two dimensions, by name of the method; codes that do not vary have no map."""
-        from srlviz.evaluate.maps import code_map
+        from srlviz.evaluate.maps import code_maps
 
-        maps = {}
-        for name, codes in self.codes.items():
-            rows = np.concatenate([np.atleast_2d(c) for c in codes])
-            if np.ptp(rows, axis=0).any():
-                maps[name] = code_map(codes, how, progress=False)
-        return maps
+        return code_maps(self.codes, how)
 
     def workbench(self, **options):
         """Open scores, a map of the codes, and the moment on one screen; `options` are those of `Workbench`."""

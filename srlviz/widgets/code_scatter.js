@@ -208,7 +208,7 @@ function render({ model, el }) {
     }
     for (const y of roundNumbers((oy - size.height) / k, oy / k)) {
       const py = Math.round(oy - k * y) + .5, text = shape('text', { x: 4, y: py - 3 });
-      text.textContent = y;
+      text.textContent = py > 14 ? y : '';  // above the edge it would be cut
       back.append(shape('line', { class: 'grid', y1: py, y2: py, x1: 0, x2: size.width }), text);
     }
   }

@@ -16,9 +16,9 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.files import TABLE, TEXT, check_fields, is_whole, read_json, write_json
+from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
 from ..core.recordings import Episode, Recording
-from ..core.views.steps import Steps
+from ..core.views.steps import Steps, read_runs
 from ..evaluate.neighbours import Neighbours
 from ..figures.frames import frame_png
 from srlviz.figures.maps import (
@@ -310,20 +310,6 @@ class _TagControls:
             self.explorer.untag(self.menu.value)
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #6f2e3f42
-def _are_runs(value) -> bool:
-    """Whether a value is a list of runs [episode, first t, last t]."""
-    if not isinstance(value, list):
-        return False
-    for run in value:
-        if not isinstance(run, list) or len(run) != 3:
-            return False
-        episode, first, last = run
-        if not (is_whole(episode) and is_whole(first, -1) and is_whole(last, first)):
-            return False
-    return True
-
-
-_RUNS = _are_runs, 'a list of runs [episode, first t, last t]'
 _WHOLE = is_whole, 'a whole number'
 _VIEW = dict(
     srlviz_view=(lambda x: x == 'codes', "'codes'"),
@@ -334,7 +320,7 @@ _VIEW = dict(
     how=TEXT,
     beside=TEXT,
     factor=TEXT,
-    steps=_RUNS,
+    steps=LIST,
     tags=TABLE,
     episode=_WHOLE,
     t=_WHOLE,
@@ -356,13 +342,9 @@ def _read_view(path: str | Path, recording: Recording, fingerprint: str) -> dict
             f"{path} is a view of another recording, {other}; this one is {recording.name or 'without a name'} "
             f"({fingerprint}). Open it with the recording that it was saved with"
         )
-    lengths = recording.lengths
-    for name, runs in {'the selection': view['steps'], **view['tags']}.items():
-        if not _are_runs(runs):
-            raise ValueError(f"{path}: the steps of {name!r:.80} are {runs!r:.80}; expected {_RUNS[1]}")
-        for run in runs:
-            if run[0] >= len(lengths) or run[2] >= lengths[run[0]]:
-                raise ValueError(f"{path}: the recording has no steps {run} (episode, first t, last t) of {name!r:.80}")
+    view['steps'] = read_runs(view['steps'], recording.lengths, f'{path}: steps')
+    for name, runs in view['tags'].items():
+        view['tags'][name] = read_runs(runs, recording.lengths, f'{path}: tag {name!r:.80}')
     return view
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #88d68c88
@@ -598,8 +580,7 @@ class CodesExplorer(Explorer):
         with self.quietly():
             for name in ('method', 'how', 'beside', 'factor'):
                 self.set_trait(name, view[name])
-            self.steps = Steps.from_runs(view['steps'])
-            self.tags = {k: Steps.from_runs(v) for k, v in view['tags'].items()}
+            self.steps, self.tags = view['steps'], view['tags']
             self.seek(view['episode'], view['t'])
         self.tagging.offer()
         self._show()

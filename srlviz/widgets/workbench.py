@@ -37,13 +37,13 @@ from srlviz.core.files import (
 from ..core.names import unknown
 from ..core.questions import Answer, load_answers, save_answers
 from ..core.recordings import Recording, load_recording
-from ..core.scores import load_scores, merge_scores, save_scores, split_label
+from ..core.scores import load_scores, save_scores, split_label
 from ..core.views.histograms import FactorHistograms
 from ..core.views.steps import Steps, read_runs
 from ..evaluate.maps import load_maps, save_maps
 from .base import SHARED_TRAITS, Explorer, check_choice, on_change, script, sheet
 from .base import Selection
-from .board import ScoreBoard
+from .board import ScoreBoard, answer_board, answer_scores
 from .maps import CodesExplorer
 from .moment import Moment
 from .probe import ProbeHeatmap
@@ -227,7 +227,7 @@ class StepFilter(traitlets.HasTraits):
 
     @traitlets.observe('steps')
     def _on_steps(self, _):
-        "Another part selected steps: filter within them, or begin anew if nothing is selected or left."
+        "Another part selected steps: filter within them, or start over if nothing is selected or left."
         if self._changing:
             return
         with self._own_changes():
@@ -286,25 +286,17 @@ def _question(answer) -> str:
     return getattr(getattr(first, 'question', None), 'name', '')
 
 
-def _scores_of(answers: Mapping, recording: Recording | None) -> pd.DataFrame:
-    "Compute the score table of answers."
-    task = getattr(recording, 'name', '') or 'own'
-    tables = [a.scores(study='own', task=task, method=str(name)) for name, a in answers.items()]
-    return merge_scores(*tables)
-
-
 def _make_board(scores, answers: Mapping, recording, rows, columns, interactive) -> Explorer | None:
     "Make the heat map of probes, or the board of scores; None without scores and answers."
     probes = {name: a for name, a in answers.items() if _question(a) == 'probe'}
     others = {name: a for name, a in answers.items() if _question(a) not in ('probe', 'qedr')}
     if probes:
-        table = _scores_of(probes, recording) if scores is None else scores
+        table = answer_scores(probes, recording) if scores is None else scores
         return ProbeHeatmap(table, probes, recording, interactive=interactive)
     if scores is None and not others:
         return None
     if scores is None:
-        scores = _scores_of(others, recording)
-        rows, columns = 'target', 'method'
+        return answer_board(others, recording, interactive=interactive)
     by_cell = {name if isinstance(name, tuple) else (name,): a for name, a in others.items()}
     recording = recording if others else None  # no step of it would be opened
     return ScoreBoard(scores, by_cell, recording, rows=rows, columns=columns, interactive=interactive)

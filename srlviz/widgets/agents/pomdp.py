@@ -207,7 +207,7 @@ class _RolloutMenus:
         style = dict(description_width='62px')
         self.tasks = tasks
         self.policy = menu('Policy', policies, 242, style=style)
-        self.episode = menu('Episode', (), 242, style=style)
+        self.episode = menu('Episode', (), 300, style=style)
         self.factor = menu('Hidden', [('all', '')], 242, style=style)
         self.against = menu('Compare', [('nothing', '')], 242, style=style, tooltip='compare with another return')
         self.seed = W.BoundedIntText(
