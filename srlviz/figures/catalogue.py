@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from .style import INK, MUTED, style
 
 # %% ../../nbs/07_figures/10_catalogue.ipynb #b098c6db
-def plot_catalogue(names: Mapping[str, Sequence[str]], *, title: str = '', width: int = 110) -> go.Figure:
+def plot_catalogue(names: Mapping[str, Sequence[str]], *, title: str = '', width: int = 80) -> go.Figure:
     """Draw a table with a row for each kind: the kind, the number of names, and the names.
 
     Parameters
@@ -22,14 +22,14 @@ def plot_catalogue(names: Mapping[str, Sequence[str]], *, title: str = '', width
     names : kind -> names
     width : characters of a line of names
     """
-    kinds, lines = [], []
+    kinds, cells, height = [], [], 0
     for kind, of_kind in names.items():
-        words = textwrap.wrap(', '.join(of_kind), width, break_long_words=False, break_on_hyphens=False)
-        for i, line in enumerate(words):
-            kinds.append(f'<b>{kind}</b> ({len(of_kind)})' if i == 0 else '')
-            lines.append(line)
+        lines = textwrap.wrap(', '.join(of_kind), width, break_long_words=False, break_on_hyphens=False)
+        kinds.append(f'<b>{kind}</b> ({len(of_kind)})')
+        cells.append('<br>'.join(lines))
+        height += 16 * len(lines) + 16  # pixels, as plotly lays out a row
     look = dict(align='left', fill_color='rgba(0,0,0,0)', line_width=0, font=dict(color=INK, size=12))
     header = dict(values=['', ''], height=1, **look | dict(line_color=MUTED))
-    fig = go.Figure(go.Table(columnwidth=[2, 9], header=header, cells=dict(values=[kinds, lines], height=20, **look)))
-    fig.update_layout(title=title, height=70 + 20 * len(lines), margin=dict(l=12, r=12, t=44, b=8))
+    fig = go.Figure(go.Table(columnwidth=[3, 8], header=header, cells=dict(values=[kinds, cells], height=24, **look)))
+    fig.update_layout(title=title, height=70 + height, margin=dict(l=12, r=12, t=44, b=8))
     return style(fig)

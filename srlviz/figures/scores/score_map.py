@@ -428,6 +428,9 @@ def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
     return fig
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #902cedc0
+_MIN_WIDTH = 340  # pixels, for the title
+
+
 def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, str]:
     "Pick the rows of a metric; None is the only metric of the table"
     known = list(scores['metric'].unique())
@@ -502,6 +505,8 @@ def plot_scores(
     grid, notes = scores, list(filter(None, notes))
     scale = score_scale(grid.value.to_numpy(), metric or '', signed, scale_words)
     shown = scale if colour is None else Scale(-1, 1, DIVERGING, scale.words)
+    if title is None:
+        shown = shown._replace(words='')  # the title of the figure says what the colours are
     if means is True:
         means = column_means(grid.value) if len(grid.value) > 1 else []
     rows = []
@@ -542,7 +547,7 @@ def plot_scores(
     fig.update_layout(
         title=_title_with(scale.words if title is None else title, notes),
         height=int(room.tall * y_edges[-1] + room.top + 10),
-        width=int(width or room.wide * x_edges[-1] + room.left + 84),
+        width=int(width or max(room.wide * x_edges[-1] + room.left + 84, _MIN_WIDTH)),
         margin=dict(l=room.left, r=room.right, t=room.top, b=10),
         dragmode=False,
     )
