@@ -44,12 +44,25 @@ def opened(browser, lab):
     return page
 
 
+# the workbench takes the new height some frames after the window: scroll until nothing moves for half a second
+CENTRED = """async () => {
+    const bench = document.querySelector('.srlviz-workbench');
+    const place = () => JSON.stringify(bench.getBoundingClientRect());
+    bench.scrollIntoView({ block: 'center' });
+    const before = place();
+    for (let i = 0; i < 5; i++) {
+        await new Promise(done => setTimeout(done, 100));
+        if (place() !== before) return false;
+    }
+    return true;
+}"""
+
+
 @pytest.fixture(params=SCREENS, ids=lambda size: '{}x{}'.format(*size))
 def page(opened, lab, request):
     width, height = request.param
     opened.set_viewport_size(dict(width=width, height=height))
-    bench = opened.locator('.srlviz-workbench')
-    bench.evaluate("e => e.scrollIntoView({ block: 'center' })")
+    wait_for(lambda: opened.evaluate(CENTRED), say='the notebook has been laid out for the new size')
     yield from begin_anew(opened, lab, START.replace('\n', ' '))
 
 
@@ -155,7 +168,7 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
     wait_for(lambda: lab.ask('len(bench.map.steps)') > 0, say='a bar selects steps')
     assert lab.ask('bench.to_recording().n_steps == len(bench.steps)')
     assert bars.nth(3).get_attribute('aria-pressed') == 'true'
-    assert page.evaluate(FAULTS) == []
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'everything fits: {page.evaluate(FAULTS)}')
     page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
 
