@@ -35,8 +35,8 @@ const numbers = (view, Type) => view?.byteLength ? new Type(view.buffer.slice(vi
 /** Round numbers between two others, about five. */
 function roundNumbers(low, high) {
   const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find(k => k * power >= rough) * power;
-  const found = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(+(k * step).toPrecision(12));
+  const first = Math.ceil(low / step), found = [];
+  for (let i = 0; i < 20 && (first + i) * step <= high; i++) found.push(+((first + i) * step).toPrecision(12));      // far from 0, first + 1 may be first
   return found;
 }
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
 from ..core.recordings import Episode, Recording
-from ..core.views.steps import Steps, read_runs
+from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.neighbours import Neighbours
 from ..figures.frames import frame_png
 from srlviz.figures.maps import (
@@ -73,19 +73,22 @@ class _Maps:
         return {m.how: m for m in maps}
 
     def check(self, recording: Recording):
-        """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording."""
+        """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording, in their order."""
         n_episodes = len(recording)
         for method, maps in self.by_method.items():
             for how, m in maps.items():
                 is_episodic = bool((np.asarray(m.t) < 0).all())  # a point is a whole episode
-                expected = np.ones(n_episodes) if is_episodic else recording.lengths
-                if np.array_equal(np.bincount(m.episode, minlength=n_episodes), expected):
+                lengths = np.ones(n_episodes, int) if is_episodic else recording.lengths
+                episode = np.repeat(np.arange(n_episodes), lengths)
+                t = np.arange(len(episode)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+                if np.array_equal(m.episode, episode) and (is_episodic or np.array_equal(m.t, t)):
                     continue
                 points = f'{len(m.t):,} {"episodes" if is_episodic else "steps"}'
                 raise ValueError(
-                    f"the map {method} {how} has {points} in {len(np.unique(m.episode))} episodes, the recording "
-                    f"has {recording.n_steps:,} steps in {n_episodes}. Give code_map(encoder.encode(recording)); split "
-                    "one array of all steps into episodes with np.split(codes, recording.lengths.cumsum()[:-1])"
+                    f"the map {method} {how} has {points} in {len(np.unique(m.episode))} episodes, or "
+                    f"another order; the recording has {recording.n_steps:,} steps in {n_episodes}. Give "
+                    "code_map(encoder.encode(recording)); split one array of all steps into episodes with "
+                    "np.split(codes, recording.lengths.cumsum()[:-1])"
                 )
 
     def get(self, method: str, how: str):
@@ -343,8 +346,7 @@ def _read_view(path: str | Path, recording: Recording, fingerprint: str) -> dict
             f"({fingerprint}). Open it with the recording that it was saved with"
         )
     view['steps'] = read_runs(view['steps'], recording.lengths, f'{path}: steps')
-    for name, runs in view['tags'].items():
-        view['tags'][name] = read_runs(runs, recording.lengths, f'{path}: tag {name!r:.80}')
+    view['tags'] = read_tags(view['tags'], recording.lengths, path)
     return view
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #88d68c88
