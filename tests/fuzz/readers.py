@@ -1203,6 +1203,7 @@ _WORKBENCH = json_with(
         'data.columns': ANY,
         'data.rows*': TEXT,
         'data.columns*': TEXT,
+        'data.codes.*': TEXT,
     }
 )
 ANSWERS = [
@@ -1222,7 +1223,15 @@ ANSWERS = [
     Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_INFINITE)),
     Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TABLE_OF_TARGETS),
     Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
-    Reader('load_workbench', 'json', 'workbench.json', workbench, read_workbench, _WORKBENCH),
+    Reader(
+        'load_workbench',
+        'json',
+        'workbench.json',
+        workbench,
+        read_workbench,
+        _WORKBENCH,
+        says=('is none of these',),  # without its header the folder is no workbench
+    ),
     Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
     Reader('load_workbench codes.npz', 'npz', 'codes.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
     Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
