@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['HALF_PAGE', 'Choice', 'needing', 'Board', 'blank_figure', 'answer_detail', 'ScoreBoard', 'answer_scores',
-           'answer_board']
+           'separate_answers', 'answer_board']
 
 # %% ../../nbs/08_widgets/09_board.ipynb #43664080
 from collections.abc import Callable, Mapping, Sequence
@@ -427,6 +427,19 @@ def answer_scores(answers: Mapping[str, Answer], recording: Recording | None = N
     """Collect the scores of answers, method -> Answer, in one table; the task is the name of the recording."""
     task = getattr(recording, 'name', '') or 'own'
     return merge_scores(*[a.scores(study='own', task=task, method=str(name)) for name, a in answers.items()])
+
+
+def separate_answers(answers: Mapping[str, Answer | Sequence[Answer]]) -> dict[str, Answer]:
+    """Name each answer of a list, such as a regularization path, by its method and its protocol or its number."""
+    named = {}
+    for method, several in answers.items():
+        if isinstance(several, Answer):
+            named[str(method)] = several
+            continue
+        for number, answer in enumerate(several, 1):
+            name = f'{method} {answer.about.get("protocol") or number}'.strip()
+            named[f'{name} ({number})' if name in named else name] = answer
+    return named
 
 
 def answer_board(answers: Mapping[str, Answer], recording: Recording | None = None, **options) -> ScoreBoard:
