@@ -326,11 +326,12 @@ class ScoreBoard(Board, Explorer):
         right = [self.hint, *self.details]
         if recording is not None:
             self.moment = (viewer or Moment)(recording)
-            self.bind(episode=(self.moment, 'episode'), t=(self.moment, 't'))
+            self.bind(**{name: (self.moment, name) for name in ('episode', 't', 'hovered')})
             right.append(self.moment)
         self.sides = two_columns([self.heat], right)
         self.children = [self.menu_row(), self.status, self.sides]
         self.on(self.details[0], 'cursor', self._on_cursor)
+        self.share_hover(self.details[0])
         self.observe(self._on_shared, ['cell', 'task', 'factor', 'method', 'episode', 't'])
         self.start_reacting()
         self.draw()

@@ -451,7 +451,7 @@ class Workbench(Explorer):
         shared = [k for k in SHARED_TRAITS if k != 'method']
         explorers = list(self.explorers.values())
         for explorer in explorers:
-            if any(explorer.has_trait(k) for k in shared):
+            if any(explorer.has_trait(k) for k in shared if k != 'hovered'):
                 self.selection.join(explorer, shared)
         self.methods = _MethodLink(explorers)
         if self.filter is not None:
