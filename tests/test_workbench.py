@@ -174,6 +174,31 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
 
 
 @pytest.mark.browser
+def test_hover_is_linked(page, lab):
+    "A step under the pointer of map or trace is marked in the other parts, and the moment stays"
+    tab(page, 0, 'Map')
+    tab(page, 1, 'Predictions')
+    right = page.locator('.srlviz-workbench .srlviz-pane').nth(1)
+    trace, player = (right.locator(f'.srlviz-{kind}:visible').first for kind in ('plot', 'player'))
+    page.mouse.move(*point_place(page, lab, 140))
+    for part in (trace, player):
+        wait_for(lambda part=part: part.get_attribute('data-preview') == '40', say='the step of the point is marked')
+    assert right.locator('.srlviz-cursor.light:visible').count() == 1
+    box = trace.bounding_box()
+    page.mouse.move(box['x'] + box['width'] * 0.6, box['y'] + box['height'] * 0.6)
+    t = int(
+        wait_for(lambda: trace.get_attribute('data-preview').replace('40', ''), say='the step of the trace is marked')
+    )
+    place = ','.join(f'{v:.3f}' for v in lab.ask(f'bench.map.pane.map.xy[{100 + t}].tolist()'))
+    marked = lambda: ','.join(f'{float(v):.3f}' for v in shown_map(page).get_attribute('data-preview').split(',') if v)
+    wait_for(lambda: marked() == place, say='the map marks its point')
+    page.mouse.move(5, 5)
+    for part in (trace, player, shown_map(page)):
+        wait_for(lambda part=part: part.get_attribute('data-preview') == '', say='nothing is marked any longer')
+    assert lab.ask('[bench.episode, bench.t]') == [1, 3]
+
+
+@pytest.mark.browser
 def test_a_lasso_filters_the_histograms(page, lab):
     "A lasso on the map: fewer steps in the dark bars, and a bar chooses within it"
     tab(page, 0, 'Map')

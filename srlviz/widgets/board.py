@@ -239,10 +239,15 @@ def blank_figure(words: str) -> go.Figure:
 
 
 def answer_detail(board: 'ScoreBoard') -> list[go.Figure]:
-    """Draw the predictions behind the chosen cell; without an answer, the chosen row as a ranking."""
+    """Draw the predictions behind the chosen cell, with those to compare; without an answer, the row as a ranking."""
     items = board.items()
     if items is not None and len(items):
         items = items[items['episode'] == board.episode]
+        over = {}
+        if board.against:
+            second = board.items(board.columns_with_answer()[board.against])[['episode', 't', 'factor', 'predicted']]
+            items = items.merge(second, on=['episode', 't', 'factor'], suffixes=('', '_against'))
+            over = dict(against=items['predicted_against'], against_method=board.against)
         trace = plot_probe_trace(
             items['truth'],
             items['predicted'],
@@ -251,6 +256,7 @@ def answer_detail(board: 'ScoreBoard') -> list[go.Figure]:
             method=str(board.cell[-1]),
             episode=board.episode,
             height=260,
+            **over,
         )
         return [trace]
     cell = dict(zip(board.names, board.cell))
@@ -284,11 +290,15 @@ class ScoreBoard(Board, Explorer):
     viewer : function (recording) -> explorer with episode and t; `Moment` if None
     metric : initial value;  interactive : see `Explorer`
 
-    Traits: metric, cell (keys of its row and column), task, factor, method (if these are rows or columns), episode, t.
+    Traits: metric, cell (keys of its row and column), task, factor, method (if these are rows or columns), against (the
+    label of another column, whose predictions are drawn, too; '' for none), episode, t.
     """
 
-    choices = (Choice('metric', 'Metric', lambda b: b.metrics, lambda b, v: metric_label(v), width=300),)
-    metric, task, factor, method = (traitlets.Unicode('') for _ in range(4))
+    choices = (
+        Choice('metric', 'Metric', lambda b: b.metrics, lambda b, v: metric_label(v), width=300),
+        Choice('against', 'Compare', lambda b: b.others(), lambda b, v: v or 'nothing', of_map=False, place='cell'),
+    )
+    metric, task, factor, method, against = (traitlets.Unicode('') for _ in range(5))
     cell, episode, t = traitlets.Tuple(), traitlets.Int(0), traitlets.Int(0)
     shared = dict(task='task', target='factor', label='method', method='method')  # column -> trait that others share
 
@@ -323,7 +333,7 @@ class ScoreBoard(Board, Explorer):
         self.hint = SafeHTML()
         self.details = [PlotView(label='the chosen cell', scrub=True) for _ in range(2)]
         self.make_parts(metric=metric)
-        right = [self.hint, *self.details]
+        right = [self.menu_row('cell'), self.hint, *self.details]
         if recording is not None:
             self.moment = (viewer or Moment)(recording)
             self.bind(**{name: (self.moment, name) for name in ('episode', 't', 'hovered')})
@@ -344,12 +354,35 @@ class ScoreBoard(Board, Explorer):
         """Return whether 'higher' or 'lower' values of the chosen metric are better."""
         return getattr(find_metric(self.metric), 'better', 'higher')
 
-    def items(self) -> pd.DataFrame | None:
-        """Return the predictions behind the chosen cell, of its factor if it has one; None without an answer."""
-        answer = self.answers.get(tuple(self.cell)) or self.answers.get(tuple(self.cell[len(self.row_names) :]))
-        if answer is None:
-            return None
-        return answer.items[answer.items['factor'] == self.factor] if self.factor else answer.items
+    def items(self, column: tuple = ()) -> pd.DataFrame | None:
+        """Return the predictions behind the chosen cell, of its factor if it has one; None without an answer.
+
+        Parameters
+        ----------
+        column : key of another column of the same row; () for that of the cell
+        """
+        n = len(self.row_names)
+        column = column or tuple(self.cell[n:])
+        answer = self.answers.get((*self.cell[:n], *column)) or self.answers.get(column)
+        items = getattr(answer, 'items', None)
+        if items is None or not self.factor:
+            return items
+        return items[items['factor'] == self.factor]
+
+    def columns_with_answer(self) -> dict[str, tuple]:
+        """List the columns that have predictions in the row of the chosen cell: label -> key."""
+        row, found = tuple(self.cell[: len(self.row_names)]), {}
+        for key, answer in self.answers.items():
+            column = key[-len(self.column_names) :]
+            if key in ((*row, *column), column) and hasattr(answer, 'items'):
+                found[self.words(column)] = column
+        return found
+
+    def others(self) -> list[str]:
+        """List the labels of columns whose predictions can be compared with those of the chosen cell; '' for none."""
+        chosen = tuple(self.cell[len(self.row_names) :])
+        found = self.columns_with_answer()
+        return ['', *(label for label, column in found.items() if column != chosen and chosen in found.values())]
 
     def _on_cursor(self, t: int | None):
         if t is not None:
@@ -369,6 +402,7 @@ class ScoreBoard(Board, Explorer):
                 cell = list(self.cell)
                 cell[traits.index(name)] = change['new']
                 self.cell = tuple(cell)
+            self.offer(self.choice('against'))
         self.report_errors(self.draw_detail if name in ('episode', 't') else self.draw)
 
     def read_press(self, data: list) -> dict:
@@ -412,6 +446,7 @@ class ScoreBoard(Board, Explorer):
 
     def draw_detail(self):
         figures = self.detail(self)
+        self.details[0].scrub = self.items() is not None  # else its x axis has no steps
         for view, fig in zip(self.details, [*figures, None, None]):
             view.layout.display = 'none' if fig is None else ''
             if fig is not None:
