@@ -243,6 +243,8 @@ def answer_detail(board: 'ScoreBoard') -> list[go.Figure]:
     items = board.items()
     if items is not None and len(items):
         items = items[items['episode'] == board.episode]
+        if not len(items):
+            return [blank_figure(f'There are no predictions for episode {board.episode}.')]
         over = {}
         if board.against:
             second = board.items(board.columns_with_answer()[board.against])[['episode', 't', 'factor', 'predicted']]
@@ -252,7 +254,7 @@ def answer_detail(board: 'ScoreBoard') -> list[go.Figure]:
             items['truth'],
             items['predicted'],
             items['t'].to_numpy(),
-            factor=str(items['factor'].iloc[0]) if len(items) else '',
+            factor=str(items['factor'].iloc[0]),
             method=str(board.cell[-1]),
             episode=board.episode,
             height=260,
@@ -364,17 +366,17 @@ class ScoreBoard(Board, Explorer):
         n = len(self.row_names)
         column = column or tuple(self.cell[n:])
         answer = self.answers.get((*self.cell[:n], *column)) or self.answers.get(column)
-        items = getattr(answer, 'items', None)
-        if items is None or not self.factor:
-            return items
-        return items[items['factor'] == self.factor]
+        if answer is None:
+            return None
+        items = answer.items
+        return items[items['factor'] == self.factor] if self.factor else items
 
     def columns_with_answer(self) -> dict[str, tuple]:
         """List the columns that have predictions in the row of the chosen cell: label -> key."""
         row, found = tuple(self.cell[: len(self.row_names)]), {}
-        for key, answer in self.answers.items():
+        for key in self.answers:
             column = key[-len(self.column_names) :]
-            if key in ((*row, *column), column) and hasattr(answer, 'items'):
+            if key in ((*row, *column), column):
                 found[self.words(column)] = column
         return found
 
