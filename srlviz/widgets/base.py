@@ -455,9 +455,9 @@ def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list
 
 
 def _is_chosen(value) -> bool:
-    """Whether something is chosen; None, '' and -1 stand for nothing."""
+    """Whether something is chosen; None, '', 'all' and -1 stand for nothing."""
     if isinstance(value, (str, int)):
-        return value not in ('', -1)
+        return value not in ('', 'all', -1)
     return value is not None
 
 
