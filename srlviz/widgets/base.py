@@ -346,7 +346,10 @@ class Explorer(Quiet, W.VBox):
 
         @wraps(init)
         def wrapped_init(self, *args, **named):
-            interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+            try:
+                interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+            except TypeError as problem:
+                raise TypeError(f"{cls.__name__}: {problem}") from None
             with nullcontext() if is_interactive(interactive) else without_comms():
                 init(self, *args, **named)
 
