@@ -9,11 +9,16 @@ function render({ model, el }) {
   const kinds = () => model.get('kinds'), rate = () => model.get('rate');
   const dots = () => kinds().filter(kind => kind === 'dot').length, T = () => dots() ? xy.length / 2 / dots() : model.get('n');
   const whole = () => root ??= el.closest(`.${model.get('within')}`);
-  const plots = () => whole() ? [...whole().querySelectorAll('.srlviz-plot')].slice(0, kinds().length) : [];
+  /** The box with player and plots, or in a Workbench the halves of it. */
+  function boxes() {
+    const half = [...whole()?.classList ?? []].find(name => name.startsWith('srlviz-half-'));
+    return half ? [...root.closest('.srlviz-workbench').querySelectorAll(`.${half}`)] : whole() ? [root] : [];
+  }
+  const plots = () => boxes().flatMap(box => [...box.querySelectorAll('.srlviz-plot')]).slice(0, kinds().length);
   const layout = plot => { const l = plot.querySelector('.js-plotly-plot')?._fullLayout; return l?.xaxis?._length && l; };
 
   function place() {
-    if (!watched && whole()) watch();
+    for (const box of boxes()) if (!watched.has(box)) watch(box);
     placeMarks(nodes, t, 'step');
     placeLights();
   }
@@ -35,8 +40,7 @@ function render({ model, el }) {
     });
   }
 
-  let watched = false;
-  const followed = new WeakSet();
+  const watched = new WeakSet(), followed = new WeakSet();
   const redrawn = new MutationObserver(changes => { if (changes.some(c => c.target.classList.contains('srlviz-plot'))) { follow(); place(); } });
   const resized = new ResizeObserver(() => requestAnimationFrame(place));
   function follow() {
@@ -45,11 +49,11 @@ function render({ model, el }) {
       if (l && !followed.has(div)) { followed.add(div); div.on('plotly_afterplot', place); }
     }
   }
-  function watch() {
-    watched = true;
+  function watch(box) {
+    watched.add(box);
     follow();
-    redrawn.observe(root, { subtree: true, attributes: true, attributeFilter: ['data-drawn'] });
-    for (const plot of [root, ...plots()]) resized.observe(plot);
+    redrawn.observe(box, { subtree: true, attributes: true, attributeFilter: ['data-drawn'] });
+    for (const plot of [box, ...plots()]) resized.observe(plot);
   }
 
   const onStep = ({ detail }) => { if (detail.channel === model.get('channel')) { t = detail.t; place(); } };
@@ -81,7 +85,7 @@ function render({ model, el }) {
     return l && event.clientX > box.left + l._size.l - 6 && event.clientX < box.left + l._size.l + l._size.w + 6 && event.clientY > box.top + l._size.t - 4 && event.clientY < box.top + l._size.t + l._size.h + 4;
   }
   function find(event) {
-    const plot = whole()?.contains(event.target) && event.target.closest('.srlviz-plot'), k = plot ? plots().indexOf(plot) : -1;
+    const plot = boxes().some(box => box.contains(event.target)) && event.target.closest('.srlviz-plot'), k = plot ? plots().indexOf(plot) : -1;
     return k >= 0 && inside(plot, event) ? [plot, k] : null;
   }
   const down = event => { if (event.button || !(held = find(event))) return; held[0].setPointerCapture(event.pointerId); seek(event); event.preventDefault(); event.stopPropagation(); };

@@ -112,6 +112,7 @@ class Pane(W.VBox):
 def _half(explorer: Explorer, parts: Sequence[W.Widget], kind: str) -> W.VBox:
     "Put some parts of an explorer into a box with its style."
     box = W.VBox(list(parts)).add_class('srlviz-half').add_class(kind)
+    box.add_class(f'srlviz-half-{id(explorer)}')  # by which a StepCursor finds the plots of both halves
     for name in explorer._dom_classes:
         box.add_class(name)
     return box
