@@ -329,9 +329,14 @@ class Explorer(Quiet, W.VBox):
     A subclass makes its parts, links them to its traits with `bind`, arranges them as `children` (with `row` and
     `columns`), and ends its constructor with `start_reacting()`. It defines `figure()`, its static form, and may define
     `figures()`, everything that `to_html` writes. `status` is its status line.
+
+    Trait of all explorers: hovered, the (episode, t) under the pointer here or in a linked explorer, () for none; views
+    that `share_hover` mark it lightly, and the current step stays.
     """
 
+    hovered = traitlets.Tuple()
     _quiet_depth = 1  # nothing reacts before `start_reacting`
+    _hover_views = ()  # those that share `hovered`
 
     def __init_subclass__(cls, **options):
         """Build explorers that are not interactive without comms, or papermill would store the state of their parts."""
@@ -341,7 +346,10 @@ class Explorer(Quiet, W.VBox):
 
         @wraps(init)
         def wrapped_init(self, *args, **named):
-            interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+            try:
+                interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+            except TypeError as problem:
+                raise TypeError(f"{cls.__name__}: {problem}") from None
             with nullcontext() if is_interactive(interactive) else without_comms():
                 init(self, *args, **named)
 
@@ -367,6 +375,33 @@ class Explorer(Quiet, W.VBox):
     def on(self, part: W.Widget, trait: str, act: Callable[[Any], Any]):
         """Call a function with the new value of a part's trait, unless this is quiet; errors go to the status line."""
         part.observe(lambda change: None if self.quiet else self.report_errors(act, change['new']), trait)
+
+    def share_hover(self, *views: W.Widget):
+        """Let views share `hovered`, in place of those that did before.
+
+        Parameters
+        ----------
+        views : each with the trait `preview`, the step to mark lightly or None; and `hovered`, the step of the current
+            episode under its pointer or None, if it has one
+        """
+        for view in self._hover_views:
+            view.unobserve(self._on_pointer, 'hovered')
+        self._hover_views = views
+        for view in views:
+            view.observe(self._on_pointer, 'hovered')
+        self._show_hovered()
+
+    def _on_pointer(self, change):
+        if change['new'] is not None:
+            self.hovered = (self.episode, change['new'])
+        elif self.hovered == (self.episode, change['old']):  # else the pointer is in another view by now
+            self.hovered = ()
+
+    @traitlets.observe('hovered', 'episode')
+    def _show_hovered(self, _=None):
+        for view in self._hover_views:
+            is_shown = self.hovered and self.hovered[0] == self.episode
+            view.preview = self.hovered[1] if is_shown else None
 
     def report_errors(self, act: Callable, *arguments) -> Any:
         """Call a function; if it fails, show the error in the status line, and raise it."""
@@ -413,13 +448,19 @@ class Explorer(Quiet, W.VBox):
             self._picture = _NotebookPicture(self)
 
 # %% ../../nbs/08_widgets/00_base.ipynb #d6c9f2fc
-SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps')
+SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps', 'hovered')
+
+
+def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list[str]:
+    """List those of some traits that an explorer has; none if that is only `hovered`, which every explorer has."""
+    found = [k for k in traits if explorer.has_trait(k)]
+    return [] if found == ['hovered'] else found
 
 
 def _is_chosen(value) -> bool:
-    """Whether something is chosen; None, '' and -1 stand for nothing."""
+    """Whether something is chosen; None, '', 'all' and -1 stand for nothing."""
     if isinstance(value, (str, int)):
-        return value not in ('', -1)
+        return value not in ('', 'all', -1)
     return value is not None
 
 
@@ -432,14 +473,15 @@ class Selection(traitlets.HasTraits):
     """What linked explorers show and select.
 
     Traits: recording, episode, t, factor, method, task, as in the explorers; None where nothing is chosen. steps: the
-    selected steps, a `srlviz.core.views.steps.Steps`, which may be empty.
+    selected steps, a `srlviz.core.views.steps.Steps`, which may be empty. hovered: the (episode, t) under the pointer,
+    () for none.
     """
 
-    recording, episode, t, factor, method, task, steps = (traitlets.Any(None) for _ in SHARED_TRAITS)
+    recording, episode, t, factor, method, task, steps, hovered = (traitlets.Any(None) for _ in SHARED_TRAITS)
 
     def join(self, explorer: traitlets.HasTraits, traits: Sequence[str] = SHARED_TRAITS):
         """Link an explorer to this selection by those of these traits that it has."""
-        traits = [k for k in traits if explorer.has_trait(k)]
+        traits = _shared_traits(explorer, traits)
         if not traits:
             raise ValueError(
                 f"{type(explorer).__name__} has none of {', '.join(SHARED_TRAITS)} as a trait, so nothing can be shared"
@@ -492,6 +534,10 @@ class Selection(traitlets.HasTraits):
             same = value is current or (trait != 'recording' and value == current)
             if _is_chosen(value) and not same:
                 changes[trait] = value
+        if 'hovered' in changes:
+            explorer.hovered = changes.pop('hovered')
+        if not changes:
+            return
         report_problem = getattr(explorer, 'report_problem', lambda *_: None)
         offers = getattr(explorer, 'offers', lambda _: None)
         position = {k: changes.pop(k) for k in ('episode', 't') if k in changes}

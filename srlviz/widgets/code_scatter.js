@@ -55,12 +55,12 @@ function corners(k) {
 
 function render({ model, el }) {
   const canvas = make('canvas', { 'aria-hidden': 'true' }), back = shape('svg', { 'aria-hidden': 'true' }), front = shape('svg', { 'aria-hidden': 'true' });
-  const ring = make('div', { class: 'srlviz-ring', hidden: '' }), cursor = make('div', { class: 'srlviz-ring cursor', hidden: '' }), names = make('div', { 'aria-hidden': 'true' });
+  const ring = make('div', { class: 'srlviz-ring', hidden: '' }), cursor = make('div', { class: 'srlviz-ring cursor', hidden: '' }), light = make('div', { class: 'srlviz-ring light', hidden: '' }), names = make('div', { 'aria-hidden': 'true' });
   const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' }), hint = make('div', { class: 'srlviz-scatter-hint', hidden: '' }, 'press the map first, or hold Ctrl, to zoom with the wheel');
   const said = make('div', { class: 'srlviz-scatter-said', role: 'status' });
   const act = (label, words, go) => make('button', { type: 'button', title: words, 'aria-label': words, onclick: go, onpointerdown: event => event.stopPropagation() }, label);
   const buttons = make('div', { class: 'srlviz-scatter-buttons' }, act('+', 'zoom in', () => zoom(1.5)), act('−', 'zoom out', () => zoom(1 / 1.5)), act('⌂', 'show all points', () => home()));
-  const stage = make('div', { class: 'srlviz-scatter-stage', tabindex: 0, role: 'application', 'aria-roledescription': 'map of points', 'data-lm-suppress-shortcuts': 'true' }, back, canvas, front, names, ring, cursor);
+  const stage = make('div', { class: 'srlviz-scatter-stage', tabindex: 0, role: 'application', 'aria-roledescription': 'map of points', 'data-lm-suppress-shortcuts': 'true' }, back, canvas, front, names, light, ring, cursor);
   const head = make('div', { class: 'srlviz-scatter-head' }), foot = make('div', { class: 'srlviz-scatter-foot' }), xTitle = make('div', { class: 'srlviz-scatter-x' }), yTitle = make('div', { class: 'srlviz-scatter-y' });
   const body = make('div', { class: 'srlviz-scatter-body' }, yTitle, stage, xTitle);
   const root = make('div', { class: 'srlviz-scatter' }, head, body, foot, said);
@@ -179,20 +179,25 @@ function render({ model, el }) {
     plot?.view(new Float32Array([view.zoom, 0, 0, 0, 0, view.zoom, 0, 0, 0, 0, 1, 0, view.x, view.y, 0, 1]), { preventEvent: true });
     place();
   }
+  function put(node, xy) {
+    node.hidden = xy.length !== 2;
+    if (node.hidden) return;
+    const { k, ox, oy } = scale();
+    node.style.left = `${ox + k * xy[0]}px`;
+    node.style.top = `${oy - k * xy[1]}px`;
+  }
+  function placeLight() {
+    put(light, model.get('preview'));
+    root.dataset.preview = model.get('preview').join();
+  }
   function place() {
     const { k, ox, oy } = scale(), at = ([x, y]) => [ox + k * x, oy - k * y];
     for (const [node, x, y] of lines) {
       const [px, py] = at([x, y]);
       if (node.parentNode === names) { node.style.left = `${px}px`; node.style.top = `${py}px`; } else node.setAttribute('transform', `translate(${px.toFixed(1)} ${py.toFixed(1)})`);
     }
-    const put = (node, xy) => {
-      node.hidden = xy.length !== 2;
-      if (node.hidden) return;
-      const [px, py] = at(xy);
-      node.style.left = `${px}px`;
-      node.style.top = `${py}px`;
-    };
     put(ring, model.get('ring'));
+    placeLight();
     put(cursor, point < 0 ? [] : [xy[2 * point], xy[2 * point + 1]]);
     root.dataset.ring = model.get('ring').join();
     root.dataset.view = [k, ox, oy].join();
@@ -317,7 +322,7 @@ function render({ model, el }) {
 
   // --- the card of the point under the pointer, or of the one that the keys are at
 
-  let over = null, overTimer = 0, shownUrl = '', point = -1;
+  let over = null, shownUrl = '', point = -1;
   function overAt(x, y) {
     const i = nearest(x, y);
     if (i < 0) return leave();
@@ -325,18 +330,18 @@ function render({ model, el }) {
     point = -1;
     ask(i, x, y);
   }
-  /** Send the point to the kernel, at most every 50 ms; it replies with a card. */
+  /** Send the point to the kernel, which replies with a card; or that there is none any longer. */
+  const sendOver = paced(() => {
+    if (ended || over?.n || !over && !model.get('hovered').data) return;
+    send('hovered', over ? { i: over.i, data: step(over.i) } : {});
+    if (over) over.n = model.get('hovered').n;
+  });
   function ask(i, x, y) {
     over = { i, at: [x, y] };
-    if (!overTimer) overTimer = setTimeout(() => {
-      overTimer = 0;
-      if (!over || ended) return;
-      send('hovered', { i: over.i, data: step(over.i) });
-      over.n = model.get('hovered').n;
-    }, 50);
+    sendOver();
   }
   function leave() {
-    over = null;
+    if (over) { over = null; sendOver(); }
     card.hidden = true;
     if (point >= 0) { point = -1; place(); }
   }
@@ -471,7 +476,7 @@ function render({ model, el }) {
   const unlisten = listen(model, {
     'change:points': () => note('points'), 'change:ids': () => note('points'), 'change:colour': () => note('colour'), 'change:chosen': () => note('chosen'),
     'change:look': () => { note('look'); note('colour'); }, 'change:label': drawWords, 'change:mode': drawWords, 'change:height': drawWords,
-    'change:ring': place, 'change:near': drawMarks, 'change:tags': drawMarks, 'msg:custom': onMessage,
+    'change:ring': place, 'change:preview': placeLight, 'change:near': drawMarks, 'change:tags': drawMarks, 'msg:custom': onMessage,
   });
   readPoints();
   drawWords();
@@ -480,7 +485,6 @@ function render({ model, el }) {
   labelControls(el);
   return () => {
     ended = true;
-    clearTimeout(overTimer);
     clearTimeout(hintTimer);
     URL.revokeObjectURL(shownUrl);
     pictures.end();

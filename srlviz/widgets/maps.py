@@ -154,6 +154,7 @@ class _MapPane:
         self.map, self.method = None, ''
         self.rows = np.arange(0)  # of the map, that are drawn
         self.plotted = None
+        self.pointed = ()  # the step that was last under the pointer
         self.view = CodeScatter()
         self.box = W.VBox([self.view])
         explorer.bind(drag=(self.view, 'mode'))
@@ -206,6 +207,7 @@ class _MapPane:
             hint = 'Arrow keys go from point to point, Enter opens the step, l changes between lasso and moving the map'
             self.view.label = f'map of codes {self.method}, {made.description}. {hint}'
             self.place_ring()
+            self.place_preview()
         self.replot()
 
     def values(self):
@@ -239,11 +241,23 @@ class _MapPane:
         self.view.near = self.map.xy[self.explorer.neighbours_of(self, row)].tolist()
 
     def show_card(self, point: Mapping):
-        """Show the card of the point under the pointer."""
-        if _is_step(point):
-            row, episode, t = point['data']
-            cards = self.explorer.cards
-            self.view.show_card(cards.words(self.columns(), row, self.explorer.factor), cards.picture(episode, t))
+        """Show the card of the point under the pointer, and share its step."""
+        explorer = self.explorer
+        if not _is_step(point):
+            if explorer.hovered == self.pointed:  # else the pointer is in another view by now
+                explorer.hovered = ()
+            return
+        row, episode, t = point['data']
+        cards = explorer.cards
+        self.view.show_card(cards.words(self.columns(), row, explorer.factor), cards.picture(episode, t))
+        self.pointed = (episode, t if t >= 0 else int(explorer.recording.lengths[episode]) - 1)
+        explorer.hovered = self.pointed
+
+    def place_preview(self):
+        """Mark the step under the pointer of a linked explorer, if it is in the recording."""
+        step, lengths = self.explorer.hovered, self.explorer.recording.lengths
+        is_there = len(step) == 2 and step[0] < len(lengths) and 0 <= step[1] < lengths[step[0]]
+        self.view.preview = self.map.xy[self.columns().row(*step)].tolist() if is_there else []
 
     def select_inside(self, region: Mapping):
         """Select the steps inside a lasso or box."""
@@ -476,6 +490,11 @@ class CodesExplorer(Explorer):
             self.tagging.offer()
             self._summarize()
 
+    @on_change('hovered')
+    def _on_hovered(self, _):
+        for pane in self.panes:
+            pane.place_preview()
+
     @on_change('episode', 't')
     def _on_step(self, change):
         if (self.moment.episode, self.moment.t) != (self.episode, self.t):
@@ -665,6 +684,7 @@ class CodesExplorer(Explorer):
         self.second = _MapPane(self, press, self.select)
         self.moment = Moment(self.recording, self.episode, self.t, self.interactive)
         self.moment.observe(lambda _: self.follow(), ['episode', 't'])
+        self.bind(hovered=(self.moment, 'hovered'))
         self.summary = SafeHTML()
         self.tagging = _TagControls(self)
         drags = W.ToggleButtons(options=['lasso', 'pan'], tooltips=['select steps', 'move the map'])

@@ -442,6 +442,7 @@ class QEDRMatrix(Explorer):
             self.moment = Moment(self.recording, episode, t, interactive=self.interactive)
             self.stage.children = [self.moment]
             self.moment.observe(lambda _: self._follow_moment(), ['episode', 't'])
+            self.bind(hovered=(self.moment, 'hovered'))
         with self.quietly(), self.hold_trait_notifications():  # episode and step change together
             self.moment.seek(episode, t)
             self.episode, self.t, self.below = episode, t, 'moment'

@@ -46,6 +46,20 @@ function takesKey(event) {
 /** Send a step to the other views of a channel by an event of the page, without the kernel. */
 const broadcast = (event, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${event}`, { detail: { channel, t } }));
 
+/** Make a function that passes on the last value that it is called with, at once or `every` ms after the one before. */
+function paced(pass, every = 70) {
+  let timer = 0, latest, passed = -every;
+  const now = () => { timer = 0; passed = performance.now(); pass(latest); };
+  return value => { latest = value; timer ||= setTimeout(now, Math.max(0, passed + every - performance.now())); };
+}
+
+/** Make a function that sets the trait `hovered` of a view: the step under the pointer, null for none. A change is sent at most every 70 ms. */
+function hoverSender(model) {
+  const send = paced(t => { model.set('hovered', t); model.save_changes(); });
+  let at = null;
+  return t => { if (t !== at) send(at = t); };
+}
+
 /** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them. */
 async function recoverLateModels(model) {
   const page = shared();

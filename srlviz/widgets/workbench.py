@@ -113,6 +113,7 @@ class Pane(W.VBox):
 def _half(explorer: Explorer, parts: Sequence[W.Widget], kind: str) -> W.VBox:
     "Put some parts of an explorer into a box with its style."
     box = W.VBox(list(parts)).add_class('srlviz-half').add_class(kind)
+    box.add_class(f'srlviz-half-{id(explorer)}')  # by which a StepCursor finds the plots of both halves
     for name in explorer._dom_classes:
         box.add_class(name)
     return box
@@ -452,7 +453,7 @@ class Workbench(Explorer):
         shared = [k for k in SHARED_TRAITS if k != 'method']
         explorers = list(self.explorers.values())
         for explorer in explorers:
-            if any(explorer.has_trait(k) for k in shared):
+            if any(explorer.has_trait(k) for k in shared if k != 'hovered'):
                 self.selection.join(explorer, shared)
         self.methods = _MethodLink(explorers)
         if self.filter is not None:
