@@ -14,13 +14,13 @@ function splitFigure(text) {
 const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
 
 function render({ model, el }) {
-  const root = make('div', { class: 'srlviz-plot', role: model.get('regions') ? 'group' : 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
+  const root = make('div', { class: 'srlviz-plot', role: 'img', 'data-lm-suppress-shortcuts': 'true' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
   div.textContent = 'waiting for the kernel to send the plot…';
   root.append(div, cursor);
   el.append(root);
 
   const key = model.get('key');
-  let P = null, ended = false, moving = false, at = model.get('cursor');
+  let P = null, keys = null, ended = false, moving = false, at = model.get('cursor');
   const pictures = offerPictures(model, root);
   let parsed = { dark: null, data: [], layout: null };      // text and object of each part, in the inks of the page
 
@@ -50,6 +50,7 @@ function render({ model, el }) {
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
+    keys?.drawn();
     pictures.changed();
   }
   let maxHeight = NaN;
@@ -96,9 +97,10 @@ function render({ model, el }) {
   function scrubTo(event) {
     const x = axis();
     if (!x) return;
-    const px = Math.max(0, Math.min(x._length, event.clientX - div.getBoundingClientRect().left - x._offset));
-    const [first, last] = x.range;
-    const t = Math.max(Math.ceil(first), Math.min(Math.floor(last), Math.round(x.p2c(px))));
+    seek(x.p2c(Math.max(0, Math.min(x._length, event.clientX - div.getBoundingClientRect().left - x._offset))));
+  }
+  function seek(position) {
+    const [first, last] = axis().range, t = Math.max(Math.ceil(first), Math.min(Math.floor(last), Math.round(position)));
     if (t === at) return;
     at = t;
     placeCursor();
@@ -124,22 +126,24 @@ function render({ model, el }) {
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (!P || !div._fullLayout || !root.clientWidth) return; const fit = () => P.Plots.resize(div); Promise.resolve(Object.is(allowedHeight(), maxHeight) ? fit() : runInTurn(draw).then(fit)).then(placeCursor, () => {}); });
 
+  let clickSent = true;
+  function sendClick([p]) {
+    clickSent = true;
+    model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
+    model.save_changes();
+  }
+
   requestLibrary('plotly', model).then(async plotly => {
     await runInTurn(() => {
       if (ended) return;
       P = plotly;
       div.textContent = '';
+      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)));
       return draw();
     });
     if (ended) return;
     broadcast('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    let clickSent = true;
-    const sendClick = ([p]) => {
-      clickSent = true;
-      model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
-      model.save_changes();
-    };
     div.on('plotly_click', event => sendClick(event.points));
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
     div.addEventListener('mousedown', () => { clickSent = false; }, true);

@@ -43,6 +43,19 @@ function takesKey(event) {
   return true;
 }
 
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };      // steps in px: y grows downwards
+
+/** The nearest of n places in the direction of an arrow, within 45 degrees of it; place i itself if there is none. */
+function towards(n, place, i, [dx, dy]) {
+  const from = place(i);
+  let best = i, least = Infinity;
+  for (let j = 0; j < n; j++) {
+    const to = place(j), x = to.x - from.x, y = to.y - from.y, ahead = x * dx + y * dy, aside = Math.abs(x * dy) + Math.abs(y * dx);
+    if (ahead > .01 && aside <= ahead && ahead + aside < least) { least = ahead + aside; best = j; }
+  }
+  return best;
+}
+
 /** Send a step to the other views of a channel by an event of the page, without the kernel. */
 const broadcast = (event, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${event}`, { detail: { channel, t } }));
 
@@ -130,7 +143,8 @@ const KEYS = [
   ['.srlviz-rows', 'List', [['↑ ↓', 'previous, next row'], ['page up, page down', 'a page back, ahead'], ['home, end', 'first, last row'], ['space, enter', 'open the row']]],
   ['.srlviz-board', 'Game', [['keys of the board', 'act, as listed below the board']]],
   ['.srlviz-tabs', 'Tabs', [['← →', 'previous, next tab']]],
-  ['.srlviz-plot', 'Plots', [['pointer', 'press a cell or point to open it; drag on a map to select points, with shift to add'], ['menus', 'choose the same cells without a pointer']]],
+  ['.srlviz-scatter', 'Map of codes', [['← →', 'previous, next step of the episode'], ['↑ ↓, shift + arrows', 'nearest point in that direction'], ['space, enter', 'open the point'], ['s', 'select the points around it; with shift, add them'], ['+ − 0', 'zoom in, out, show all points'], ['l', 'dragging selects points, or moves the map'], ['escape', 'select nothing'], ['pointer', 'press a point to open it; drag to select points, with shift to add']]],
+  ['.srlviz-plot[role=application]', 'Plots and heat maps', [['arrows', 'next cell or point in that direction'], ['space, enter', 'press it; in a plot over time, move the step there'], ['escape', 'leave it'], ['pointer', 'press a cell or point; over time, press or drag to move the step']]],
   ['*', 'Everywhere', [['tab', 'next control'], ['?', 'show or hide these keys'], ['escape', 'close them']]],
 ];
 

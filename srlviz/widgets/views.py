@@ -138,9 +138,11 @@ class PlotView(PictureView):
     dark : whether the page has a dark theme
     regions : whether a lasso or box sets `region` in place of `selected`: a dict with x and y (corners, in units of the
         axes; empty after a double click), add (whether the shift key was held) and n
+
+    Keys: arrows go from point to point, or cell to cell, and announce its hover text; Enter clicks it.
     """
 
-    _esm = script('pictures.js', 'plot_view.js')
+    _esm = script('pictures.js', 'plot_keys.js', 'plot_view.js')
     _css = sheet('plot_view.css')
     key = traitlets.Unicode('').tag(sync=True)
     fig_json = traitlets.Unicode('{"data":[],"layout":{}}').tag(sync=True)

@@ -16,8 +16,8 @@ from plotly.colors import get_colorscale
 
 from ...core.recordings import Episode
 from ..frames import check_frame, frame_uri, line_trace
-from ..inks import LINE, SEQUENTIAL, WRONG
-from ..style import ABSENT, CATEGORIES, NO_VALUE, PALETTE
+from ..inks import ABSENT, LINE, SEQUENTIAL, WRONG
+from ..style import CATEGORIES, NO_VALUE, PALETTE
 from ..style import axis_name, category_color, category_key, pretty, style
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #06c04534
@@ -196,12 +196,12 @@ def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
     return out
 
 
-_STEPS = [NO_VALUE, ABSENT, *CATEGORIES]  # of the upper half of the scale
+_STEPS = [NO_VALUE, *ABSENT, *CATEGORIES]  # of the upper half of the scale
 
 
 def _category_position(values: np.ndarray, n: int, pair: int) -> np.ndarray:
     "The positions of the colours of values in the upper half of the scale, 1 to 2"
-    step = 2 + values % _MAX_VALUES
+    step = 1 + len(ABSENT) + values % _MAX_VALUES
     if n == 2:
         first, second = (_STEPS.index(category_color(k, 2, pair)) for k in (0, 1))
         step = np.where(values == 0, first, second)
