@@ -20,6 +20,7 @@ from lab import DRAWN, FLAGS, Lab, Server, chromium, in_step, in_theme, of_cells
 SETUP = """
 import ipywidgets, srlviz, torch.nn as nn
 from srlviz.core.files import sample_path
+from srlviz.encoders.frames.pca import FramePCA
 pong = srlviz.sample('pong')
 net = nn.Sequential(nn.AvgPool2d(30, stride=30), nn.Flatten())
 stage = ipywidgets.VBox().add_class('stage')
@@ -38,8 +39,8 @@ EXPLORERS = {
     'task': "srlviz.explore('RepeatPrevious-easy')",
     'maze': "srlviz.explore('MineSweeper-easy')",
     'play': "srlviz.explore('MineSweeper-easy', widget='PlayWidget')",
-    'map': "srlviz.explore('frame_pca', pong)",
-    'neighbours': "srlviz.explore('frame_pca', pong, widget='NearestFrames')",
+    'map': "srlviz.explore(FramePCA(n_codes=8, pool=None), pong)",
+    'neighbours': "srlviz.explore(FramePCA(n_codes=8, pool=None), pong, widget='NearestFrames')",
     'infonce': "srlviz.explore('st_dim', widget='InfoNCEMap')",
     'flight encoder': "srlviz.explore(sample_path('encoders/landing_lstm_ae.safetensors'))",
     'reconstructions': (

@@ -138,7 +138,7 @@ function render({ model, el }) {
       if (ended) return;
       P = plotly;
       div.textContent = '';
-      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)));
+      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)), () => at);
       return draw();
     });
     if (ended) return;

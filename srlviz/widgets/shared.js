@@ -137,10 +137,10 @@ redoLayoutWhenSeen();
 
 /** Keys of the parts of an explorer: the parts, a heading, and [keys, what they do]. */
 const KEYS = [
-  ['.srlviz-player', 'Film or steps', [['space', 'play or pause'], ['← →', 'previous, next step'], ['page up, page down', 'ten steps back, ahead'], ['home, end', 'first, last step']]],
+  ['.srlviz-player', 'Film or steps', [['space', 'play or pause'], ['← →', 'previous, next step'], ['page up, down', 'ten steps back, ahead'], ['home, end', 'first, last step']]],
   ['.srlviz-bars', 'Histograms of factors', [['tab', 'next factor'], ['← →', 'previous, next bar'], ['space, enter', 'filter by the bar, or no longer'], ['shift + space', 'filter by all bars from the last one to this one'], ['delete', 'remove the filter of the factor']]],
   ['.srlviz-picker', 'Row of frames', [['← →', 'previous, next frame'], ['space, enter', 'open the frame']]],
-  ['.srlviz-rows', 'List', [['↑ ↓', 'previous, next row'], ['page up, page down', 'a page back, ahead'], ['home, end', 'first, last row'], ['space, enter', 'open the row']]],
+  ['.srlviz-rows', 'List', [['↑ ↓', 'previous, next row'], ['page up, down', 'a page back, ahead'], ['home, end', 'first, last row'], ['space, enter', 'open the row']]],
   ['.srlviz-board', 'Game', [['keys of the board', 'act, as listed below the board']]],
   ['.srlviz-tabs', 'Tabs', [['← →', 'previous, next tab']]],
   ['.srlviz-scatter', 'Map of codes', [['← →', 'previous, next step of the episode'], ['↑ ↓, shift + arrows', 'nearest point in that direction'], ['space, enter', 'open the point'], ['s', 'select the points around it; with shift, add them'], ['+ − 0', 'zoom in, out, show all points'], ['l', 'dragging selects points, or moves the map'], ['escape', 'select nothing'], ['pointer', 'press a point to open it; drag to select points, with shift to add']]],

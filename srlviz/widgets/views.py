@@ -44,6 +44,7 @@ class PageLibrary(anywidget.AnyWidget):
     name = traitlets.Unicode('').tag(sync=True)
     code = traitlets.Bytes(b'').tag(sync=True)
     is_module = traitlets.Bool(False).tag(sync=True)
+    of_page = True  # not closed with the explorer that needed it first
     _sent: dict[str, 'PageLibrary'] = {}
 
     @classmethod
