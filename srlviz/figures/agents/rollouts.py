@@ -421,8 +421,8 @@ def plot_rollout(
     fig = go.Figure([returns[0], _bars(rewards, 'Reward', yaxis='y2')])
     fig.add_traces([heat_trace(s, pairs, yaxis=axis_name(i + 2)) for i, s in enumerate(shown)])
     fig.add_traces(returns[1:])
-    few = dict(nticks=4, automargin=False)
-    axes = [few, few, *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]
+    few = dict(automargin=False)
+    axes = [few | dict(nticks=4), few | dict(nticks=2), *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]
     for i, ((heading, words), (low, high), axis) in enumerate(zip(headings, places, axes)):
         fig.update_layout({axis_name(i, 'yaxis'): axis | dict(domain=[low, high], anchor='x', fixedrange=True)})
         fig.add_annotation(_heading(heading, words, high))

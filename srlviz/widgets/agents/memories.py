@@ -356,7 +356,10 @@ def _streams_of(memories: Mapping, streams, steps: int) -> dict[str, Stream]:
     """
     agents = {name: m for name, m in memories.items() if isinstance(m, _AgentMemory)}
     if streams is None:
-        made = {f'{m.agent.task}, played by {name}': m.stream(name, steps) for name, m in agents.items()}
+        made = {}
+        for name, m in agents.items():
+            by = name.removesuffix(f' on {m.agent.task}')
+            made[f'{m.agent.task}, played by {by}'] = m.stream(name, steps)
         others = [m for m in memories.values() if not isinstance(m, _AgentMemory)]
         width = next((m.n_in for m in others if not isinstance(m, type)), 6)
         return made | (_default_streams(width) if others else {})
@@ -526,7 +529,7 @@ class _MemoryMenus:
     def __init__(self, methods: Sequence[str], toggle: Callable, again: Callable, panels: Sequence[str]):
         style = dict(description_width='76px')
         self.method = menu('Memory', methods, 330, style=style)
-        self.stream = menu('Stream', (), 330, style=style)
+        self.stream = menu('Stream', (), 376, style=style)
         self.channel = menu('Weight for', [('all outputs', -1)], 292, style=style)
         self.against = menu(
             'Compare', [('nothing', '')], 292, style=style, tooltip='draw the weights of another memory'
