@@ -482,7 +482,8 @@ def _parts(box: W.Widget, found: dict | None = None) -> dict[int, W.Widget]:
     found = {} if found is None else found
     if id(box) not in found:
         found[id(box)] = box
-        for part in (*getattr(box, '_made', ()), *getattr(box, 'children', ())):
+        looks = [getattr(box, name, None) for name in ('layout', 'style')]
+        for part in (*getattr(box, '_made', ()), *getattr(box, 'children', ()), *filter(None, looks)):
             _parts(part, found)
     return found
 

@@ -36,11 +36,20 @@ function plotKeys(P, root, div, press, step) {
     at = point;
     const { curve: curveNumber, number: pointNumber, xval, yval } = at, isKnown = div.calcdata[curveNumber][pointNumber];      // plotly finds cells, and points of WebGL, by their place
     P.Fx.hover(div, [isKnown ? { curveNumber, pointNumber } : { curveNumber, xval, yval }], at.subplot);
-    const lines = [...div.querySelectorAll('.hoverlayer .hovertext')].map(text => [...text.querySelectorAll('tspan.line')].map(line => line.textContent).join(', ') || text.textContent);
-    said.textContent = lines.join('; ');
     Object.assign(mark.style, { left: `${at.x}px`, top: `${at.y}px`, width: `${at.wide}px`, height: `${at.tall}px` });
     mark.hidden = false;
+    onceFound(announce);
     scrollIntoPlot();
+  }
+  const isFound = () => !mark.hidden && div._hoverdata?.[0]?.curveNumber === at.curve && `${div._hoverdata[0].pointNumber}` === `${at.number}`;
+  /** Act once plotly has found the point that the keys are at: it looks for one at most every 50 ms. */
+  function onceFound(act) {
+    if (isFound()) act();
+    else setTimeout(() => { if (isFound()) act(); }, 60);
+  }
+  function announce() {
+    const lines = [...div.querySelectorAll('.hoverlayer .hovertext')].map(text => [...text.querySelectorAll('tspan.line')].map(line => line.textContent).join(', ') || text.textContent);
+    said.textContent = lines.join('; ');
   }
   function scrollIntoPlot() {
     if (at.x < root.scrollLeft || at.x > root.scrollLeft + root.clientWidth) root.scrollLeft = at.x - root.clientWidth / 2;
@@ -66,7 +75,7 @@ function plotKeys(P, root, div, press, step) {
     else if (arrow && find().length) show(next(mark.hidden ? [0, 0] : arrow));
     else if ((event.key === 'Enter' || event.key === ' ') && at && !mark.hidden && find().length) {
       show(next([0, 0]));
-      if (div._hoverdata?.length) press(div._hoverdata);
+      onceFound(() => press(div._hoverdata));
     } else return;
     event.preventDefault();
     event.stopPropagation();

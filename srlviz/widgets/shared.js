@@ -59,11 +59,11 @@ function towards(n, place, i, [dx, dy]) {
 /** Send a step to the other views of a channel by an event of the page, without the kernel. */
 const broadcast = (event, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${event}`, { detail: { channel, t } }));
 
-/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them. */
-async function recoverLateModels(model) {
+/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them, and so that a view whose kernel has gone sends nothing, which would fail. */
+async function patchModels(model) {
   const page = shared();
-  if (page.recoversLateModels) return;
-  page.recoversLateModels = true;
+  if (page.patchesModels) return;
+  page.patchesModels = true;
   const { prototype } = await model.widget_manager.loadClass('AnyModel', 'anywidget', model.get('_model_module_version'));
   const { _handle_comm_msg: handle } = prototype, { _handle_comm_msg: handleWithoutScript } = Object.getPrototypeOf(prototype);
   prototype._handle_comm_msg = async function (message) {
@@ -74,6 +74,8 @@ async function recoverLateModels(model) {
       return handleWithoutScript.call(this, message);
     }
   };
+  const { send } = prototype;
+  prototype.send = function (...message) { if (this.comm_live) return send.apply(this, message); };
 }
 
 /** Run heavy work of several views one after another, and let the page handle events in between. */
@@ -85,7 +87,7 @@ function runInTurn(work) {
 
 /** Listen to events of a model; return a function that stops listening. */
 function listen(model, on) {
-  recoverLateModels(model);
+  patchModels(model);
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }
