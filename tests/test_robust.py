@@ -112,8 +112,13 @@ def test_cells_of_a_heat_map_by_keyboard(page, lab):
 
 def test_a_reopened_notebook_with_its_kernel_is_alive(page, lab):
     lab.do('film.t = 30')
-    page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
-    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
+    save = "() => { window.jupyterapp.commands.execute('docmanager:save'); return null }"
+
+    def is_saved():  # a picture that is kept meanwhile changes the notebook again
+        page.evaluate(save)
+        return page.locator('.jp-mod-current.jp-mod-dirty').count() == 0
+
+    wait_for(is_saved, every=1, say='the notebook is saved')
     page.reload()
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
     wait_for(lambda: frames(page, 2) == ['30', '30'], say='the widgets are back')
