@@ -333,7 +333,9 @@ class ScoreBoard(Board, Explorer):
         self.detail = detail or answer_detail
         self.moment = None
         self.hint = SafeHTML()
-        self.details = [PlotView(label='the chosen cell', scrub=True) for _ in range(2)]
+        self.details = [
+            PlotView(label='the chosen cell', scrub=True, config=dict(displayModeBar=False)) for _ in range(2)
+        ]
         self.make_parts(metric=metric)
         right = [self.menu_row('cell'), self.hint, *self.details]
         if recording is not None:

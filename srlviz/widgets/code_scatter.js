@@ -1,7 +1,7 @@
 // A map of points, drawn by regl-scatterplot (vendor/regl_scatterplot.js), which comes once for a page. All maps of a page draw on one WebGL context and copy the result to a canvas of their own, so that a page may have many.
 // What moves without the points stands over them: ring, names, lasso, card. Pointer and keys are handled here, for the plots of regl-scatterplot draw all points again when the pointer moves.
 
-const REACH = 12, CLICK = 4;      // px from the pointer to a point that it means; px that the pointer may move during a click
+const REACH = 12, CLICK = 4, AROUND = 40;      // px from the pointer to a point that it means; px that the pointer may move during a click; px around a point that a key selects
 const SIDES = [[4, 0], [4, .5], [3, .5], [5, .25], [6, 0], [3, 0], [8, 0]];      // marks of tags: polygons, sides and turn
 
 /** The renderer that all maps of the page share, with one WebGL context, as large as the largest map. If its context is lost, the maps begin anew with another. */
@@ -57,7 +57,7 @@ function render({ model, el }) {
   const canvas = make('canvas', { 'aria-hidden': 'true' }), back = shape('svg', { 'aria-hidden': 'true' }), front = shape('svg', { 'aria-hidden': 'true' });
   const ring = make('div', { class: 'srlviz-ring', hidden: '' }), cursor = make('div', { class: 'srlviz-ring cursor', hidden: '' }), light = make('div', { class: 'srlviz-ring light', hidden: '' }), names = make('div', { 'aria-hidden': 'true' });
   const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' }), hint = make('div', { class: 'srlviz-scatter-hint', hidden: '' }, 'press the map first, or hold Ctrl, to zoom with the wheel');
-  const said = make('div', { class: 'srlviz-scatter-said', role: 'status' });
+  const said = make('div', { class: 'srlviz-said', role: 'status' });
   const act = (label, words, go) => make('button', { type: 'button', title: words, 'aria-label': words, onclick: go, onpointerdown: event => event.stopPropagation() }, label);
   const buttons = make('div', { class: 'srlviz-scatter-buttons' }, act('+', 'zoom in', () => zoom(1.5)), act('−', 'zoom out', () => zoom(1 / 1.5)), act('⌂', 'show all points', () => home()));
   const stage = make('div', { class: 'srlviz-scatter-stage', tabindex: 0, role: 'application', 'aria-roledescription': 'map of points', 'data-lm-suppress-shortcuts': 'true' }, back, canvas, front, names, light, ring, cursor);
@@ -378,15 +378,6 @@ function render({ model, el }) {
     for (let j = i + by; j >= 0 && j < ids.length / 3; j += by) if (ids[3 * j + 1] === ids[3 * i + 1] || ids[3 * i + 2] < 0) return j;
     return i;
   }
-  /** The nearest point in a direction, within 45 degrees of it. */
-  function towards(i, dx, dy) {
-    let best = i, least = Infinity;
-    for (let j = 0, n = xy.length / 2; j < n; j++) {
-      const x = xy[2 * j] - xy[2 * i], y = xy[2 * j + 1] - xy[2 * i + 1], ahead = x * dx + y * dy, aside = Math.abs(x * dy) + Math.abs(y * dx);
-      if (ahead > 0 && aside <= ahead && ahead + aside < least) { least = ahead + aside; best = j; }
-    }
-    return best;
-  }
   function goTo(i) {
     if (i < 0) return;
     point = i;
@@ -396,16 +387,20 @@ function render({ model, el }) {
     const { k: k2, ox: x2, oy: y2 } = scale();
     ask(i, x2 + k2 * xy[2 * i], y2 - k2 * xy[2 * i + 1]);
   }
+  /** Select the points around one, as a lasso would. */
+  function selectAround(i, add) {
+    const reach = AROUND / scale().k, turns = [...Array(24).keys()].map(a => a * Math.PI / 12);
+    region(turns.map(a => xy[2 * i] + reach * Math.cos(a)), turns.map(a => xy[2 * i + 1] + reach * Math.sin(a)), add);
+  }
   /** Where keys zoom: at their point, or in the middle. */
   function middle() {
     if (point < 0) return [];
     const { k, ox, oy } = scale();
     return [ox + k * xy[2 * point], oy - k * xy[2 * point + 1]];
   }
-  const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   stage.addEventListener('keydown', event => {
     if (event.target !== stage || !xy.length) return;
-    const { key, shiftKey } = event, arrow = arrows[key];
+    const { key, shiftKey } = event, arrow = ARROWS[key];
     if (key === 'Escape') {
       if (point < 0 && card.hidden && !numbers(model.get('chosen'), Uint8Array).length) return;      // nothing to clear: JupyterLab may have it
       leave();
@@ -413,11 +408,13 @@ function render({ model, el }) {
     } else if (event.ctrlKey || event.metaKey || event.altKey) {
       return;
     } else if (arrow && (shiftKey || !arrow[0])) {
-      goTo(towards(current(), ...arrow));
+      goTo(towards(xy.length / 2, i => ({ x: xy[2 * i], y: -xy[2 * i + 1] }), current(), arrow));
     } else if (arrow) {
       goTo(point < 0 ? current() : along(point, arrow[0]));
     } else if (key === 'Enter' || key === ' ') {
       open(current());
+    } else if (key === 's' || key === 'S') {
+      selectAround(current(), shiftKey);
     } else if (key === '+' || key === '=') {
       zoom(1.3, ...middle());
     } else if (key === '-' || key === '_') {

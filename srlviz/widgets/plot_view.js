@@ -15,13 +15,13 @@ function splitFigure(text) {
 const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
 
 function render({ model, el }) {
-  const root = make('div', { class: 'srlviz-plot', role: model.get('regions') ? 'group' : 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' }), light = make('div', { class: 'srlviz-cursor light', hidden: '' });
+  const root = make('div', { class: 'srlviz-plot', role: 'img', 'data-lm-suppress-shortcuts': 'true' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' }), light = make('div', { class: 'srlviz-cursor light', hidden: '' });
   div.textContent = 'waiting for the kernel to send the plot…';
   root.append(div, light, cursor);
   el.append(root);
 
   const key = model.get('key');
-  let P = null, ended = false, moving = false, at = model.get('cursor');
+  let P = null, keys = null, ended = false, moving = false, at = model.get('cursor');
   const pictures = offerPictures(model, root);
   let parsed = { dark: null, data: [], layout: null };      // text and object of each part, in the inks of the page
 
@@ -51,6 +51,7 @@ function render({ model, el }) {
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
+    keys?.drawn();
     pictures.changed();
   }
   let maxHeight = NaN;
@@ -103,11 +104,15 @@ function render({ model, el }) {
     root.dataset.preview = light.hidden ? '' : t;
   }
 
+  /** The step at a position along the x axis. */
+  function stepOf(position) {
+    const [first, last] = axis().range;
+    return Math.max(Math.ceil(first), Math.min(Math.floor(last), Math.round(position)));
+  }
   /** The step under the pointer. */
   function stepAt(event) {
-    const x = axis(), px = Math.max(0, Math.min(x._length, event.clientX - div.getBoundingClientRect().left - x._offset));
-    const [first, last] = x.range;
-    return Math.max(Math.ceil(first), Math.min(Math.floor(last), Math.round(x.p2c(px))));
+    const x = axis();
+    return stepOf(x.p2c(Math.max(0, Math.min(x._length, event.clientX - div.getBoundingClientRect().left - x._offset))));
   }
   let over = null;      // the step under the pointer, null for none
   const sendHover = hoverSender(model);
@@ -117,9 +122,9 @@ function render({ model, el }) {
     placeLight();
     sendHover(t);
   }
-  function scrubTo(event) {
-    if (!axis()) return;
-    const t = stepAt(event);
+  const scrubTo = event => axis() && seek(stepAt(event));
+  function seek(position) {
+    const t = stepOf(position);
     if (t === at) return;
     at = t;
     placeCursor();
@@ -146,22 +151,24 @@ function render({ model, el }) {
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (!P || !div._fullLayout || !root.clientWidth) return; const fit = () => P.Plots.resize(div); Promise.resolve(Object.is(allowedHeight(), maxHeight) ? fit() : runInTurn(draw).then(fit)).then(placeCursor, () => {}); });
 
+  let clickSent = true;
+  function sendClick([p]) {
+    clickSent = true;
+    model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
+    model.save_changes();
+  }
+
   requestLibrary('plotly', model).then(async plotly => {
     await runInTurn(() => {
       if (ended) return;
       P = plotly;
       div.textContent = '';
+      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)), () => at);
       return draw();
     });
     if (ended) return;
     broadcast('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    let clickSent = true;
-    const sendClick = ([p]) => {
-      clickSent = true;
-      model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
-      model.save_changes();
-    };
     div.on('plotly_click', event => sendClick(event.points));
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
     div.addEventListener('mousedown', () => { clickSent = false; }, true);

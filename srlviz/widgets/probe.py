@@ -449,7 +449,16 @@ class ProbeHeatmap(Board, Explorer):
         Choice(
             'factor', 'Factor', lambda b: b.scores.factors, lambda b, v: str(v), ('task',), min_options=1, of_map=False
         ),
-        Choice('method', 'Method', lambda b: b.scores.methods, _method_label, ('task',), min_options=1, of_map=False),
+        Choice(
+            'method',
+            'Method',
+            lambda b: b.scores.methods,
+            _method_label,
+            ('task',),
+            width=230,
+            min_options=1,
+            of_map=False,
+        ),
         Choice('against', 'Compare', lambda b: b.side.methods, _method_label, min_options=3, of_map=False),
         Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
     )

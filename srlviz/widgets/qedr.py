@@ -266,7 +266,7 @@ def _qedr_menus(results: _QEDRResults) -> dict[str, W.Widget]:
             layout=dict(width='98%'),
             **short,
         ),
-        code=menu('Code', [('', 0)], 112, **short),
+        code=menu('Code', [('', 0)], 128, **short),
         factor=menu('Factor', [('', '')], 172, **short),
         by=menu('Colour', [('none', '')], 160, **short),
         below=menu('Below', [(words, part) for part, words in _BELOW.items()], 210, **short),

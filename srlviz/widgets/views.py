@@ -44,6 +44,7 @@ class PageLibrary(anywidget.AnyWidget):
     name = traitlets.Unicode('').tag(sync=True)
     code = traitlets.Bytes(b'').tag(sync=True)
     is_module = traitlets.Bool(False).tag(sync=True)
+    of_page = True  # not closed with the explorer that needed it first
     _sent: dict[str, 'PageLibrary'] = {}
 
     @classmethod
@@ -139,9 +140,11 @@ class PlotView(PictureView):
     dark : whether the page has a dark theme
     regions : whether a lasso or box sets `region` in place of `selected`: a dict with x and y (corners, in units of the
         axes; empty after a double click), add (whether the shift key was held) and n
+
+    Keys: arrows go from point to point, or cell to cell, and announce its hover text; Enter clicks it.
     """
 
-    _esm = script('pictures.js', 'plot_view.js')
+    _esm = script('pictures.js', 'plot_keys.js', 'plot_view.js')
     _css = sheet('plot_view.css')
     key = traitlets.Unicode('').tag(sync=True)
     fig_json = traitlets.Unicode('{"data":[],"layout":{}}').tag(sync=True)
