@@ -669,8 +669,8 @@ class Selection(traitlets.HasTraits):
                 changes[trait] = value
         if 'hovered' in changes:
             explorer.hovered = changes.pop('hovered')
-        if not changes:
-            return
+        if traits == ['hovered']:
+            return  # a problem stays in the status line
         report_problem = getattr(explorer, 'report_problem', lambda *_: None)
         offers = getattr(explorer, 'offers', lambda _: None)
         position = {k: changes.pop(k) for k in ('episode', 't') if k in changes}
