@@ -500,7 +500,7 @@ class SensorParts:
 
     def draw(self, reading: Reading, chosen: Sequence[int | str], over: Reading | None, words: Sequence[str]):
         """Plot the chosen series, and show their numbers."""
-        self.traces.figure = plot_reading(reading, chosen, over, words, height=310)
+        self.traces.draw(lambda: plot_reading(reading, chosen, over, words, height=310))
         self.table.show(*_number_rows(reading, chosen))
         self.named = {name: c for _, name, c in reading.rows(chosen)}
         self.picker.mark(chosen)

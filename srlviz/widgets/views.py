@@ -109,12 +109,20 @@ def _changed_parts(previous: tuple[list[str], str], now: tuple[list[str], str]) 
 
 # %% ../../nbs/08_widgets/01_views.ipynb #abc18bdf
 class _FigureTrait(traitlets.Instance):
-    """Trait of a figure that is compared by identity, because comparing two figures takes longer than drawing one."""
+    """Trait of a figure that is compared by identity, because comparing two figures takes longer than drawing one.
+
+    Reading it first draws what waits until it is seen; setting it drops that.
+    """
+
+    def get(self, obj, cls=None):
+        obj.draw_now()
+        return super().get(obj, cls)
 
     def set(self, obj, value):
         old = obj._trait_values.get(self.name)
         new = self._validate(obj, value)
         obj._trait_values[self.name] = new
+        obj._plot = obj._shapes = None
         if new is not old:
             obj._notify_trait(self.name, old, new)
 
@@ -159,26 +167,56 @@ class PlotView(PictureView):
     _seq = 0  # number of the figure, which counts changes
     _live = False  # whether a page shows the figure
     _drawn_for = None  # key of the figure, see `draw`
+    _plot = _shapes = None  # functions that wait until the view is seen, see `draw` and `mark`
 
     def __init__(self, figure: go.Figure | None = None, **traits):
         if has_front_end() and comms_enabled():
             PageLibrary.send_once()
+        self._seen_by = {}  # view in a page -> whether it is seen
         super().__init__(figure=go.Figure() if figure is None else figure, key=uuid4().hex, **traits)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a page shows the view; True until it is hidden, as in a tab."""
+        return not self._seen_by or any(self._seen_by.values())
+
+    def hide(self):
+        """Wait with drawing until a page shows the view."""
+        self._seen_by = {'': False}
 
     @traitlets.observe('figure')
     def _send_figure(self, change):
         self._send_parts(_figure_parts(change['new']))
 
-    def draw(self, key, plot: Callable[[], go.Figure]):
-        """Show the figure that a function draws, unless the figure shown was drawn for the same key."""
-        if key != self._drawn_for:
-            self.figure = plot()
-            self._drawn_for = key
+    def draw(self, plot: Callable[[], go.Figure], key=None):
+        """Show the figure that a function draws, unless the figure shown was drawn for the same key.
 
-    def mark(self, shapes):
-        """Replace the shapes of the figure, without reading or sending its data."""
-        self.figure.layout.shapes = shapes
-        self._send_parts((self._parts[0], to_json_plotly(unlinked(self.figure.layout.to_plotly_json()))))
+        A view that is not seen, as in a hidden tab, is drawn once it is seen again, or once `figure` is read.
+        """
+        if key is None or key != self._drawn_for:
+            self._plot, self._shapes, self._drawn_for = plot, None, key
+            if self.is_seen:
+                self.draw_now()
+
+    def mark(self, shapes: Callable[[go.Figure], list]):
+        """Replace the shapes of the figure by those that a function returns, without sending its data."""
+        self._shapes = shapes
+        if self.is_seen:
+            self.draw_now()
+
+    def draw_now(self):
+        """Draw what waits until the view is seen."""
+        plot, shapes = self._plot, self._shapes
+        self._plot = self._shapes = None
+        if plot is not None:
+            try:
+                self.figure = plot()
+            except Exception:
+                self._drawn_for = None
+                raise
+        if shapes is not None:
+            self.figure.layout.shapes = shapes(self.figure)
+            self._send_parts((self._parts[0], to_json_plotly(unlinked(self.figure.layout.to_plotly_json()))))
 
     def _send_parts(self, parts: tuple[list[str], str]):
         """Keep the whole figure as state, for pages that open later, and send the changes to a page that shows it."""
@@ -206,6 +244,10 @@ class PlotView(PictureView):
             self._live = True
             if content.get('seq', self._seq) != self._seq:
                 self.send({'kind': 'whole', 'figure': self._full_json()})
+        elif kind == 'seen':
+            self._seen_by[str(content.get('view'))] = bool(content.get('seen'))
+            if self.is_seen:
+                self.draw_now()
         elif kind == 'whole':
             self.send({'kind': 'whole', 'figure': self._full_json()})
         else:

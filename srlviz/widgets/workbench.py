@@ -48,6 +48,7 @@ from .maps import CodesExplorer
 from .moment import Moment
 from .probe import ProbeHeatmap
 from .qedr import QEDRMatrix
+from .views import PlotView
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #3fd397d4
 class PaneTabs(anywidget.AnyWidget):
@@ -69,6 +70,14 @@ class PaneTabs(anywidget.AnyWidget):
     @traitlets.validate('value')
     def _is_tab(self, proposal):
         return check_choice('tab', proposal['value'], self.names)
+
+
+def _hide_plots(part: W.Widget):
+    """Let the plots in a part wait with drawing until a page shows them."""
+    if isinstance(part, PlotView):
+        part.hide()
+    for child in getattr(part, 'children', ()):
+        _hide_plots(child)
 
 
 class Pane(W.VBox):
@@ -94,6 +103,8 @@ class Pane(W.VBox):
         traitlets.link((self, 'shown'), (self.tabs, 'value'))
         self.children = [self.tabs, *self.boxes.values()]
         self.add_class('srlviz-pane')
+        for name in names[1:]:
+            _hide_plots(self.parts[name])
         self._show()
 
     @traitlets.observe('shown')
