@@ -237,6 +237,7 @@ def test_how_quick(opened, lab, record_property):
     "From a press to the last change in the page: printed, not asserted, for a machine may be busy"
     lab.ask(START.replace('\n', ' '))
     in_step(opened)
+    wait_for(lambda: opened.evaluate(CENTRED), say='the workbench stands in the middle')
     opened.evaluate(LAST)
     took = {'cell': [], 'bar': []}
     for k in range(12):

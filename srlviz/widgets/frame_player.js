@@ -150,10 +150,15 @@ function render({ model, el }) {
     table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }
   const ahead = () => playing ? Math.min(MAX_AHEAD, Math.ceil(AHEAD * model.get('fps') * model.get('speed') / chunks.source.chunk)) : AT_REST;
-  const requestChunks = () => { if (n()) chunks.request(Math.floor(shown / chunks.source.chunk), ahead()); };
+  const seen = watchSeen(root, () => { resize(); draw(); requestChunks(); });
+  const requestChunks = () => { if (n() && seen.isSeen()) chunks.request(Math.floor(shown / chunks.source.chunk), ahead()); };
 
   // one frame, its marks, its row of the table
   function draw() {
+    if (seen.isSeen()) drawFrame();
+    announce();
+  }
+  function drawFrame() {
     const { chunk, columns, width, height } = chunks.source;
     const picture = n() && filmed() ? chunks.picture(Math.floor(shown / chunk)) : null;
     missing = !picture && filmed();
@@ -170,7 +175,6 @@ function render({ model, el }) {
     drawTable();
     bar.value = shown;
     bar.setAttribute('aria-valuetext', `step ${shown} of ${n() - 1}`);
-    announce();
     if (document.activeElement !== box && box.getRootNode().activeElement !== box) box.value = shown;
   }
   function drawMarks() {
@@ -282,6 +286,7 @@ function render({ model, el }) {
     unlisten();
     globalThis.removeEventListener('srlviz-seek', onSeek);
     globalThis.removeEventListener('srlviz-where', onSeek);
+    seen.end();
     chunks.close();
   };
 }

@@ -63,8 +63,7 @@ function render({ model, el }) {
     pictures.changed();
   }
   let isStale = false, maxHeight = NaN;
-  const view = Math.random().toString(36), tellKernel = is => model.send({ kind: 'seen', view, seen: is });
-  const seen = watchSeen(root, () => { tellKernel(true); if (isStale) runInTurn(draw); }, () => tellKernel(false));
+  const seen = reportSeen(model, root, () => { if (isStale) runInTurn(draw); });
   const allowedHeight = () => parseFloat(getComputedStyle(root).maxHeight);      // NaN for none
   const redraw = () => { readFigure(); draw(); };
   /** Set the region inside a lasso or box, in units of the axes; empty after a double click. */
@@ -146,7 +145,7 @@ function render({ model, el }) {
     if (ended) return;
     broadcast('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    tellKernel(seen.isSeen());
+    seen.tell();
     let clickSent = true;
     const sendClick = ([p]) => {
       clickSent = true;
@@ -177,7 +176,6 @@ function render({ model, el }) {
   labelControls(el);
   return () => {
     ended = true;
-    tellKernel(false);
     if (--figures.get(key).views < 1) figures.delete(key);      // a later view requests the figure from the kernel
     pictures.end();
     theme.disconnect();

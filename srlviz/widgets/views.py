@@ -67,10 +67,14 @@ LIBRARIES = dict(
 
 # %% ../../nbs/08_widgets/01_views.ipynb #ede16be0
 class PictureView(anywidget.AnyWidget):
-    """Base class of views that can render a figure as a picture, and request a library of the page."""
+    """Base class of views that request a library of the page, can render a figure as a picture, and wait with drawing
+    while no page shows them."""
+
+    _waiting = None  # a function, see `when_seen`
 
     def __init__(self, **traits):
         self._pictures = {}
+        self._seen_by = {}  # view in a page -> whether it is seen
         super().__init__(**traits)
         self.on_msg(self._on_message)
 
@@ -80,9 +84,34 @@ class PictureView(anywidget.AnyWidget):
         self._pictures[picture_id] = keep
         self.send({'kind': 'picture', 'which': picture_id, 'figure': figure_json, 'words': words})
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether a page shows the view; True until it is hidden, as in a tab."""
+        return not self._seen_by or any(self._seen_by.values())
+
+    def hide(self):
+        """Wait with drawing until a page shows the view."""
+        self._seen_by = {'': False}
+
+    def when_seen(self, draw: Callable[[], None]):
+        """Call a function now, or if the view is hidden, once a page shows it; a later function replaces it."""
+        self._waiting = draw
+        if self.is_seen:
+            self.draw_now()
+
+    def draw_now(self):
+        """Draw what waits until the view is seen."""
+        draw, self._waiting = self._waiting, None
+        if draw is not None:
+            draw()
+
     def _on_message(self, _, content, buffers):
         kind = content.get('kind')
-        if kind == 'need' and content.get('library') in LIBRARIES:
+        if kind == 'seen':
+            self._seen_by[str(content.get('view'))] = bool(content.get('seen'))
+            if self.is_seen:
+                self.draw_now()
+        elif kind == 'need' and content.get('library') in LIBRARIES:
             PageLibrary.send_once(content['library'], again=True)
         elif kind == 'still':
             take_pictures(self)
@@ -172,17 +201,7 @@ class PlotView(PictureView):
     def __init__(self, figure: go.Figure | None = None, **traits):
         if has_front_end() and comms_enabled():
             PageLibrary.send_once()
-        self._seen_by = {}  # view in a page -> whether it is seen
         super().__init__(figure=go.Figure() if figure is None else figure, key=uuid4().hex, **traits)
-
-    @property
-    def is_seen(self) -> bool:
-        """Whether a page shows the view; True until it is hidden, as in a tab."""
-        return not self._seen_by or any(self._seen_by.values())
-
-    def hide(self):
-        """Wait with drawing until a page shows the view."""
-        self._seen_by = {'': False}
 
     @traitlets.observe('figure')
     def _send_figure(self, change):
@@ -195,17 +214,14 @@ class PlotView(PictureView):
         """
         if key is None or key != self._drawn_for:
             self._plot, self._shapes, self._drawn_for = plot, None, key
-            if self.is_seen:
-                self.draw_now()
+            self.when_seen(self._draw)
 
     def mark(self, shapes: Callable[[go.Figure], list]):
         """Replace the shapes of the figure by those that a function returns, without sending its data."""
         self._shapes = shapes
-        if self.is_seen:
-            self.draw_now()
+        self.when_seen(self._draw)
 
-    def draw_now(self):
-        """Draw what waits until the view is seen."""
+    def _draw(self):
         plot, shapes = self._plot, self._shapes
         self._plot = self._shapes = None
         if plot is not None:
@@ -244,10 +260,6 @@ class PlotView(PictureView):
             self._live = True
             if content.get('seq', self._seq) != self._seq:
                 self.send({'kind': 'whole', 'figure': self._full_json()})
-        elif kind == 'seen':
-            self._seen_by[str(content.get('view'))] = bool(content.get('seen'))
-            if self.is_seen:
-                self.draw_now()
         elif kind == 'whole':
             self.send({'kind': 'whole', 'figure': self._full_json()})
         else:

@@ -48,7 +48,7 @@ from .maps import CodesExplorer
 from .moment import Moment
 from .probe import ProbeHeatmap
 from .qedr import QEDRMatrix
-from .views import PlotView
+from .views import PictureView
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #3fd397d4
 class PaneTabs(anywidget.AnyWidget):
@@ -72,12 +72,12 @@ class PaneTabs(anywidget.AnyWidget):
         return check_choice('tab', proposal['value'], self.names)
 
 
-def _hide_plots(part: W.Widget):
-    """Let the plots in a part wait with drawing until a page shows them."""
-    if isinstance(part, PlotView):
+def _hide(part: W.Widget):
+    """Let the views in a part wait with drawing until a page shows them."""
+    if isinstance(part, PictureView):
         part.hide()
     for child in getattr(part, 'children', ()):
-        _hide_plots(child)
+        _hide(child)
 
 
 class Pane(W.VBox):
@@ -104,7 +104,7 @@ class Pane(W.VBox):
         self.children = [self.tabs, *self.boxes.values()]
         self.add_class('srlviz-pane')
         for name in names[1:]:
-            _hide_plots(self.parts[name])
+            _hide(self.parts[name])
         self._show()
 
     @traitlets.observe('shown')
