@@ -167,7 +167,7 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
     bars.nth(3).click()
     wait_for(lambda: lab.ask('len(bench.map.steps)') > 0, say='a bar selects steps')
     assert lab.ask('bench.to_recording().n_steps == len(bench.steps)')
-    assert bars.nth(3).get_attribute('aria-pressed') == 'true'
+    wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', say='the bar is marked')
     wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'everything fits: {page.evaluate(FAULTS)}')
     page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
