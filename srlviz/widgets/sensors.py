@@ -549,6 +549,7 @@ class SensorParts:
         browser.on(picker, 'picked', pick_in_list)
         browser.on(table, 'picked', toggle)
         browser.on(browser, 'picture', resize)
+        browser.on(self.window, 'value', lambda _: browser._draw())
 
     def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: SafeHTML) -> W.Box:
         """Arrange the parts in two columns."""
@@ -756,7 +757,7 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self._read(self.start_step)
         self._draw()
 
-    @on_change('chosen', 'against', 'window')
+    @on_change('chosen', 'against')
     def _on_chosen(self, _):
         self._draw()
 
