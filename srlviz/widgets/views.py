@@ -449,8 +449,13 @@ class FramePlayer(anywidget.AnyWidget):
 
     def _on_message(self, _, content, buffers):
         send_rows(self, self.rows, content)
-        if content.get('kind') == 'need' and content.get('id') == self.source['id'] and self.frames is not None:
+        if self.frames is None or content.get('id') != self.source['id']:
+            return
+        if content.get('kind') == 'need':
             self.send({k: content[k] for k in ('id', 'chunk')} | {'kind': 'chunk'}, [self.encoded(content['chunk'])])
+        elif content.get('kind') == 'frame':
+            t = int(content['t'])
+            self.send({'id': content['id'], 'kind': 'frame', 't': t}, [_encode_chunk(self.frames[t : t + 1], 1)])
 
 # %% ../../nbs/08_widgets/01_views.ipynb #d6783a37
 class FramePicker(anywidget.AnyWidget):
