@@ -110,7 +110,7 @@ def nothing_broke(page):
 LATE = 'Failed to initialize model'
 
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-scatter', 'drawn'], ['.srlviz-board', 'shown']].every(
-    ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign]))"""
+    ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign] || !e.checkVisibility()))"""
 
 
 class Server:

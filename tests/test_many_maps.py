@@ -18,7 +18,7 @@ maps = []
 """
 MORE_PICTURES = """
 made, picture = [], maps[0]._picture.figure_json
-for _ in range(24):
+for _ in range(8):
     maps[0].pane.view.draw_picture(picture, 'a map', lambda png, size: made.append(size))
 """
 N = 10
@@ -57,7 +57,7 @@ def test_ten_maps(page, lab):
     assert min(inked(page)) > 500
     wait_for(lambda: lab.ask('sum(bool(m._picture.figure_json) for m in maps)') == N, 120, say='each has its picture')
     lab.do(MORE_PICTURES)
-    wait_for(lambda: lab.ask('len(made)') == 24, 120, say='24 more pictures, each with contexts of its own')
+    wait_for(lambda: lab.ask('len(made)') == 8, 120, say='8 more pictures, each with contexts of its own')
     assert page.evaluate('globalThis.__srlviz.lostContexts ?? 0') == 0
     lab.do("[setattr(m, 'factor', 'ball_y') for m in maps]")
     in_step(page)

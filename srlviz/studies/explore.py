@@ -261,6 +261,7 @@ def _open_task(task, recording, widget, options):
 # %% ../../nbs/09_studies/09_explore.ipynb #c470249c
 _SAMPLE_EPOCHS = 2  # passes over a sample; in a real study encoders are trained for many more
 _FRAMES, _ROWS = 5, 50  # length of a window of frames or sensors, for encoders with one code for each episode
+_FILMED = 20, 125  # length and stride of windows of both, which take .01 s for a row
 
 
 def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
@@ -270,6 +271,8 @@ def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
     of_episodes = any(getattr(e, 'level', 'step') == 'episode' for e in encoders)
     if not of_episodes:
         return recording, recording
+    if any('frames' in (getattr(e, 'inputs', None) or '') for e in encoders):
+        return recording, windows(recording, *_FILMED)
     if of_sensors:
         return recording, windows(recording, _ROWS, _ROWS)
     first = recording[:1]  # residual networks take .1 s for a frame

@@ -203,11 +203,16 @@ class Board:
     def draw(self):
         """Draw the map, or move its frame, and the detail."""
         if self._drawn != self.map_key():
-            self.heat.figure = self.plot_map(half=True).update_layout(width=None)
+            self.heat.draw(lambda: self.plot_map(half=True).update_layout(width=None))
             self._drawn = self.map_key()
-        if self.heat.figure.data and self.heat.figure.data[0].type == 'heatmap':
-            self.heat.mark(cell_shapes(self.heat.figure, self.cell_data(), row=self.frames_row))
+        self.heat.mark(self._frame)
         self.draw_detail()
+
+    def _frame(self, figure: go.Figure) -> list:
+        """Make the frame around the chosen cell."""
+        if figure.data and figure.data[0].type == 'heatmap':
+            return cell_shapes(figure, self.cell_data(), row=self.frames_row)
+        return list(figure.layout.shapes)
 
     def menu_row(self, place: str = 'map', *extra: W.Widget) -> W.HBox:
         """Arrange the menus of a place side by side."""

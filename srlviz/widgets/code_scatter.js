@@ -478,7 +478,8 @@ function render({ model, el }) {
   readPoints();
   drawWords();
   drawMarks();
-  requestLibrary('scatterplot', model).then(loaded => { R = loaded; return update('points'); }).then(() => { root.dataset.drawn ||= '0'; }).catch(fail);
+  const seen = reportSeen(model, root, () => {});
+  requestLibrary('scatterplot', model).then(loaded => { R = loaded; seen.tell(); return update('points'); }).then(() => { root.dataset.drawn ||= '0'; }).catch(fail);
   labelControls(el);
   return () => {
     ended = true;
@@ -486,6 +487,7 @@ function render({ model, el }) {
     URL.revokeObjectURL(shownUrl);
     pictures.end();
     resize.disconnect();
+    seen.end();
     theme.disconnect();
     unlisten();
     globalThis.removeEventListener('srlviz-context-lost', lostContext);

@@ -2,6 +2,7 @@
 // Marks and the table next to the frame are also drawn here, from compact arrays, so playing needs no kernel.
 
 const KEEP_DECODED = 96e6, KEEP_ENCODED = 192e6, MAX_REQUESTS = 2;     // bytes, bytes, requests
+const SETTLED_MS = 150;
 const AHEAD = 6, AT_REST = 1, MAX_AHEAD = 24;                          // seconds fetched ahead while playing; chunks at rest, and at most
 const ICONS = {
   first: 'M6 5h2v14H6zM19 5v14L9 12z', back: 'M16 5v14L6 12z', play: 'M7 4v16l13-8z', pause: 'M6 5h4v14H6zM14 5h4v14h-4z',
@@ -21,13 +22,30 @@ function icon(name) {
 /** The chunks of one source: requests them, and keeps them encoded, the last few also decoded. */
 class Chunks {
   constructor(model, arrived) {
-    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), requested: new Set(), bytes: 0, largest: 0, centre: 0 });
+    Object.assign(this, { model, arrived, source: model.get('source'), encoded: new Map(), decoded: new Map(), requested: new Set(), single: null, asked: null, wanted: null, bytes: 0, largest: 0, centre: 0 });
     const { width, height, chunk } = this.source;
     this.room = Math.max(2, Math.floor(KEEP_DECODED / (width * height * 4 * chunk)));
     this.count = Math.ceil(this.source.n / chunk);
   }
+  /** Request a single frame, as while a slider is dragged; of those wanted before it arrives, only the last is requested. */
+  requestFrame(t) {
+    this.wanted = t;
+    if (this.asked !== null || this.single?.t === t) return;
+    this.asked = t;
+    this.model.send({ kind: 'frame', id: this.source.id, t });
+  }
+  async receiveFrame({ t }, [bytes]) {
+    const picture = await createImageBitmap(new Blob([bytes]), { colorSpaceConversion: 'none', premultiplyAlpha: 'none' });
+    this.single?.picture.close();
+    this.single = { t, picture };
+    this.asked = null;
+    this.arrived();
+    if (this.wanted !== t) this.requestFrame(this.wanted);
+  }
   async receive(message, buffers) {
-    if (message.kind !== 'chunk' || message.id !== this.source.id) return;
+    if (message.id !== this.source.id) return;
+    if (message.kind === 'frame') return this.receiveFrame(message, buffers);
+    if (message.kind !== 'chunk') return;
     this.requested.delete(message.chunk);
     if (!this.encoded.has(message.chunk)) this.bytes += buffers[0].byteLength;
     this.encoded.set(message.chunk, new Blob([buffers[0]]));
@@ -44,6 +62,7 @@ class Chunks {
       this.encoded.delete(chunk);
     }
   }
+  has(chunk) { return this.encoded.has(chunk) || this.requested.has(chunk); }
   /** Request missing chunks: the visible one, and `ahead` after it. */
   request(centre, ahead = this.count) {
     this.centre = centre;
@@ -126,7 +145,7 @@ function render({ model, el }) {
 
   function newSource(changed) {
     chunks?.close();
-    chunks = new Chunks(model, () => { if (missing) draw(); requestChunks(); });
+    chunks = new Chunks(model, chunk => { if (missing) draw(); if (chunk !== undefined) requestChunks(); });
     const { width, height, n: count, label } = model.get('source');
     screen.hidden = !filmed();
     frame.width = width; frame.height = height;
@@ -151,13 +170,32 @@ function render({ model, el }) {
     table.node.style.maxHeight = `${Math.max(height * zoom, 120)}px`;
   }
   const ahead = () => playing ? Math.min(MAX_AHEAD, Math.ceil(AHEAD * model.get('fps') * model.get('speed') / chunks.source.chunk)) : AT_REST;
-  const requestChunks = () => { if (n()) chunks.request(Math.floor(shown / chunks.source.chunk), ahead()); };
+  const seen = watchSeen(root, () => { resize(); draw(); requestChunks(); });
+  let settled = 0;
+  /** Request the chunks from here on; after a jump to one that is not there, first the frame alone, and the chunk once the jumps have ended. */
+  function requestChunks() {
+    if (!n() || !seen.isSeen()) return;
+    const at = Math.floor(shown / chunks.source.chunk), request = () => chunks.request(at, ahead());
+    clearTimeout(settled);
+    if (playing || !filmed() || chunks.has(at) || !chunks.encoded.size) return request();
+    chunks.requestFrame(shown);
+    settled = setTimeout(request, SETTLED_MS);
+  }
 
   // one frame, its marks, its row of the table
   function draw() {
+    if (seen.isSeen()) drawFrame();
+    announce();
+  }
+  function drawFrame() {
     const { chunk, columns, width, height } = chunks.source;
     const picture = n() && filmed() ? chunks.picture(Math.floor(shown / chunk)) : null;
-    missing = !picture && filmed();
+    const single = !picture && filmed() ? chunks.single : null;
+    if (single) {
+      ink.drawImage(single.picture, 0, 0);
+      root.dataset.frame = single.t;
+    }
+    missing = !picture && filmed() && single?.t !== shown;
     if (!filmed()) root.dataset.frame = shown;
     root.classList.toggle('waiting', missing);
     if (picture) {
@@ -171,7 +209,6 @@ function render({ model, el }) {
     drawTable();
     bar.value = shown;
     bar.setAttribute('aria-valuetext', `step ${shown} of ${n() - 1}`);
-    announce();
     if (document.activeElement !== box && box.getRootNode().activeElement !== box) box.value = shown;
   }
   function drawMarks() {
@@ -294,9 +331,11 @@ function render({ model, el }) {
     cancelAnimationFrame(request);
     clearTimeout(pending);
     URL.revokeObjectURL(glanceUrl);
+    clearTimeout(settled);
     unlisten();
     globalThis.removeEventListener('srlviz-seek', onSeek);
     globalThis.removeEventListener('srlviz-where', onSeek);
+    seen.end();
     chunks.close();
   };
 }

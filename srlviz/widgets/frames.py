@@ -404,7 +404,7 @@ class _FrameParts:
     def draw(self, strip: FactorStrip, factor: str, second: str):
         """Draw a factor over time, and mark it in the table."""
         if factor:
-            self.strip.figure = strip.figure(factor, second)
+            self.strip.draw(lambda: strip.figure(factor, second))
             self.strip.label = f"{factor} over the steps of the episode; click or drag to move the frame"
             self.table.picked = factor
 

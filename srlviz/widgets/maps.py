@@ -191,8 +191,10 @@ class _MapPane:
 
     def draw(self):
         """Draw the map in the page."""
-        if not self.explorer.interactive:
-            return
+        if self.explorer.interactive:
+            self.view.when_seen(self._draw)
+
+    def _draw(self):
         made, explorer = self.map, self.explorer
         chosen = explorer.steps.mask(made.episode, made.t) if explorer.steps else None
         self.rows = thinned(len(made.xy), explorer.max_points, chosen, made.drawn)

@@ -6,6 +6,8 @@
 __all__ = ['Moment']
 
 # %% ../../nbs/08_widgets/06_moment.ipynb #70f0bca9
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -176,7 +178,7 @@ class Moment(EpisodeSeeker, Explorer):
         factor = factor if factor in set(self.reading.table['name']) else ''
         self.plot.layout.display = 'none' if self.reading.film and not factor else ''
         if factor or not self.reading.film:
-            self.plot.figure = self.reading.plot(factor)
+            self.plot.draw(partial(self.reading.plot, factor))
 
     def current(self) -> pd.Series:
         """Return the true factors of the current step, by name."""

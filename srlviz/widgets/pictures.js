@@ -38,6 +38,13 @@ async function withoutContexts(draw) {
   }
 }
 
+/** Watch whether a view is seen, as `watchSeen`, and `tell` the kernel, which draws only what is seen. */
+function reportSeen(model, root, shown) {
+  const view = Math.random().toString(36), send = seen => model.send({ kind: 'seen', view, seen });
+  const watch = watchSeen(root, () => { send(true); shown(); }, () => send(false));
+  return { isSeen: watch.isSeen, tell: () => send(watch.isSeen()), end() { watch.end(); send(false); } };
+}
+
 /** Offer a picture when nothing has changed for a while, and render the pictures that the kernel asks for. */
 function offerPictures(model, root) {
   let timer = 0, ended = false;

@@ -11,6 +11,13 @@ function splitFigure(text) {
   return { seq, data: data.map(trace => JSON.stringify(trace)), layout: JSON.stringify(layout) };
 }
 
+/** Whether two parsed figures differ in the shapes of their layout at most. */
+function onlyShapesDiffer(before, now) {
+  if (before.dark !== now.dark || before.data.length !== now.data.length || now.data.some((trace, k) => trace !== before.data[k])) return false;
+  const rest = ({ shapes, ...layout }) => JSON.stringify(layout);
+  return rest(before.layout.made) === rest(now.layout.made);
+}
+
 /** A value of a point as JSON can hold it: a row of a typed array is a list. */
 const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
 
@@ -44,17 +51,21 @@ function render({ model, el }) {
   }
   async function draw() {
     if (!P || ended) return;
-    const { data, layout } = objects();
+    isStale = !seen.isSeen();
+    if (isStale) return;      // drawn once it is seen
+    const before = { ...parsed, maxHeight }, { data, layout } = objects();
     maxHeight = allowedHeight();
     if (layout.height > maxHeight) layout.height = Math.max(120, Math.floor(maxHeight));      // the place of the plot, such as a pane, has a style with less height
     div.style.height = layout.height ? `${layout.height}px` : '';       // or plotly, once its box is resized, takes the height from a box that has none
-    await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
+    if (Object.is(before.maxHeight, maxHeight) && onlyShapesDiffer(before, parsed)) await P.relayout(div, { shapes: layout.shapes ?? [] });
+    else await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
     keys?.drawn();
     pictures.changed();
   }
-  let maxHeight = NaN;
+  let isStale = false, maxHeight = NaN;
+  const seen = reportSeen(model, root, () => { if (isStale) runInTurn(draw); });
   const allowedHeight = () => parseFloat(getComputedStyle(root).maxHeight);      // NaN for none
   const redraw = () => { readFigure(); draw(); };
   /** Set the region inside a lasso or box, in units of the axes; empty after a double click. */
@@ -169,6 +180,7 @@ function render({ model, el }) {
     if (ended) return;
     broadcast('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });
+    seen.tell();
     div.on('plotly_click', event => sendClick(event.points));
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
     div.addEventListener('mousedown', () => { clickSent = false; }, true);
@@ -197,6 +209,7 @@ function render({ model, el }) {
     pictures.end();
     theme.disconnect();
     resize.disconnect();
+    seen.end();
     unlisten();
     globalThis.removeEventListener('srlviz-step', onStep);
     if (P) P.purge(div);

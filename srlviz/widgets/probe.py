@@ -264,15 +264,18 @@ class _ProbePredictions(Quiet, W.VBox):
             self._draw_trace()
 
     def _draw_trace(self):
-        fig = self.shown.trace(self.episode, _TRACE_HEIGHT)  # without axis title: the player shows the step
-        self.trace.figure = fig.update_layout(xaxis_title='', margin_b=24)
+        def plot():
+            fig = self.shown.trace(self.episode, _TRACE_HEIGHT)
+            return fig.update_layout(xaxis_title='', margin_b=24)  # the player shows the step
+
+        self.trace.draw(plot)
 
     def _draw_below(self):
         """Draw the frames, or the confusion matrix."""
         show_matrix = self.confusion_button.value
         self.matrix.layout.display = '' if show_matrix else 'none'
         if show_matrix:
-            self.matrix.figure = self.shown.confusion().update_layout(width=None, height=_MATRIX_HEIGHT)
+            self.matrix.draw(lambda: self.shown.confusion().update_layout(width=None, height=_MATRIX_HEIGHT))
         if self.frames:
             self.frames.layout.display = 'none' if show_matrix else ''
             if not show_matrix:

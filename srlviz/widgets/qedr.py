@@ -593,8 +593,8 @@ class QEDRMatrix(Explorer):
         r = self._result()
         signed = self.signed and r.weights is not None
         key = (self.method, self.regressor, self.alpha, self.order, self.threshold, signed, self.rows)
-        self.matrix.draw(key, self._matrix_figure)
-        self.matrix.mark(matrix_shapes(self.matrix.figure, r.importance, self.code, self.factor))
+        self.matrix.draw(self._matrix_figure, key)
+        self.matrix.mark(lambda fig: matrix_shapes(fig, r.importance, self.code, self.factor))
 
     def _column(self, name: str) -> tuple[pd.Series, str, tuple[str, ...]]:
         """Return the values of a factor, its unit, and names of values; a category without names is named by value."""
@@ -643,12 +643,14 @@ class QEDRMatrix(Explorer):
         if not has_points:
             return
         key = (self.method, self.regressor, self.alpha, self.code, self.factor, self.by)
-        self.points.draw(key, self._points_figure)
-        shapes = [] if self.place is None else point_shapes(self.points.figure, *self.place)
-        if with_step and not shapes:
-            self.points.figure = self._points_figure()
-            shapes = point_shapes(self.points.figure, *self.place)
-        self.points.mark(shapes)
+        self.points.draw(self._points_figure, key)
+        if with_step and not (self.points.is_seen and self._ring(self.points.figure)):
+            self.points.draw(self._points_figure)
+        self.points.mark(self._ring)
+
+    def _ring(self, figure: go.Figure) -> list[dict]:
+        """Make the ring around the point of the current step, if it is drawn."""
+        return point_shapes(figure, *self.place) if self.place and figure.data else []
 
     def _draw_curve(self):
         """Draw the curve over alpha, or show the step in its place."""
@@ -658,8 +660,8 @@ class QEDRMatrix(Explorer):
         self.stage.layout.display = '' if opened else 'none'
         self.curve.layout.display = '' if path is not None and not opened else 'none'
         if path is not None and not opened:
-            self.curve.draw((self.method, self.regressor), lambda: plot_alpha_curve(path, height=240))
-            self.curve.mark(alpha_shapes(path, self.alpha))
+            self.curve.draw(lambda: plot_alpha_curve(path, height=240), (self.method, self.regressor))
+            self.curve.mark(lambda _: alpha_shapes(path, self.alpha))
 
     def _describe_cell(self) -> Markup:
         """Describe the chosen cell in numbers."""
@@ -730,8 +732,8 @@ class QEDRMatrix(Explorer):
         with self.quietly(), self.hold_trait_notifications():
             self.episode, self.t = self.moment.episode, self.moment.t
         table = self._table()
-        if table is not None and table.has_steps and self.points.figure.data:
-            self.points.mark(point_shapes(self.points.figure, *self.place))
+        if table is not None and table.has_steps:
+            self.points.mark(self._ring)
 
     def _press_point(self, clicked: Mapping):
         """Open the step of a point, or mark it and name its row."""
@@ -740,7 +742,7 @@ class QEDRMatrix(Explorer):
             return
         if place[0] < 0 or self.recording is None:
             reason = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) cannot be opened'
-            self.points.mark(point_shapes(self.points.figure, *place))
+            self.points.mark(lambda fig: point_shapes(fig, *place))
             self.status.show_message(f'{_row_label(self._table(), *map(int, place))}: {reason}.')
         else:
             self.seek(*place)

@@ -181,7 +181,7 @@ class _RunViews:
         """Update progress, list and facts; the list shows the filtered runs."""
         folder, runs = self.folder, self.folder.runs
         progress = str((runs['status'].tolist(), round(folder.time_left(), -1)))
-        self.bar.draw(progress, lambda: plot_progress(runs, folder.time_left()))
+        self.bar.draw(lambda: plot_progress(runs, folder.time_left()), progress)
         self.keys = runs['key'].tolist()
         with self.list.hold_sync():
             self.list.columns, self.list.rows = _run_rows(runs, folder.running)
@@ -193,7 +193,7 @@ class _RunViews:
         """Draw a curve of the runs, with a note below."""
         self.note.value = note
         drawn = str((name, key, len(curves), tuple(curves['key'].unique()), curves['time'].max()))
-        self.plot.draw(drawn, lambda: _curve_figure(curves, self.folder.runs, name, key))
+        self.plot.draw(lambda: _curve_figure(curves, self.folder.runs, name, key), drawn)
 
 
 def _curve_figure(curves: pd.DataFrame, runs: pd.DataFrame, name: str, key: str = '') -> go.Figure:

@@ -229,16 +229,19 @@ def plot_reading(
     over: Reading | None = None,
     words: Sequence[str] = ('this', 'the other'),
     height: int | None = None,
+    window: Sequence[int] = (),
 ) -> go.Figure:
-    """Plot some series of an episode over time, with those of a second one to compare."""
-    options = dict(hz=reading.info.hz, events=reading.events, height=height)
+    """Plot some series of an episode over time, with those of a second one to compare; of a window (from, to) of their
+    steps, all points are drawn if they are few."""
+    start, stop = window or (0, len(reading.values))
+    options = dict(hz=reading.info.hz, events=reading.events, height=height, start=start)
     if not chosen:
-        empty = np.full((len(reading.values), 1), np.nan)
+        empty = np.full((stop - start, 1), np.nan)
         return plot_traces(empty, ['choose traces in the list'], **options).update_yaxes(visible=False)
     names, units = zip(*map(reading.named, chosen))
     categories = [reading.info.names.get(c, ()) for c in chosen]
-    other = None if over is None else _stack_series(over, chosen)
-    values = _stack_series(reading, chosen)
+    other = None if over is None else _stack_series(over, chosen)[start : stop if window else None]
+    values = _stack_series(reading, chosen)[start:stop]
     return plot_traces(values, names, units, over=other, words=words, categories=categories, **options)
 
 
@@ -466,6 +469,9 @@ def film_modality(episode: Episode) -> str:
     return ''
 
 
+_LONG = 2000  # steps of an episode of which not all are drawn at once
+
+
 class SensorParts:
     """Player, table of numbers, list and traces of a SensorBrowser.
 
@@ -484,6 +490,12 @@ class SensorParts:
         label = 'chosen series over time; click or drag to move the step'
         self.traces = PlotView(config=dict(displayModeBar=False), label=label)
         self.cursor = StepCursor(channel=player.channel, kinds=['dot'] * dots + ['line'])
+        self.window = W.IntRangeSlider(
+            description='Steps from, to',
+            continuous_update=False,
+            layout=dict(width='98%'),
+            style=dict(description_width='initial'),
+        )
         self.film = W.HBox([player, self.table]).add_class('srlviz-film')
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
 
@@ -497,11 +509,15 @@ class SensorParts:
         self.player.show(film, n=len(episode), value=t, label=label, **marks)
         self.cursor.rate = float(reading.info.hz or 1)
         self.cursor.n = len(episode)
+        self.window.max = len(episode)
+        self.window.value = (0, len(episode))
+        self.window.layout.display = '' if len(episode) > _LONG else 'none'
         self.picker.show(reading)
 
     def draw(self, reading: Reading, chosen: Sequence[int | str], over: Reading | None, words: Sequence[str]):
         """Plot the chosen series, and show their numbers."""
-        self.traces.figure = plot_reading(reading, chosen, over, words, height=310)
+        window = self.window.value if self.window.max > _LONG and np.ptp(self.window.value) else ()
+        self.traces.draw(lambda: plot_reading(reading, chosen, over, words, height=310, window=window))
         self.table.show(*_number_rows(reading, chosen))
         self.named = {name: c for _, name, c in reading.rows(chosen)}
         self.picker.mark(chosen)
@@ -510,7 +526,14 @@ class SensorParts:
         """Link the traits of a browser to the parts."""
         picker, table, player = self.picker, self.table, self.player
         browser.share_hover(self.cursor, player)
-        browser.bind(t=player, group=(picker, 'group'), search=(picker, 'search'), varying=(picker, 'varying'))
+        browser.window = self.window.value
+        browser.bind(
+            t=player,
+            window=self.window,
+            group=(picker, 'group'),
+            search=(picker, 'search'),
+            varying=(picker, 'varying'),
+        )
 
         def pick_in_list(keys):
             browser.chosen = merge_choice(browser.chosen, keys, picker.choices)
@@ -528,10 +551,11 @@ class SensorParts:
         browser.on(picker, 'picked', pick_in_list)
         browser.on(table, 'picked', toggle)
         browser.on(browser, 'picture', resize)
+        browser.on(self.window, 'value', lambda _: browser._draw())
 
     def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: SafeHTML) -> W.Box:
         """Arrange the parts in two columns."""
-        return columns([self.film, *below], [menus, self.picker, self.scroll, status])
+        return columns([self.film, *below], [menus, self.picker, self.window, self.scroll, status])
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #76c4971c
 def _plot_episode(
@@ -667,13 +691,13 @@ class SensorBrowser(EpisodeSeeker, Explorer):
     adapter : reads and names such recordings; a RecordingAdapter of `sensors` and `modality` if None
 
     Traits: recording, episode, against, t, chosen, group, search and varying (what the list shows), picture (width of
-    the film in pixels).
+    the film in pixels), window (from, to: the steps that are plotted, if an episode has too many to plot them all).
     """
 
     recording, chosen = traitlets.Any(), Several()
     episode, against, t = traitlets.Int(0), traitlets.Int(NO_EPISODE), traitlets.Int(0)
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
-    picture = traitlets.Int(264)
+    picture, window = traitlets.Int(264), traitlets.Tuple()
     shown = None  # the ShownEpisode
 
     def __init__(
@@ -749,7 +773,8 @@ class SensorBrowser(EpisodeSeeker, Explorer):
     def _read(self, t: int = 0):
         if self.shown.i != self.episode:
             self.shown = ShownEpisode(self.adapter, self.recording, self.episode)
-        self.shown.show(self.parts, t, self.picture)
+        with self.quietly():
+            self.shown.show(self.parts, t, self.picture)
         self.t = t
 
     def _draw(self):

@@ -92,6 +92,20 @@ async function patchModels(model) {
   prototype.send = function (...message) { if (this.comm_live) return send.apply(this, message); };
 }
 
+/** Watch whether a view is seen: it is not in a hidden tab. `isSeen()` tells, and `shown()` is called when it is seen again, `hidden()` when it is not. A view that does not stand in the page yet counts as seen. */
+function watchSeen(node, shown, hidden = () => {}) {
+  let was = true;
+  function isSeen() {
+    const is = !node.isConnected || node.checkVisibility();
+    if (!is && was) requestAnimationFrame(look);      // hidden and shown again within a frame, its size never changed
+    if (is !== was) { was = is; (is ? shown : hidden)(); }
+    return is;
+  }
+  const look = () => { isSeen(); }, sizes = new ResizeObserver(look);
+  sizes.observe(node);
+  return { isSeen, end: () => sizes.disconnect() };
+}
+
 /** Run heavy work of several views one after another, and let the page handle events in between. */
 function runInTurn(work) {
   const page = shared(), turn = (page.turn ?? Promise.resolve()).then(() => new Promise(next => setTimeout(next))).then(work);

@@ -68,10 +68,14 @@ LIBRARIES = dict(
 
 # %% ../../nbs/08_widgets/01_views.ipynb #ede16be0
 class PictureView(anywidget.AnyWidget):
-    """Base class of views that can render a figure as a picture, and request a library of the page."""
+    """Base class of views that request a library of the page, can render a figure as a picture, and wait with drawing
+    while no page shows them."""
+
+    _waiting = None  # a function, see `when_seen`
 
     def __init__(self, **traits):
         self._pictures = {}
+        self._seen_by = {}  # view in a page -> whether it is seen
         super().__init__(**traits)
         self.on_msg(self._on_message)
 
@@ -81,9 +85,34 @@ class PictureView(anywidget.AnyWidget):
         self._pictures[picture_id] = keep
         self.send({'kind': 'picture', 'which': picture_id, 'figure': figure_json, 'words': words})
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether a page shows the view; True until it is hidden, as in a tab."""
+        return not self._seen_by or any(self._seen_by.values())
+
+    def hide(self):
+        """Wait with drawing until a page shows the view."""
+        self._seen_by = {'': False}
+
+    def when_seen(self, draw: Callable[[], None]):
+        """Call a function now, or if the view is hidden, once a page shows it; a later function replaces it."""
+        self._waiting = draw
+        if self.is_seen:
+            self.draw_now()
+
+    def draw_now(self):
+        """Draw what waits until the view is seen."""
+        draw, self._waiting = self._waiting, None
+        if draw is not None:
+            draw()
+
     def _on_message(self, _, content, buffers):
         kind = content.get('kind')
-        if kind == 'need' and content.get('library') in LIBRARIES:
+        if kind == 'seen':
+            self._seen_by[str(content.get('view'))] = bool(content.get('seen'))
+            if self.is_seen:
+                self.draw_now()
+        elif kind == 'need' and content.get('library') in LIBRARIES:
             PageLibrary.send_once(content['library'], again=True)
         elif kind == 'still':
             take_pictures(self)
@@ -110,12 +139,20 @@ def _changed_parts(previous: tuple[list[str], str], now: tuple[list[str], str]) 
 
 # %% ../../nbs/08_widgets/01_views.ipynb #abc18bdf
 class _FigureTrait(traitlets.Instance):
-    """Trait of a figure that is compared by identity, because comparing two figures takes longer than drawing one."""
+    """Trait of a figure that is compared by identity, because comparing two figures takes longer than drawing one.
+
+    Reading it first draws what waits until it is seen; setting it drops that.
+    """
+
+    def get(self, obj, cls=None):
+        obj.draw_now()
+        return super().get(obj, cls)
 
     def set(self, obj, value):
         old = obj._trait_values.get(self.name)
         new = self._validate(obj, value)
         obj._trait_values[self.name] = new
+        obj._plot = obj._shapes = None
         if new is not old:
             obj._notify_trait(self.name, old, new)
 
@@ -163,6 +200,7 @@ class PlotView(PictureView):
     _seq = 0  # number of the figure, which counts changes
     _live = False  # whether a page shows the figure
     _drawn_for = None  # key of the figure, see `draw`
+    _plot = _shapes = None  # functions that wait until the view is seen, see `draw` and `mark`
 
     def __init__(self, figure: go.Figure | None = None, **traits):
         if has_front_end() and comms_enabled():
@@ -173,16 +211,32 @@ class PlotView(PictureView):
     def _send_figure(self, change):
         self._send_parts(_figure_parts(change['new']))
 
-    def draw(self, key, plot: Callable[[], go.Figure]):
-        """Show the figure that a function draws, unless the figure shown was drawn for the same key."""
-        if key != self._drawn_for:
-            self.figure = plot()
-            self._drawn_for = key
+    def draw(self, plot: Callable[[], go.Figure], key=None):
+        """Show the figure that a function draws, unless the figure shown was drawn for the same key.
 
-    def mark(self, shapes):
-        """Replace the shapes of the figure, without reading or sending its data."""
-        self.figure.layout.shapes = shapes
-        self._send_parts((self._parts[0], to_json_plotly(unlinked(self.figure.layout.to_plotly_json()))))
+        A view that is not seen, as in a hidden tab, is drawn once it is seen again, or once `figure` is read.
+        """
+        if key is None or key != self._drawn_for:
+            self._plot, self._shapes, self._drawn_for = plot, None, key
+            self.when_seen(self._draw)
+
+    def mark(self, shapes: Callable[[go.Figure], list]):
+        """Replace the shapes of the figure by those that a function returns, without sending its data."""
+        self._shapes = shapes
+        self.when_seen(self._draw)
+
+    def _draw(self):
+        plot, shapes = self._plot, self._shapes
+        self._plot = self._shapes = None
+        if plot is not None:
+            try:
+                self.figure = plot()
+            except Exception:
+                self._drawn_for = None
+                raise
+        if shapes is not None:
+            self.figure.layout.shapes = shapes(self.figure)
+            self._send_parts((self._parts[0], to_json_plotly(unlinked(self.figure.layout.to_plotly_json()))))
 
     def _send_parts(self, parts: tuple[list[str], str]):
         """Keep the whole figure as state, for pages that open later, and send the changes to a page that shows it."""
@@ -407,8 +461,13 @@ class FramePlayer(anywidget.AnyWidget):
 
     def _on_message(self, _, content, buffers):
         send_rows(self, self.rows, content)
-        if content.get('kind') == 'need' and content.get('id') == self.source['id'] and self.frames is not None:
+        if self.frames is None or content.get('id') != self.source['id']:
+            return
+        if content.get('kind') == 'need':
             self.send({k: content[k] for k in ('id', 'chunk')} | {'kind': 'chunk'}, [self.encoded(content['chunk'])])
+        elif content.get('kind') == 'frame':
+            t = int(content['t'])
+            self.send({'id': content['id'], 'kind': 'frame', 't': t}, [_encode_chunk(self.frames[t : t + 1], 1)])
 
 # %% ../../nbs/08_widgets/01_views.ipynb #d6783a37
 class FramePicker(anywidget.AnyWidget):

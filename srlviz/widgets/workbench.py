@@ -49,6 +49,7 @@ from .maps import CodesExplorer
 from .moment import Moment
 from .probe import ProbeHeatmap
 from .qedr import QEDRMatrix
+from .views import PictureView
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #3fd397d4
 class PaneTabs(anywidget.AnyWidget):
@@ -70,6 +71,14 @@ class PaneTabs(anywidget.AnyWidget):
     @traitlets.validate('value')
     def _is_tab(self, proposal):
         return check_choice('tab', proposal['value'], self.names)
+
+
+def _hide(part: W.Widget):
+    """Let the views in a part wait with drawing until a page shows them."""
+    if isinstance(part, PictureView):
+        part.hide()
+    for child in getattr(part, 'children', ()):
+        _hide(child)
 
 
 class Pane(W.VBox):
@@ -95,6 +104,8 @@ class Pane(W.VBox):
         traitlets.link((self, 'shown'), (self.tabs, 'value'))
         self.children = [self.tabs, *self.boxes.values()]
         self.add_class('srlviz-pane')
+        for name in names[1:]:
+            _hide(self.parts[name])
         self._show()
 
     @traitlets.observe('shown')

@@ -193,7 +193,7 @@ class FrameAutoencoder(FrameEncoder):
         'resnet34_ae': dict(network='resnet34'),
         'pca_ae': dict(network='linear', pool='mean', epochs=1, lr=3e-3),
     }
-    quick = dict(network='resnet18', epochs=3, frames_per_episode=8)
+    quick = dict(network='resnet18', epochs=1, frames_per_episode=8)
 
     network: str = 'resnet34'
     n_codes: int = 64

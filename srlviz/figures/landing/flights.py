@@ -260,6 +260,7 @@ def plot_traces(
     categories: Sequence[Sequence[str]] | None = None,
     height: int | None = None,
     title: str = '',
+    start: int = 0,
 ) -> go.Figure:
     """Draw sensors over time, one row each.
 
@@ -272,6 +273,7 @@ def plot_traces(
     over : (T', k), the same of another episode;  words : names of both
     categories : for each row the names of its values 0, 1, 2, ..., or none
     height : pixels shared by the rows, as far as they stay legible; None gives each the same
+    start : step of the first row of values
     """
     values = np.asarray(values)
     k = len(names)
@@ -281,7 +283,7 @@ def plot_traces(
         raise ValueError("names is empty; give at least one sensor")
     units, rate, categories = [''] * k if units is None else units, hz or 1.0, categories or [()] * k
     episodes = [values] if over is None else [values, np.asarray(over)]
-    seconds = (max(map(len, episodes)) - 1) / rate
+    seconds = (start + max(map(len, episodes)) - 1) / rate
     title = ' &nbsp; '.join(filter(None, [title, line_key(words[: len(episodes)])]))
     labels, lines = _event_labels_of(events, rate, seconds)
     head = 24 + _LABEL * lines + 24 * bool(title)
@@ -299,6 +301,7 @@ def plot_traces(
                 of_episode[:, i].astype(np.float32),
                 short_name(names[i]),
                 units[i],
+                start=start,
                 rate=rate,
                 step=is_category,
                 colour=colour,
@@ -306,7 +309,11 @@ def plot_traces(
             fig.add_trace(trace.update(yaxis=axis_name(i)))
     fig.update_layout({axis_name(i, 'yaxis'): _row_axis(i, tall, inner, categories[i]) for i in range(k)})
     fig.update_layout(
-        xaxis=dict(title='time (s)' if hz else 'step t', range=[0, max(seconds, 1 / rate)], anchor=axis_name(k - 1)),
+        xaxis=dict(
+            title='time (s)' if hz else 'step t',
+            range=[start / rate, max(seconds, (start + 1) / rate)],
+            anchor=axis_name(k - 1),
+        ),
         shapes=shapes,
         annotations=labels + [_heading(names[i], units[i], i) for i in range(k)],
         title=dict(text=title, font_size=13),

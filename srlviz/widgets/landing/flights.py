@@ -301,9 +301,13 @@ class _FlightPaths:
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
             look = dict(events=reading.events, hz=info.hz, beams=info.beams, against=against, words=word)
-            profile = plot_descent(reading.episode, height=128, **look)
-            self.profile.figure = profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
-            self.map.figure = plot_map(reading.episode, height=134, **look).update_yaxes(title='right (m)')
+
+            def plot_profile():
+                profile = plot_descent(reading.episode, height=128, **look)
+                return profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
+
+            self.profile.draw(plot_profile)
+            self.map.draw(lambda: plot_map(reading.episode, height=134, **look).update_yaxes(title='right (m)'))
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #bfeccff7
 class _FlightAdapter(RecordingAdapter):

@@ -211,10 +211,13 @@ class OpenedFlight:
 
     def mark(self):
         """Shade the window in the traces."""
-        shapes = [s for s in self.browser.traces.figure.layout.shapes if s.name != 'window']
+        self.browser.traces.mark(self._shade)
+
+    def _shade(self, figure: go.Figure) -> list:
+        shapes = [s for s in figure.layout.shapes if s.name != 'window']
         if self.browser.episode == self.number:
             shapes.append(_window_shape(self.start, max(self.length, 1), self.browser.hz))
-        self.browser.traces.mark(shapes)
+        return shapes
 
     def figure(self) -> go.Figure:
         """Draw the static form of the flight."""
