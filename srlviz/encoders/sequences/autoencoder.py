@@ -153,11 +153,13 @@ class SequenceAutoencoder(SequenceEncoder):
         'lstm_ae_1layer': ('LSTM autoencoder, 1 layer', '#E69F00', 101),
         'lstm_ae_2layer_bidir': ('LSTM autoencoder, 2 layers', '#B87F00', 102),
         'conv1d_ae': ('Conv1D autoencoder', '#56B4E9', 103),
+        'residual_conv1d_ae': ('residual Conv1D autoencoder', '#2B7BB9', 104),
     }
     variants = {
         'lstm_ae_1layer': {'network': 'lstm', 'layers': None, 'bidirectional': False},
         'lstm_ae_2layer_bidir': {'network': 'lstm', 'layers': 2, 'bidirectional': True},
         'conv1d_ae': {'network': 'conv1d', 'pool': 'max'},
+        'residual_conv1d_ae': {'network': 'residual_conv1d', 'pool': 'max'},
     }
 
     network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'

@@ -135,7 +135,7 @@ class ProjectedStatistics(WindowStatistics):
         'random_statistics': ('random projection', '#7FBF7B', 104),
     }
     variants = {'pca_statistics': dict(projection='pca'), 'random_statistics': dict(projection='random')}
-    quick = dict(n_codes=8)
+    quick = dict(n_codes=8, length=10)
 
     n_codes: int = 64
     projection: str = 'pca'
