@@ -106,7 +106,7 @@ def nothing_broke(page):
     assert not errors, errors[:3]
 
 
-# what anywidget says of a model that took over two seconds to begin; ours recover (shared.js, recoverLateModels)
+# what anywidget says of a model that took over two seconds to begin; ours recover (shared.js, patchModels)
 LATE = 'Failed to initialize model'
 
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-scatter', 'drawn'], ['.srlviz-board', 'shown']].every(

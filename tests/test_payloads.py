@@ -351,6 +351,7 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.agents.returns import MMERDashboard
     from srlviz.widgets.sensors import SensorBrowser
     from srlviz.widgets.landing.targets import TargetTable
+    from srlviz.widgets.workbench import Workbench
 
     how, recording = dict(interactive=interactive), film()
     results = {evil('method'): answers(recording), 'st_dim': answers(recording)}
@@ -419,6 +420,9 @@ def widgets(interactive: bool) -> dict:
     made['QEDRMatrix'] = QEDRMatrix(
         {evil('method'): [asked(), asked(0.1)]}, codes, recording.replace(split=None), **how
     )
+    panes = {evil('tab'): FrameBrowser(recording, **how)}
+    made['Workbench'] = Workbench(table(), None, recording, maps=two, panes=panes, histograms=FACTORS, **how)
+    made['Workbench'].map.tag(evil('benchtag'))
     if not interactive:
         return made
     pictures = np.asarray(recording[0].obs['frame'])
@@ -527,6 +531,13 @@ def follow(w: dict):
     w['CodesExplorer'].select_episode()
     w['CodesExplorer'].factor = evil('verdict')
     w['CodesExplorer'].tag(evil('othertag'))
+    bench = w['Workbench']
+    bench.filter.bars.pressed = dict(name=FACTORS[0], bins=[1], extend=False, n=1)
+    assert 0 < len(bench.steps) < bench.recording.n_steps and bench.map.described()
+    bench.factor = FACTORS[1]
+    bench.map.pane.view.hovered = dict(curve=0, i=3, data=[3, 0, 3], n=1)
+    bench.explorers['Scores'].heat.clicked = dict(n=1, data=[evil('task0'), evil('method')])
+    bench.left = evil('tab')
     yield
 
 
@@ -1165,6 +1176,7 @@ def widgets_shown() -> list[str]:
         'ReconstructionBrowser',
         'CodesExplorer',
         'QEDRMatrix',
+        'Workbench',
         'PlotView',
         'FramePlayer',
         'FramePicker',

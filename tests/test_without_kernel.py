@@ -1,4 +1,4 @@
-"""What a reader sees of a widget that nobody can touch: the kernel busy, restarted or gone, the notebook not trusted,
+"""What a reader sees of a widget that nobody can touch: the kernel busy or gone, the notebook not trusted,
 or made a page."""
 
 import json, re
@@ -36,16 +36,6 @@ def test_plots_are_drawn_while_a_later_cell_runs(browser, open_lab):
 
     open_page(browser, lab, meanwhile=look)
     assert int(seen['drawn']) >= 1 and '*' in seen['busy']
-
-
-def test_a_restarted_kernel_is_told(browser, open_lab):
-    lab = open_lab(of_cells(BROWSER))
-    page = open_page(browser, lab)
-    said = "() => getComputedStyle(document.querySelector('.srlviz-explorer'), '::before').content"
-    assert 'kernel' not in page.evaluate(said)
-    restart = 'window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()'
-    page.evaluate(f'() => {{ {restart}; return null }}')
-    wait_for(lambda: 'Run its cell again' in page.evaluate(said), say='the widget says that its kernel is gone')
 
 
 @pytest.mark.parametrize('trusted', [True, False])

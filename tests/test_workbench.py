@@ -167,10 +167,35 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
     bars.nth(3).click()
     wait_for(lambda: lab.ask('len(bench.map.steps)') > 0, say='a bar selects steps')
     assert lab.ask('bench.to_recording().n_steps == len(bench.steps)')
-    assert bars.nth(3).get_attribute('aria-pressed') == 'true'
+    wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, say='the bar is pressed')
     wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'everything fits: {page.evaluate(FAULTS)}')
     page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
+
+
+@pytest.mark.browser
+def test_hover_is_linked(page, lab):
+    "A step under the pointer of map or trace is marked in the other parts, and the moment stays"
+    tab(page, 0, 'Map')
+    tab(page, 1, 'Predictions')
+    right = page.locator('.srlviz-workbench .srlviz-pane').nth(1)
+    trace, player = (right.locator(f'.srlviz-{kind}:visible').first for kind in ('plot', 'player'))
+    page.mouse.move(*point_place(page, lab, 140))
+    for part in (trace, player):
+        wait_for(lambda part=part: part.get_attribute('data-preview') == '40', say='the step of the point is marked')
+    assert right.locator('.srlviz-cursor.light:visible').count() == 1
+    box = trace.bounding_box()
+    page.mouse.move(box['x'] + box['width'] * 0.6, box['y'] + box['height'] * 0.6)
+    t = int(
+        wait_for(lambda: trace.get_attribute('data-preview').replace('40', ''), say='the step of the trace is marked')
+    )
+    place = ','.join(f'{v:.3f}' for v in lab.ask(f'bench.map.pane.map.xy[{100 + t}].tolist()'))
+    marked = lambda: ','.join(f'{float(v):.3f}' for v in shown_map(page).get_attribute('data-preview').split(',') if v)
+    wait_for(lambda: marked() == place, say='the map marks its point')
+    page.mouse.move(5, 5)
+    for part in (trace, player, shown_map(page)):
+        wait_for(lambda part=part: part.get_attribute('data-preview') == '', say='nothing is marked any longer')
+    assert lab.ask('[bench.episode, bench.t]') == [1, 3]
 
 
 @pytest.mark.browser

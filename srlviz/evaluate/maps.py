@@ -22,7 +22,6 @@ from sklearn.neighbors import NearestNeighbors
 from ..core.storage.hashing import array_content
 from srlviz.core.files import (
     COUNT,
-    NUMBER,
     POSITIVE,
     TEXT,
     atomic_path,
@@ -340,14 +339,21 @@ def code_maps(codes: Mapping[str, Sequence[np.ndarray] | np.ndarray], how: str =
     return maps
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #2f06a1f6
+def _is_share(x) -> bool:
+    return is_real(x) and 0 <= x <= 1 + 1e-6  # single precision
+
+
 _SAVED_MAP = dict(
     encoder=TEXT,
     key=TEXT,
     how=(lambda x: x in HOW, f"one of {', '.join(HOW)}"),
     norm=(lambda x: x in NORMS, f"one of {', '.join(NORMS)}"),
     seed=COUNT,
-    explained=(lambda x: isinstance(x, list) and len(x) <= 2 and all(map(is_real, x)), 'up to two numbers'),
-    trustworthiness=NUMBER,
+    explained=(
+        lambda x: isinstance(x, list) and len(x) <= 2 and all(map(_is_share, x)),
+        'up to two numbers from 0 to 1',
+    ),
+    trustworthiness=(lambda x: _is_share(x) or x != x, 'a number from 0 to 1, or NaN'),
     n_codes=POSITIVE,
 )
 _MAP_ARRAYS = dict(xy=('f', 2), episode=('i', 1), t=('i', 1), drawn=('b', 1))  # kind and number of axes
@@ -390,8 +396,11 @@ def load_maps(path: str | Path) -> dict[str, dict[str, CodeMap]]:
         maps = {}
         for i, fields in enumerate(header):
             check_fields(fields, _SAVED_MAP, f'{path}: map {i}')
-            parts = {name: arrays[f'{i}/{name}'] for name in _MAP_ARRAYS}
+            parts = {name: arrays.get(f'{i}/{name}') for name in _MAP_ARRAYS}
             _check_map_arrays(i, parts)
+            parts['xy'] = parts['xy'].astype(np.float32)
+            if fields['key'] in maps.get(fields['encoder'], {}):
+                raise ValueError(f"the map {fields['key']!r:.80} of {fields['encoder']!r:.80} is in it twice")
             known = {k: fields[k] for k in _SAVED_MAP if k not in ('encoder', 'key')}
             known['explained'] = tuple(fields['explained'])
             maps.setdefault(fields['encoder'], {})[fields['key']] = CodeMap(**parts, **known)
@@ -400,13 +409,16 @@ def load_maps(path: str | Path) -> dict[str, dict[str, CodeMap]]:
 
 def _check_map_arrays(i: int, arrays: Mapping[str, np.ndarray]):
     "Check the arrays of map i: their kinds and shapes, finite positions, and steps that can be counted."
+    missing = [name for name, x in arrays.items() if x is None]
+    if missing:
+        raise ValueError(f"{missing[0]} of map {i} is missing")
     n = len(arrays['t']) if arrays['t'].ndim else 0
     for name, (kind, ndim) in _MAP_ARRAYS.items():
         x = arrays[name]
         if x.dtype.kind != kind or x.shape != (n, 2)[:ndim]:
             raise ValueError(f"{name} of map {i} is {x.dtype} of shape {x.shape}")
-    if not n or not np.isfinite(arrays['xy']).all():
-        raise ValueError(f"xy of map {i} has positions that are not finite, or none")
+    if not n or not (np.abs(arrays['xy']) <= np.finfo(np.float32).max).all():
+        raise ValueError(f"xy of map {i} has positions that are not finite in single precision, or none")
     episode, t = arrays['episode'], arrays['t']
     if episode.min() < 0 or episode.max() >= n or t.min() < -1 or t.max() >= n:
         raise ValueError(f"episode and t of map {i} are not those of {n:,} steps")

@@ -213,9 +213,13 @@ def _over_traces(over: Sequence[Over], start: int = 0, axis: int = 1) -> tuple[l
     return traces, layout
 
 
+_MAX_TICKS = 12
+
+
 def category_ticks(names: Sequence[str]) -> dict:
-    """Make the ticks of a category: the names of its values."""
-    return dict(tickvals=list(range(len(names))), ticktext=list(names)) if len(names) else {}
+    """Make the ticks of a category: the names of its values, of many every second, third, ... one."""
+    shown = range(0, len(names), -(-len(names) // _MAX_TICKS) or 1)
+    return dict(tickvals=list(shown), ticktext=[names[k] for k in shown]) if len(names) else {}
 
 # %% ../../nbs/07_figures/04_frames.ipynb #731c799f
 def _last_step(values, start: int, over: Sequence[Over]) -> float:

@@ -18,6 +18,7 @@ from plotly.colors import sample_colorscale
 
 from ..core.names import unknown
 from ..core.recordings import Recording
+from ..core.views.histograms import distinct_words
 from ..core.views.steps import Steps
 from .inks import INK, LINE, SEQUENTIAL, WRONG
 from .style import NO_VALUE, category_color, pretty, style
@@ -63,8 +64,8 @@ def _map_values(values, name: str = '', unit: str = '', names: Sequence[str] = (
     if values.dtype == bool:
         return _MapValues(values.astype(float), name, '', tuple(names) or ('no', 'yes'))
     if values.dtype.kind not in 'iuf':
-        known, codes = np.unique(values.astype(str), return_inverse=True)
-        return _MapValues(codes.astype(float), name, '', tuple(known.tolist()))
+        known, codes = distinct_words(values)
+        return _MapValues(codes.astype(float), name, '', tuple(known))
     values = values.astype(np.float64)
     finite = np.isfinite(values)
     distinct = np.unique(values[finite])
@@ -217,8 +218,26 @@ def _point_trace(kind: type, xy, ids, chosen: np.ndarray | None, words: str, mar
     return kind(x=xy[:, 0], y=xy[:, 1], customdata=ids, marker=marker, **look)
 
 
+_MAX_NAMES = 200  # of a category, in a legend
+
+
+def _most_frequent(column: _MapValues) -> _MapValues:
+    "Keep the most frequent values of a category that has too many to draw, such as a text for each step"
+    if len(column.names) <= _MAX_NAMES:
+        return column
+    known = np.isfinite(column.values)
+    counts = np.bincount(column.values[known].astype(int), minlength=len(column.names))
+    kept = np.sort(np.argsort(-counts, kind='stable')[:_MAX_NAMES])
+    numbers = np.full(len(column.names), float(_MAX_NAMES))
+    numbers[kept] = np.arange(_MAX_NAMES)
+    values = column.values.copy()
+    values[known] = numbers[values[known].astype(int)]
+    return column._replace(values=values, names=(*(column.names[k] for k in kept), 'other values'))
+
+
 def _points(xy, ids, column: _MapValues, chosen: np.ndarray | None, kind: type) -> list:
     "One trace for numbers, one for each value of a category, one for missing values"
+    column = _most_frequent(column)
     known = np.isfinite(column.values) if column.name or column.names else np.ones(len(xy), bool)
     parts = []  # rows, hover text, marker, look
     for k, name in enumerate(column.names):
@@ -314,6 +333,7 @@ _SHADES = 128  # of a scale
 
 def map_colours(column: _MapValues) -> MapColours:
     """Number the colours of the values of a map: as `plot_code_map` draws them."""
+    column = _most_frequent(column)
     known = np.isfinite(column.values)
     if column.names:
         n = len(column.names)

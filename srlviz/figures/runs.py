@@ -13,11 +13,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..core.jobs.curves import decimate
-from .inks import INK, MUTED, WRONG
-from .style import ABSENT, CATEGORIES, pretty, style
+from .inks import ABSENT, INK, MUTED, WRONG
+from .style import CATEGORIES, pretty, style
 
 # %% ../../nbs/07_figures/06_runs.ipynb #ada6f285
-_STATUS_COLORS = {'done': '#0072B2', 'running': '#56B4E9', 'failed': WRONG, 'waiting': ABSENT}
+_STATUS_COLORS = {'done': '#0072B2', 'running': '#56B4E9', 'failed': WRONG, 'waiting': ABSENT[0]}
 _NOT_PARAMETERS = ('key', 'status', 'started', 'seconds', 'cpu_seconds', 'memory', 'host', 'error')
 
 

@@ -21,7 +21,7 @@ from ..core.names import catalog, imported, spelled, unknown
 from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
-from ..core.scores import SCORE_COLUMNS
+from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.views.windows import windows
 from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
@@ -97,6 +97,8 @@ def _as_named(several) -> dict[str, Any]:
         name = x.question.name if isinstance(x, Answer) else method_name(x)
         if isinstance(getattr(x, 'memory', None), str):
             name = x.memory  # an agent is named by its memory
+        elif not isinstance(x, type) and hasattr(x, '__name__'):
+            name = x.__name__  # a function
         unique, number = name, 2
         while unique in named:
             unique, number = f'{name} {number}', number + 1
@@ -112,11 +114,11 @@ def subject_of(x) -> Subject:
     ValueError, FileNotFoundError : for a name or path that is not there, and for what has no widget
     """
     if isinstance(x, (str, Path)):
-        is_name = isinstance(x, str) and not x.startswith(('.', '/'))
+        is_name = not _is_path(x)
         found = _named_subject(x) if is_name else None
         if found is None and is_name and ':' in x and not Path(x).exists():
             return subject_of(imported(x, 'class to explore'))
-        if found is None and is_name and not Path(x).exists():
+        if found is None and is_name and not (x and Path(x).exists()):
             raise unknown('name or path', x, [name for choices in _NAMED.values() for name in choices()])
         return found or _path_subject(x)
     if isinstance(x, (Recording, Episode)):
@@ -127,6 +129,9 @@ def subject_of(x) -> Subject:
                 f"a table to explore is a score table, with columns {', '.join(SCORE_COLUMNS)}; got a table with "
                 f"{', '.join(map(str, x))}. For rows in time use Recording.from_table(table, episode=..., factors=...)"
             )
+        if not len(x):
+            raise ValueError("the score table has no rows: there is nothing to explore")
+        check_scores(x[[c for c in x if c in SCORE_COLUMNS]])
         return Subject('scores', x)
     if isinstance(x, gymnasium.Env):
         is_task = hasattr(x.unwrapped, 'difficulty') and hasattr(x.unwrapped, 'factors')
@@ -143,40 +148,61 @@ def subject_of(x) -> Subject:
     return _several(x)
 
 
-def _several(x) -> Subject:
-    "The subject of encoders, memories, agents, answers, maps or codes: one of them, or several by name"
+def _is_path(x: str | Path) -> bool:
+    "Whether text is certainly a path: names do not start with a dot or a slash"
+    return isinstance(x, Path) or x.startswith(('.', '/'))
+
+
+def _kind_of(x) -> str:
+    "The kind of one of several things, or of a list of them: a key of `WIDGETS`, '' if it has no widget"
     from torch import nn
 
-    from srlviz.encoders.custom import as_encoder
     from srlviz.evaluate.maps import CodeMap
+
+    if isinstance(x, (list, tuple, Mapping)) and len(x):
+        inner = _kind_of(next(iter(x.values() if isinstance(x, Mapping) else x)))
+        if inner in ('answers', 'maps'):  # of one method
+            return inner
+    for kind, cls in dict(answers=Answer, maps=CodeMap, workbench=ipywidgets.Widget, recording=Episode).items():
+        if isinstance(x, cls):
+            return kind
+    if isinstance(x, list) or not isinstance(x, type) and hasattr(x, '__array__'):
+        return 'codes'
+    protocol = protocol_of(x)
+    if protocol in _PROTOCOLS:
+        return _PROTOCOLS[protocol]
+    is_function = callable(x) and not isinstance(x, type)
+    return 'encoders' if isinstance(x, nn.Module) or is_function else ''
+
+
+_PROTOCOLS = dict(encoder='encoders', memory='memories', agent='agents')  # protocol -> kind
+
+
+def _several(x) -> Subject:
+    "The subject of encoders, memories, agents, answers, maps, codes or widgets: one of them, or several by name"
     from srlviz.studies.quick import Probed
 
     if isinstance(x, Probed):
         return Subject('probe', x)
     values = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else [x]
-    first = values[0] if len(values) else None
-    if isinstance(first, Answer):
-        is_path = first.question.name == 'qedr' and not isinstance(x, Mapping)  # the regularisation path of one method
-        return Subject('answers', {'': values} if is_path else _as_named(x))
-    if isinstance(first, CodeMap):
-        return Subject('maps', x)
-    if isinstance(first, ipywidgets.Widget):
-        return Subject('workbench', x)
-    if isinstance(first, Episode):
-        return Subject('recording', Recording(values))
-    if not isinstance(first, type) and hasattr(first, '__array__') or isinstance(first, (list, np.ndarray)):
-        return Subject('codes', x if isinstance(x, Mapping) else {'codes': x})
-    kinds = dict(encoder='encoders', memory='memories', agent='agents')
-    protocol = 'encoder' if isinstance(first, nn.Module) and not protocol_of(first) else protocol_of(first)
-    if protocol in kinds:
-        return Subject(kinds[protocol], _as_named(x))
-    if callable(first) and not isinstance(first, type):
-        return Subject('encoders', {getattr(first, '__name__', 'function'): as_encoder(first)})
-    raise ValueError(
-        f"there is no widget for {x!r:.80} ({type(x).__name__}); explore takes a recording, codes, maps, answers, "
-        "scores, encoders, memories, agents, a result of srlviz.probe, or the name of a game, task, memory or encoder, "
-        "or a path"
-    )
+    kinds = [_kind_of(value) for value in values]
+    if not kinds or '' in kinds:
+        raise ValueError(
+            f"there is no widget for {x!r:.80} ({type(x).__name__}); explore takes a recording, codes, maps, answers, "
+            "scores, encoders, memories, agents, a result of srlviz.probe, or the name of a game, task, memory or "
+            "encoder, or a path"
+        )
+    kind = kinds[0]
+    if len({*kinds}) > 1:
+        raise ValueError(f"several things to explore must be of one kind; got {', '.join(dict.fromkeys(kinds))}")
+    if kind == 'recording':
+        return Subject(kind, Recording(values))
+    if kind == 'codes':
+        return Subject(kind, x if isinstance(x, Mapping) else {'codes': x})
+    if kind in ('maps', 'workbench'):
+        return Subject(kind, x)
+    is_path = kind == 'answers' and isinstance(x, list) and x[0].question.name == 'qedr'
+    return Subject(kind, {'': x} if is_path else _as_named(x))  # the regularization path of one method
 
 # %% ../../nbs/09_studies/09_explore.ipynb #10cdde0f
 def _is_flights(recording: Recording) -> bool:
@@ -195,7 +221,14 @@ def _recording_widget(recording: Recording | Episode) -> str:
     return 'FrameBrowser' if 'frame' in recording[0].obs else 'SensorBrowser'
 
 
-def _open_recording(recording, _, widget, options):
+def _refuse_recording(recording, what: str):
+    "Raise a ValueError if there is a recording beside what has its own, or needs none"
+    if recording is not None:
+        raise ValueError(f"recording: {what} is explored without another recording; leave it out: explore(x)")
+
+
+def _open_recording(recording, other, widget, options):
+    _refuse_recording(other, 'a recording')
     widget = widget or _recording_widget(recording)
     if widget == 'FleetBrowser' and 'table' not in options:
         try:
@@ -214,6 +247,8 @@ def _open_game(game, recording, widget, options):
 
 
 def _open_task(task, recording, widget, options):
+    if widget in ('', 'EnvironmentExplorer', 'PlayWidget'):
+        _refuse_recording(recording, 'a task')
     if widget == 'PlayWidget':
         return catalog('widgets')[widget](task, **options)
     if widget in ('', 'EnvironmentExplorer'):
@@ -248,18 +283,16 @@ def _is_fitted(encoder) -> bool:
 
 def _fitted_encoders(encoders: Mapping, recording: Recording | None) -> tuple[dict, Recording]:
     "Make instances of classes and modules, and fit those that are not fitted; choose a sample if there is no recording"
-    from torch import nn
-
     from srlviz.encoders.custom import as_encoder
     from srlviz.studies.methods import Method, find_method
 
     few = {} if recording is not None else dict(epochs=_SAMPLE_EPOCHS)
     made = {}
     for name, encoder in encoders.items():
-        if isinstance(encoder, nn.Module) and not hasattr(encoder, 'encode'):
-            encoder = as_encoder(encoder)
         if isinstance(encoder, type):
             encoder = find_method(encoder)
+        elif not (isinstance(encoder, Method) or hasattr(encoder, 'encode')):
+            encoder = as_encoder(encoder)  # a torch module or a function
         made[name] = encoder.make(quick=True, **few) if isinstance(encoder, Method) else encoder
     if recording is None:
         to_fit, recording = _samples_for(list(made.values()))
@@ -323,6 +356,7 @@ def _open_memories(memories, recording, widget, options):
 def _open_agents(agents, recording, widget, options):
     if widget == 'MemoryExplorer':
         return _open_memories(agents, recording, widget, options)
+    _refuse_recording(recording, 'an agent')
     if widget == 'MMERDashboard':
         found = {(a.task, a.memory): a for a in agents.values()}
         return catalog('widgets')[widget](agents=found, **options)
@@ -334,7 +368,12 @@ def _open_agents(agents, recording, widget, options):
 
 # %% ../../nbs/09_studies/09_explore.ipynb #c24fd7a9
 def _open_scores(scores, recording, widget, options):
-    return catalog('widgets')[widget or _scores_widget(scores)](scores, **options)
+    board = catalog('widgets')[widget or _scores_widget(scores)](scores, **options)
+    if recording is None:
+        return board
+    interactive = options.get('interactive')
+    moment = catalog('widgets')['Moment'](recording, interactive=interactive)
+    return catalog('widgets')['Workbench'](board, moment, interactive=interactive)
 
 
 def _scores_widget(scores: pd.DataFrame) -> str:
@@ -350,19 +389,22 @@ def _scores_widget(scores: pd.DataFrame) -> str:
 
 
 def _open_answers(answers, recording, widget, options):
-    kinds = {a.question.name for several in answers.values() for a in np.atleast_1d(several)}
+    from srlviz.widgets.board import answer_board, answer_scores, separate_answers
+
+    separate = separate_answers(answers)
+    kinds = {answer.question.name for answer in separate.values()}
     if not widget and len(kinds) == 1:
         widget = {'probe': 'ProbeHeatmap', 'qedr': 'QEDRMatrix'}.get(*kinds)
     if widget == 'QEDRMatrix':
         return catalog('widgets')[widget](answers, options.pop('codes', None), recording, **options)
-    from srlviz.widgets.board import answer_board, answer_scores
-
     if widget == 'ProbeHeatmap':
-        return catalog('widgets')[widget](answer_scores(answers, recording), answers, recording, **options)
-    return answer_board(answers, recording, **options)
+        scores = answer_scores(separate, recording)
+        return catalog('widgets')[widget](scores, separate, recording, **options)
+    return answer_board(separate, recording, **options)
 
 
-def _open_probe(probed, _, widget, options):
+def _open_probe(probed, recording, widget, options):
+    _refuse_recording(recording, 'a result of srlviz.probe')
     if widget in ('CodesExplorer', 'NearestFrames'):
         return _open_codes(probed.codes, probed.recording, widget, options)
     if widget == 'Workbench':
@@ -370,11 +412,13 @@ def _open_probe(probed, _, widget, options):
     return catalog('widgets')['ProbeHeatmap'](probed.scores, probed.results, probed.recording, **options)
 
 
-def _open_runs(folder, _, widget, options):
+def _open_runs(folder, recording, widget, options):
+    _refuse_recording(recording, 'a folder of runs')
     return catalog('widgets')['RunMonitor'](folder, **options)
 
 
-def _open_workbench(explorers, _, widget, options):
+def _open_workbench(explorers, recording, widget, options):
+    _refuse_recording(recording, 'a workbench')
     workbench = catalog('widgets')['Workbench']
     if isinstance(explorers, workbench) and not options:
         return explorers
@@ -415,6 +459,7 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
 
 
 def _open_question(question, recording, widget, options):
+    _refuse_recording(recording, 'a question, which opens on an example of its own,')
     question = question(**question.quick) if isinstance(question, type) else question
     name, subject, recording = example_of(question)
     answer = question.ask(subject, recording, progress=False)
@@ -464,8 +509,8 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
         or several; a score table; a result of `srlviz.probe`; the name of a game, task, memory, encoder or question,
         which opens on sample data; a Gymnasium environment; widgets, which are arranged in a workbench; or a path to
         any of these, or to a folder of runs
-    recording : the recording that was encoded, or that a memory reads; or its path, or the name of a world, whose
-        sample is used
+    recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
+        the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x
     options : keyword arguments of the widget, such as episode=3
 
@@ -480,9 +525,11 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     if x is None:
         from srlviz.studies.start import StartPage
 
+        _refuse_recording(recording, 'the start page')
         return StartPage(explore, **options)
     if isinstance(recording, (str, Path)):
-        recording = load(recording) if Path(recording).exists() else sample(recording)
+        is_file = _is_path(recording) or Path(recording).exists()
+        recording = load(recording) if is_file else sample(recording)
     kind, content = subject_of(x)
     names, open_widget = WIDGETS[kind]
     if widget:

@@ -186,6 +186,10 @@ def load_probe(folder: str | Path) -> Probed:
     results = load_answers(inside(folder, 'results.npz'))
     if len(results) != len(header['labels']) or not all(isinstance(r, ProbeResult) for r in results):
         raise ValueError(f"{path}: labels are of {len(header['labels'])} probes; results.npz has other answers")
+    if len({*header['labels']}) < len(header['labels']):
+        raise ValueError(f"{path}: labels: a name is in it twice: {header['labels']!r:.80}")
+    if 'test' not in recording.split:
+        raise ValueError(f"{path}: the recording of a probe has a split 'test'; this one has none")
     codes = read_npz(inside(folder, 'codes.npz'), 'codes')
     fitted = {}
     for name, level in header['methods'].items():
@@ -197,6 +201,8 @@ def load_probe(folder: str | Path) -> Probed:
         if not isinstance(reason, str):
             raise ValueError(f"{path}: left_out: the reason of {name!r:.80} is {reason!r:.80}; expected text")
     scores = load_scores(inside(folder, 'scores.csv'))
+    if scores.query("metric == 'f1' and source == 'srlviz'").empty:
+        raise ValueError(f"{inside(folder, 'scores.csv')} has no f1 of a probe")
     return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff

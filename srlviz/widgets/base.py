@@ -11,17 +11,20 @@ __all__ = ['SHAPES', 'SHARED_TRAITS', 'asset', 'script', 'sheet', 'SafeHTML', 'b
 import base64
 import inspect
 import pathlib
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial, wraps
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import comm
 import ipywidgets as W
 import plotly.graph_objects as go
 import traitlets
+from ipywidgets.widgets.widget import _instances
 from markupsafe import Markup, escape
 from plotly.io.json import to_json_plotly
 
@@ -120,9 +123,18 @@ def columns(left: Sequence[W.Widget], right: Sequence[W.Widget], shape: str = 'e
 
 
 def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W.Button:
-    """Make a button, as wide as its label, that calls a function without arguments."""
+    """Make a button, as wide as its label, that calls a function without arguments; the explorer shows its errors."""
     part = W.Button(description=words, tooltip=tooltip or words, layout=dict(width='auto'), **traits)
-    part.on_click(lambda _: act())
+
+    def press(_):
+        try:
+            act()
+        except Exception as problem:
+            for explorer in _explorers_around(part):
+                explorer.report_error(problem)
+            raise
+
+    part.on_click(press)
     return part
 
 
@@ -319,6 +331,33 @@ class Quiet:
             self._quiet_depth -= 1
 
 
+_EXPLORERS = WeakSet()  # all of this kernel
+_OUR_PACKAGES = ('srlviz', 'traitlets', 'ipywidgets', 'anywidget')  # whose functions raise errors that are handled
+
+
+def _explorers_around(part: W.Widget) -> list['Explorer']:
+    """List the explorers that contain a widget."""
+    return [explorer for explorer in _EXPLORERS if _contains(explorer, part)]
+
+
+class _Guarded(NamedTuple):
+    """A function of the user that observes an explorer; without a front end, its errors are raised."""
+
+    explorer: 'Explorer'
+    handler: Callable
+
+    def __call__(self, change):
+        try:
+            self.handler(change)
+        except Exception as problem:
+            if not self.explorer.interactive:
+                raise
+            name = getattr(self.handler, '__name__', 'a function')
+            words = f'{name}, which observes {change["name"]}, failed. {type(problem).__name__}: {problem}'
+            self.explorer.report_problem(words, 'alert')
+            traceback.print_exc()
+
+
 class Explorer(Quiet, W.VBox):
     """Base class of widgets whose public interface is their traits, and which can also be drawn as a figure.
 
@@ -329,9 +368,17 @@ class Explorer(Quiet, W.VBox):
     A subclass makes its parts, links them to its traits with `bind`, arranges them as `children` (with `row` and
     `columns`), and ends its constructor with `start_reacting()`. It defines `figure()`, its static form, and may define
     `figures()`, everything that `to_html` writes. `status` is its status line.
+
+    Trait of all explorers: hovered, the (episode, t) under the pointer here or in a linked explorer, () for none; views
+    that `share_hover` mark it lightly, and the current step stays.
     """
 
+    hovered = traitlets.Tuple()
     _quiet_depth = 1  # nothing reacts before `start_reacting`
+    _hover_views = ()  # those that share `hovered`
+    _problem = ''  # the last error in the status line, until something succeeds
+    _n_problems = 0
+    _made = ()  # the widgets that its constructor made
 
     def __init_subclass__(cls, **options):
         """Build explorers that are not interactive without comms, or papermill would store the state of their parts."""
@@ -341,15 +388,20 @@ class Explorer(Quiet, W.VBox):
 
         @wraps(init)
         def wrapped_init(self, *args, **named):
-            interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+            try:
+                interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+            except TypeError as problem:
+                raise TypeError(f"{cls.__name__}: {problem}") from None
+            others = {*_instances}
             with nullcontext() if is_interactive(interactive) else without_comms():
                 init(self, *args, **named)
+            self._made = [part for key, part in _instances.items() if key not in others]
 
         cls.__init__ = wrapped_init
 
     def __init__(self, interactive: bool | None = None):
         super().__init__()
-        self._problem = ''  # the last error in the status line, until something succeeds
+        _EXPLORERS.add(self)
         self.interactive = is_interactive(interactive)
         self.status = SafeHTML()
         self.status.add_class('srlviz-status')
@@ -368,22 +420,68 @@ class Explorer(Quiet, W.VBox):
         """Call a function with the new value of a part's trait, unless this is quiet; errors go to the status line."""
         part.observe(lambda change: None if self.quiet else self.report_errors(act, change['new']), trait)
 
+    def share_hover(self, *views: W.Widget):
+        """Let views share `hovered`, in place of those that did before.
+
+        Parameters
+        ----------
+        views : each with the trait `preview`, the step to mark lightly or None; and `hovered`, the step of the current
+            episode under its pointer or None, if it has one
+        """
+        for view in self._hover_views:
+            view.unobserve(self._on_pointer, 'hovered')
+        self._hover_views = views
+        for view in views:
+            view.observe(self._on_pointer, 'hovered')
+        self._show_hovered()
+
+    def _on_pointer(self, change):
+        if change['new'] is not None:
+            self.hovered = (self.episode, change['new'])
+        elif self.hovered == (self.episode, change['old']):  # else the pointer is in another view by now
+            self.hovered = ()
+
+    @traitlets.observe('hovered', 'episode')
+    def _show_hovered(self, _=None):
+        for view in self._hover_views:
+            is_shown = self.hovered and self.hovered[0] == self.episode
+            view.preview = self.hovered[1] if is_shown else None
+
     def report_errors(self, act: Callable, *arguments) -> Any:
         """Call a function; if it fails, show the error in the status line, and raise it."""
+        n_problems = self._n_problems
         with nullcontext() if self.interactive else without_comms():
             try:
                 result = act(*arguments)
             except Exception as problem:
-                self.report_problem(f'This failed. {problem}', 'alert')
+                self.report_error(problem)
                 raise
-        self.report_problem('')
+        if self._n_problems == n_problems:
+            self.report_problem('')
         return result
+
+    def report_error(self, problem: Exception):
+        """Show an error in the status line, unless it stands there."""
+        if not (escape(str(problem)) in self.status.value and 'role="alert"' in self.status.value):
+            self.report_problem(f'This failed. {problem}', 'alert')
+
+    def observe(self, handler, names=traitlets.All, type='change'):
+        """Call a function when traits change; if yours fails, the status line shows it, and the widget goes on."""
+        super().observe(self._guarded(handler), names, type)
+
+    def unobserve(self, handler, names=traitlets.All, type='change'):
+        super().unobserve(self._guarded(handler), names, type)
+
+    def _guarded(self, handler: Callable) -> Callable:
+        package = (getattr(handler, '__module__', '') or '').partition('.')[0]
+        return handler if package in _OUR_PACKAGES else _Guarded(self, handler)
 
     def report_problem(self, words: str, role: str = 'status'):
         """Show a problem in the status line; '' clears the last problem, if it is still shown."""
         if words:
             self.status.show_message(words, role)
             self._problem = self.status.value
+            self._n_problems += 1
         elif self._problem and self.status.value == self._problem:
             self.status.value = self._problem = ''
 
@@ -411,16 +509,85 @@ class Explorer(Quiet, W.VBox):
         display(*(bundle if isinstance(bundle, tuple) else (bundle,)), raw=True)
         if self.interactive:
             self._picture = _NotebookPicture(self)
+            _CELLS.show(self)
+
+# %% ../../nbs/08_widgets/00_base.ipynb #c311a004
+def _parts(box: W.Widget, found: dict | None = None) -> dict[int, W.Widget]:
+    """Find a widget and all in it, shown or not: id -> widget."""
+    found = {} if found is None else found
+    if id(box) not in found:
+        found[id(box)] = box
+        looks = [getattr(box, name, None) for name in ('layout', 'style')]
+        for part in (*getattr(box, '_made', ()), *getattr(box, 'children', ()), *filter(None, looks)):
+            _parts(part, found)
+    return found
+
+
+class _Cells:
+    """The explorers that each cell of a notebook displays."""
+
+    def __init__(self):
+        self.shown: dict[str, list[tuple[str, Explorer]]] = {}  # cell -> execution and explorer
+        self.shell = None
+
+    def running(self) -> tuple[str, str, list[str]]:
+        """Return the id of the running cell, '' if the page sends none, of its execution, and of deleted cells."""
+        parent = getattr(self.shell, 'parent_header', None) or {}
+        metadata = parent.get('metadata', {})
+        execution = parent.get('header', {}).get('msg_id', '')
+        return metadata.get('cellId', ''), execution, metadata.get('deletedCells', [])
+
+    def show(self, explorer: Explorer):
+        """Note that the running cell displays an explorer."""
+        from IPython import get_ipython
+
+        shell = get_ipython()
+        if shell is not self.shell:
+            self.shell = shell
+            shell.events.register('post_run_cell', self.close_replaced)
+        cell, execution, _ = self.running()
+        if cell:
+            self.shown.setdefault(cell, []).append((execution, explorer))
+
+    def close_replaced(self, _=None):
+        """Close what earlier executions of this cell displayed, and what deleted cells did."""
+        cell, execution, deleted = self.running()
+        gone = [pair for name in deleted for pair in self.shown.pop(name, [])]
+        if cell in self.shown:
+            gone += [pair for pair in self.shown[cell] if pair[0] != execution]
+            self.shown[cell] = [pair for pair in self.shown[cell] if pair[0] == execution]
+        kept = {}
+        for pairs in self.shown.values():
+            for _, explorer in pairs:
+                _parts(explorer, kept)
+        for _, explorer in gone:
+            for key, part in _parts(explorer).items():
+                if key not in kept and not getattr(part, 'of_page', False):
+                    part.close()
+
+
+_CELLS = _Cells()
 
 # %% ../../nbs/08_widgets/00_base.ipynb #d6c9f2fc
-SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps')
+SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps', 'hovered')
+
+
+def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list[str]:
+    """List those of some traits that an explorer has; none if that is only `hovered`, which every explorer has."""
+    found = [k for k in traits if explorer.has_trait(k)]
+    return [] if found == ['hovered'] else found
 
 
 def _is_chosen(value) -> bool:
-    """Whether something is chosen; None, '' and -1 stand for nothing."""
+    """Whether something is chosen; None, '', 'all' and -1 stand for nothing."""
     if isinstance(value, (str, int)):
-        return value not in ('', -1)
+        return value not in ('', 'all', -1)
     return value is not None
+
+
+def _is_closed(explorer) -> bool:
+    """Whether a widget that a page could show was closed."""
+    return getattr(explorer, 'interactive', False) and explorer.comm is None
 
 
 def _with_step(trait: str, traits: Sequence[str]) -> list[str]:
@@ -432,14 +599,15 @@ class Selection(traitlets.HasTraits):
     """What linked explorers show and select.
 
     Traits: recording, episode, t, factor, method, task, as in the explorers; None where nothing is chosen. steps: the
-    selected steps, a `srlviz.core.views.steps.Steps`, which may be empty.
+    selected steps, a `srlviz.core.views.steps.Steps`, which may be empty. hovered: the (episode, t) under the pointer,
+    () for none.
     """
 
-    recording, episode, t, factor, method, task, steps = (traitlets.Any(None) for _ in SHARED_TRAITS)
+    recording, episode, t, factor, method, task, steps, hovered = (traitlets.Any(None) for _ in SHARED_TRAITS)
 
     def join(self, explorer: traitlets.HasTraits, traits: Sequence[str] = SHARED_TRAITS):
         """Link an explorer to this selection by those of these traits that it has."""
-        traits = [k for k in traits if explorer.has_trait(k)]
+        traits = _shared_traits(explorer, traits)
         if not traits:
             raise ValueError(
                 f"{type(explorer).__name__} has none of {', '.join(SHARED_TRAITS)} as a trait, so nothing can be shared"
@@ -449,7 +617,14 @@ class Selection(traitlets.HasTraits):
                 self.set_trait(trait, getattr(explorer, trait))
         self._copy_to(explorer, traits)
         explorer.observe(lambda change: self._copy_from(explorer, _with_step(change['name'], traits)), traits)
-        self.observe(lambda change: self._copy_to(explorer, _with_step(change['name'], traits)), traits)
+
+        def follow(change):
+            if _is_closed(explorer):
+                self.unobserve(follow, traits)
+            else:
+                self._copy_to(explorer, _with_step(change['name'], traits))
+
+        self.observe(follow, traits)
 
     def to_recording(self, recording: Recording | None = None) -> Recording:
         """Return the selected steps as a recording, an episode for each run; see `Steps.to_recording`.
@@ -492,6 +667,10 @@ class Selection(traitlets.HasTraits):
             same = value is current or (trait != 'recording' and value == current)
             if _is_chosen(value) and not same:
                 changes[trait] = value
+        if 'hovered' in changes:
+            explorer.hovered = changes.pop('hovered')
+        if traits == ['hovered']:
+            return  # a problem stays in the status line
         report_problem = getattr(explorer, 'report_problem', lambda *_: None)
         offers = getattr(explorer, 'offers', lambda _: None)
         position = {k: changes.pop(k) for k in ('episode', 't') if k in changes}

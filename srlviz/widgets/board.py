@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['HALF_PAGE', 'Choice', 'needing', 'Board', 'blank_figure', 'answer_detail', 'ScoreBoard', 'answer_scores',
-           'answer_board']
+           'separate_answers', 'answer_board']
 
 # %% ../../nbs/08_widgets/09_board.ipynb #43664080
 from collections.abc import Callable, Mapping, Sequence
@@ -239,18 +239,26 @@ def blank_figure(words: str) -> go.Figure:
 
 
 def answer_detail(board: 'ScoreBoard') -> list[go.Figure]:
-    """Draw the predictions behind the chosen cell; without an answer, the chosen row as a ranking."""
+    """Draw the predictions behind the chosen cell, with those to compare; without an answer, the row as a ranking."""
     items = board.items()
     if items is not None and len(items):
         items = items[items['episode'] == board.episode]
+        if not len(items):
+            return [blank_figure(f'There are no predictions for episode {board.episode}.')]
+        over = {}
+        if board.against:
+            second = board.items(board.columns_with_answer()[board.against])[['episode', 't', 'factor', 'predicted']]
+            items = items.merge(second, on=['episode', 't', 'factor'], suffixes=('', '_against'))
+            over = dict(against=items['predicted_against'], against_method=board.against)
         trace = plot_probe_trace(
             items['truth'],
             items['predicted'],
             items['t'].to_numpy(),
-            factor=str(items['factor'].iloc[0]) if len(items) else '',
+            factor=str(items['factor'].iloc[0]),
             method=str(board.cell[-1]),
             episode=board.episode,
             height=260,
+            **over,
         )
         return [trace]
     cell = dict(zip(board.names, board.cell))
@@ -284,11 +292,15 @@ class ScoreBoard(Board, Explorer):
     viewer : function (recording) -> explorer with episode and t; `Moment` if None
     metric : initial value;  interactive : see `Explorer`
 
-    Traits: metric, cell (keys of its row and column), task, factor, method (if these are rows or columns), episode, t.
+    Traits: metric, cell (keys of its row and column), task, factor, method (if these are rows or columns), against (the
+    label of another column, whose predictions are drawn, too; '' for none), episode, t.
     """
 
-    choices = (Choice('metric', 'Metric', lambda b: b.metrics, lambda b, v: metric_label(v), width=300),)
-    metric, task, factor, method = (traitlets.Unicode('') for _ in range(4))
+    choices = (
+        Choice('metric', 'Metric', lambda b: b.metrics, lambda b, v: metric_label(v), width=300),
+        Choice('against', 'Compare', lambda b: b.others(), lambda b, v: v or 'nothing', of_map=False, place='cell'),
+    )
+    metric, task, factor, method, against = (traitlets.Unicode('') for _ in range(5))
     cell, episode, t = traitlets.Tuple(), traitlets.Int(0), traitlets.Int(0)
     shared = dict(task='task', target='factor', label='method', method='method')  # column -> trait that others share
 
@@ -321,16 +333,19 @@ class ScoreBoard(Board, Explorer):
         self.detail = detail or answer_detail
         self.moment = None
         self.hint = SafeHTML()
-        self.details = [PlotView(label='the chosen cell', scrub=True) for _ in range(2)]
+        self.details = [
+            PlotView(label='the chosen cell', scrub=True, config=dict(displayModeBar=False)) for _ in range(2)
+        ]
         self.make_parts(metric=metric)
-        right = [self.hint, *self.details]
+        right = [self.menu_row('cell'), self.hint, *self.details]
         if recording is not None:
             self.moment = (viewer or Moment)(recording)
-            self.bind(episode=(self.moment, 'episode'), t=(self.moment, 't'))
+            self.bind(**{name: (self.moment, name) for name in ('episode', 't', 'hovered')})
             right.append(self.moment)
         self.sides = two_columns([self.heat], right)
         self.children = [self.menu_row(), self.status, self.sides]
         self.on(self.details[0], 'cursor', self._on_cursor)
+        self.share_hover(self.details[0])
         self.observe(self._on_shared, ['cell', 'task', 'factor', 'method', 'episode', 't'])
         self.start_reacting()
         self.draw()
@@ -343,12 +358,35 @@ class ScoreBoard(Board, Explorer):
         """Return whether 'higher' or 'lower' values of the chosen metric are better."""
         return getattr(find_metric(self.metric), 'better', 'higher')
 
-    def items(self) -> pd.DataFrame | None:
-        """Return the predictions behind the chosen cell, of its factor if it has one; None without an answer."""
-        answer = self.answers.get(tuple(self.cell)) or self.answers.get(tuple(self.cell[len(self.row_names) :]))
+    def items(self, column: tuple = ()) -> pd.DataFrame | None:
+        """Return the predictions behind the chosen cell, of its factor if it has one; None without an answer.
+
+        Parameters
+        ----------
+        column : key of another column of the same row; () for that of the cell
+        """
+        n = len(self.row_names)
+        column = column or tuple(self.cell[n:])
+        answer = self.answers.get((*self.cell[:n], *column)) or self.answers.get(column)
         if answer is None:
             return None
-        return answer.items[answer.items['factor'] == self.factor] if self.factor else answer.items
+        items = answer.items
+        return items[items['factor'] == self.factor] if self.factor else items
+
+    def columns_with_answer(self) -> dict[str, tuple]:
+        """List the columns that have predictions in the row of the chosen cell: label -> key."""
+        row, found = tuple(self.cell[: len(self.row_names)]), {}
+        for key in self.answers:
+            column = key[-len(self.column_names) :]
+            if key in ((*row, *column), column):
+                found[self.words(column)] = column
+        return found
+
+    def others(self) -> list[str]:
+        """List the labels of columns whose predictions can be compared with those of the chosen cell; '' for none."""
+        chosen = tuple(self.cell[len(self.row_names) :])
+        found = self.columns_with_answer()
+        return ['', *(label for label, column in found.items() if column != chosen and chosen in found.values())]
 
     def _on_cursor(self, t: int | None):
         if t is not None:
@@ -368,6 +406,7 @@ class ScoreBoard(Board, Explorer):
                 cell = list(self.cell)
                 cell[traits.index(name)] = change['new']
                 self.cell = tuple(cell)
+            self.offer(self.choice('against'))
         self.report_errors(self.draw_detail if name in ('episode', 't') else self.draw)
 
     def read_press(self, data: list) -> dict:
@@ -411,6 +450,7 @@ class ScoreBoard(Board, Explorer):
 
     def draw_detail(self):
         figures = self.detail(self)
+        self.details[0].scrub = self.items() is not None  # else its x axis has no steps
         for view, fig in zip(self.details, [*figures, None, None]):
             view.layout.display = 'none' if fig is None else ''
             if fig is not None:
@@ -427,6 +467,19 @@ def answer_scores(answers: Mapping[str, Answer], recording: Recording | None = N
     """Collect the scores of answers, method -> Answer, in one table; the task is the name of the recording."""
     task = getattr(recording, 'name', '') or 'own'
     return merge_scores(*[a.scores(study='own', task=task, method=str(name)) for name, a in answers.items()])
+
+
+def separate_answers(answers: Mapping[str, Answer | Sequence[Answer]]) -> dict[str, Answer]:
+    """Name each answer of a list, such as a regularization path, by its method and its protocol or its number."""
+    named = {}
+    for method, several in answers.items():
+        if isinstance(several, Answer):
+            named[str(method)] = several
+            continue
+        for number, answer in enumerate(several, 1):
+            name = f'{method} {answer.about.get("protocol") or number}'.strip()
+            named[f'{name} ({number})' if name in named else name] = answer
+    return named
 
 
 def answer_board(answers: Mapping[str, Answer], recording: Recording | None = None, **options) -> ScoreBoard:

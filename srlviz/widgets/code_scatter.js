@@ -1,7 +1,7 @@
 // A map of points, drawn by regl-scatterplot (vendor/regl_scatterplot.js), which comes once for a page. All maps of a page draw on one WebGL context and copy the result to a canvas of their own, so that a page may have many.
 // What moves without the points stands over them: ring, names, lasso, card. Pointer and keys are handled here, for the plots of regl-scatterplot draw all points again when the pointer moves.
 
-const REACH = 12, CLICK = 4;      // px from the pointer to a point that it means; px that the pointer may move during a click
+const REACH = 12, CLICK = 4, AROUND = 40;      // px from the pointer to a point that it means; px that the pointer may move during a click; px around a point that a key selects
 const SIDES = [[4, 0], [4, .5], [3, .5], [5, .25], [6, 0], [3, 0], [8, 0]];      // marks of tags: polygons, sides and turn
 
 /** The renderer that all maps of the page share, with one WebGL context, as large as the largest map. If its context is lost, the maps begin anew with another. */
@@ -35,8 +35,8 @@ const numbers = (view, Type) => view?.byteLength ? new Type(view.buffer.slice(vi
 /** Round numbers between two others, about five. */
 function roundNumbers(low, high) {
   const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find(k => k * power >= rough) * power;
-  const found = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(+(k * step).toPrecision(12));
+  const first = Math.ceil(low / step), found = [];
+  for (let i = 0; i < 20 && (first + i) * step <= high; i++) found.push(+((first + i) * step).toPrecision(12));      // far from 0, first + 1 may be first
   return found;
 }
 
@@ -55,12 +55,12 @@ function corners(k) {
 
 function render({ model, el }) {
   const canvas = make('canvas', { 'aria-hidden': 'true' }), back = shape('svg', { 'aria-hidden': 'true' }), front = shape('svg', { 'aria-hidden': 'true' });
-  const ring = make('div', { class: 'srlviz-ring', hidden: '' }), cursor = make('div', { class: 'srlviz-ring cursor', hidden: '' }), names = make('div', { 'aria-hidden': 'true' });
+  const ring = make('div', { class: 'srlviz-ring', hidden: '' }), cursor = make('div', { class: 'srlviz-ring cursor', hidden: '' }), light = make('div', { class: 'srlviz-ring light', hidden: '' }), names = make('div', { 'aria-hidden': 'true' });
   const card = make('div', { class: 'srlviz-card', hidden: '', 'aria-hidden': 'true' }), hint = make('div', { class: 'srlviz-scatter-hint', hidden: '' }, 'press the map first, or hold Ctrl, to zoom with the wheel');
-  const said = make('div', { class: 'srlviz-scatter-said', role: 'status' });
+  const said = make('div', { class: 'srlviz-said', role: 'status' });
   const act = (label, words, go) => make('button', { type: 'button', title: words, 'aria-label': words, onclick: go, onpointerdown: event => event.stopPropagation() }, label);
   const buttons = make('div', { class: 'srlviz-scatter-buttons' }, act('+', 'zoom in', () => zoom(1.5)), act('−', 'zoom out', () => zoom(1 / 1.5)), act('⌂', 'show all points', () => home()));
-  const stage = make('div', { class: 'srlviz-scatter-stage', tabindex: 0, role: 'application', 'aria-roledescription': 'map of points', 'data-lm-suppress-shortcuts': 'true' }, back, canvas, front, names, ring, cursor);
+  const stage = make('div', { class: 'srlviz-scatter-stage', tabindex: 0, role: 'application', 'aria-roledescription': 'map of points', 'data-lm-suppress-shortcuts': 'true' }, back, canvas, front, names, light, ring, cursor);
   const head = make('div', { class: 'srlviz-scatter-head' }), foot = make('div', { class: 'srlviz-scatter-foot' }), xTitle = make('div', { class: 'srlviz-scatter-x' }), yTitle = make('div', { class: 'srlviz-scatter-y' });
   const body = make('div', { class: 'srlviz-scatter-body' }, yTitle, stage, xTitle);
   const root = make('div', { class: 'srlviz-scatter' }, head, body, foot, said);
@@ -179,20 +179,25 @@ function render({ model, el }) {
     plot?.view(new Float32Array([view.zoom, 0, 0, 0, 0, view.zoom, 0, 0, 0, 0, 1, 0, view.x, view.y, 0, 1]), { preventEvent: true });
     place();
   }
+  function put(node, xy) {
+    node.hidden = xy.length !== 2;
+    if (node.hidden) return;
+    const { k, ox, oy } = scale();
+    node.style.left = `${ox + k * xy[0]}px`;
+    node.style.top = `${oy - k * xy[1]}px`;
+  }
+  function placeLight() {
+    put(light, model.get('preview'));
+    root.dataset.preview = model.get('preview').join();
+  }
   function place() {
     const { k, ox, oy } = scale(), at = ([x, y]) => [ox + k * x, oy - k * y];
     for (const [node, x, y] of lines) {
       const [px, py] = at([x, y]);
       if (node.parentNode === names) { node.style.left = `${px}px`; node.style.top = `${py}px`; } else node.setAttribute('transform', `translate(${px.toFixed(1)} ${py.toFixed(1)})`);
     }
-    const put = (node, xy) => {
-      node.hidden = xy.length !== 2;
-      if (node.hidden) return;
-      const [px, py] = at(xy);
-      node.style.left = `${px}px`;
-      node.style.top = `${py}px`;
-    };
     put(ring, model.get('ring'));
+    placeLight();
     put(cursor, point < 0 ? [] : [xy[2 * point], xy[2 * point + 1]]);
     root.dataset.ring = model.get('ring').join();
     root.dataset.view = [k, ox, oy].join();
@@ -317,7 +322,7 @@ function render({ model, el }) {
 
   // --- the card of the point under the pointer, or of the one that the keys are at
 
-  let over = null, overTimer = 0, shownUrl = '', point = -1;
+  let over = null, shownUrl = '', point = -1;
   function overAt(x, y) {
     const i = nearest(x, y);
     if (i < 0) return leave();
@@ -325,18 +330,18 @@ function render({ model, el }) {
     point = -1;
     ask(i, x, y);
   }
-  /** Send the point to the kernel, at most every 50 ms; it replies with a card. */
+  /** Send the point to the kernel, which replies with a card; or that there is none any longer. */
+  const sendOver = paced(() => {
+    if (ended || over?.n || !over && !model.get('hovered').data) return;
+    send('hovered', over ? { i: over.i, data: step(over.i) } : {});
+    if (over) over.n = model.get('hovered').n;
+  });
   function ask(i, x, y) {
     over = { i, at: [x, y] };
-    if (!overTimer) overTimer = setTimeout(() => {
-      overTimer = 0;
-      if (!over || ended) return;
-      send('hovered', { i: over.i, data: step(over.i) });
-      over.n = model.get('hovered').n;
-    }, 50);
+    sendOver();
   }
   function leave() {
-    over = null;
+    if (over) { over = null; sendOver(); }
     card.hidden = true;
     if (point >= 0) { point = -1; place(); }
   }
@@ -373,15 +378,6 @@ function render({ model, el }) {
     for (let j = i + by; j >= 0 && j < ids.length / 3; j += by) if (ids[3 * j + 1] === ids[3 * i + 1] || ids[3 * i + 2] < 0) return j;
     return i;
   }
-  /** The nearest point in a direction, within 45 degrees of it. */
-  function towards(i, dx, dy) {
-    let best = i, least = Infinity;
-    for (let j = 0, n = xy.length / 2; j < n; j++) {
-      const x = xy[2 * j] - xy[2 * i], y = xy[2 * j + 1] - xy[2 * i + 1], ahead = x * dx + y * dy, aside = Math.abs(x * dy) + Math.abs(y * dx);
-      if (ahead > 0 && aside <= ahead && ahead + aside < least) { least = ahead + aside; best = j; }
-    }
-    return best;
-  }
   function goTo(i) {
     if (i < 0) return;
     point = i;
@@ -391,16 +387,20 @@ function render({ model, el }) {
     const { k: k2, ox: x2, oy: y2 } = scale();
     ask(i, x2 + k2 * xy[2 * i], y2 - k2 * xy[2 * i + 1]);
   }
+  /** Select the points around one, as a lasso would. */
+  function selectAround(i, add) {
+    const reach = AROUND / scale().k, turns = [...Array(24).keys()].map(a => a * Math.PI / 12);
+    region(turns.map(a => xy[2 * i] + reach * Math.cos(a)), turns.map(a => xy[2 * i + 1] + reach * Math.sin(a)), add);
+  }
   /** Where keys zoom: at their point, or in the middle. */
   function middle() {
     if (point < 0) return [];
     const { k, ox, oy } = scale();
     return [ox + k * xy[2 * point], oy - k * xy[2 * point + 1]];
   }
-  const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   stage.addEventListener('keydown', event => {
     if (event.target !== stage || !xy.length) return;
-    const { key, shiftKey } = event, arrow = arrows[key];
+    const { key, shiftKey } = event, arrow = ARROWS[key];
     if (key === 'Escape') {
       if (point < 0 && card.hidden && !numbers(model.get('chosen'), Uint8Array).length) return;      // nothing to clear: JupyterLab may have it
       leave();
@@ -408,11 +408,13 @@ function render({ model, el }) {
     } else if (event.ctrlKey || event.metaKey || event.altKey) {
       return;
     } else if (arrow && (shiftKey || !arrow[0])) {
-      goTo(towards(current(), ...arrow));
+      goTo(towards(xy.length / 2, i => ({ x: xy[2 * i], y: -xy[2 * i + 1] }), current(), arrow));
     } else if (arrow) {
       goTo(point < 0 ? current() : along(point, arrow[0]));
     } else if (key === 'Enter' || key === ' ') {
       open(current());
+    } else if (key === 's' || key === 'S') {
+      selectAround(current(), shiftKey);
     } else if (key === '+' || key === '=') {
       zoom(1.3, ...middle());
     } else if (key === '-' || key === '_') {
@@ -471,7 +473,7 @@ function render({ model, el }) {
   const unlisten = listen(model, {
     'change:points': () => note('points'), 'change:ids': () => note('points'), 'change:colour': () => note('colour'), 'change:chosen': () => note('chosen'),
     'change:look': () => { note('look'); note('colour'); }, 'change:label': drawWords, 'change:mode': drawWords, 'change:height': drawWords,
-    'change:ring': place, 'change:near': drawMarks, 'change:tags': drawMarks, 'msg:custom': onMessage,
+    'change:ring': place, 'change:preview': placeLight, 'change:near': drawMarks, 'change:tags': drawMarks, 'msg:custom': onMessage,
   });
   readPoints();
   drawWords();
@@ -480,7 +482,6 @@ function render({ model, el }) {
   labelControls(el);
   return () => {
     ended = true;
-    clearTimeout(overTimer);
     clearTimeout(hintTimer);
     URL.revokeObjectURL(shownUrl);
     pictures.end();

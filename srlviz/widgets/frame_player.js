@@ -74,7 +74,8 @@ class Chunks {
 
 function render({ model, el }) {
   const frame = make('canvas', { role: 'img' }), over = make('canvas', { 'aria-hidden': 'true' });
-  const stage = make('div', { class: 'srlviz-stage' }, frame, over);
+  const glance = make('img', { alt: '' }), glanceBox = make('div', { class: 'srlviz-glance', 'aria-hidden': 'true', hidden: '' }, glance, make('span'));
+  const stage = make('div', { class: 'srlviz-stage' }, frame, over, glanceBox);
   const button = (name, label, press) => make('button', { type: 'button', title: label, 'aria-label': label, 'data-do': name, onclick: press });
   const bar = make('input', { type: 'range', min: 0, step: 1, 'aria-label': 'step t' });
   const box = make('input', { type: 'number', min: 0, step: 1, 'aria-label': 'go to step t' });
@@ -211,6 +212,18 @@ function render({ model, el }) {
     table.draw(part(numbers.row(shown)), shown ? part(numbers.row(shown - 1)) : null);
   }
 
+  /** Show the frame of a step under the pointer of a linked view, in place of the current one; without a buffer, none. */
+  let glanceUrl = '';
+  function showGlance(t, buffer) {
+    URL.revokeObjectURL(glanceUrl);
+    glanceBox.hidden = !buffer;
+    root.dataset.preview = buffer ? t : '';
+    if (!buffer) return;
+    glanceUrl = URL.createObjectURL(new Blob([buffer], { type: 'image/png' }));
+    glance.src = glanceUrl;
+    glanceBox.lastChild.textContent = `under the pointer: t ${t}`;
+  }
+
   // moving
   function report(now) { const t = performance.now(); if (now || t - reported > 100) { reported = t; model.save_changes(); } }
   function set(t, now) { shown = clamp(t); put(shown); draw(); requestChunks(); report(now); }
@@ -260,10 +273,11 @@ function render({ model, el }) {
   });
 
   const on = {
-    'msg:custom': (message, buffers) => { if (message.kind === 'seek') { stop(); go(message.t); resendSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
+    'msg:custom': (message, buffers) => { if (message.kind === 'preview') { if (message.t === model.get('preview')) showGlance(message.t, buffers[0]); } else if (message.kind === 'seek') { stop(); go(message.t); resendSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
     'change:source': () => { stop(); newSource(true); },
     'change:value': () => { if (!muted && model.get('value') !== shown) { shown = clamp(model.get('value')); draw(); requestChunks(); restart(); } },
     'change:playing': () => { if (model.get('playing') !== playing) toggle(); },
+    'change:preview': () => { if (model.get('preview') === null) showGlance(null); },
     'change:zoom': () => { resize(); draw(); },
     'change:marks': newMarks, 'change:table': newTable, 'change:picked': () => table.mark(), 'change:numbers': () => { numbers.reset(); drawMarks(); drawTable(); },
     'change:show_marks': () => { check.checked = model.get('show_marks'); drawMarks(); },
@@ -279,6 +293,7 @@ function render({ model, el }) {
     playing = false;
     cancelAnimationFrame(request);
     clearTimeout(pending);
+    URL.revokeObjectURL(glanceUrl);
     unlisten();
     globalThis.removeEventListener('srlviz-seek', onSeek);
     globalThis.removeEventListener('srlviz-where', onSeek);

@@ -456,6 +456,7 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         self._read(t)
         self.bind(t=self.player, show_marks=(self.player, 'show_marks'))
         self.on(self.table, 'picked', lambda name: setattr(self, 'factor', name or self.factor))
+        self.share_hover(self.strip, self.player)
         right = [self.episodes.row, self.factors.row, self.table, self.strip, self.status]
         self.children = [columns([self.player], right, 'auto')]
         self.add_class('srlviz-frame-browser')

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
 from ..core.recordings import Episode, Recording
-from ..core.views.steps import Steps, read_runs
+from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.neighbours import Neighbours
 from ..figures.frames import frame_png
 from srlviz.figures.maps import (
@@ -73,19 +73,22 @@ class _Maps:
         return {m.how: m for m in maps}
 
     def check(self, recording: Recording):
-        """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording."""
+        """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording, in their order."""
         n_episodes = len(recording)
         for method, maps in self.by_method.items():
             for how, m in maps.items():
                 is_episodic = bool((np.asarray(m.t) < 0).all())  # a point is a whole episode
-                expected = np.ones(n_episodes) if is_episodic else recording.lengths
-                if np.array_equal(np.bincount(m.episode, minlength=n_episodes), expected):
+                lengths = np.ones(n_episodes, int) if is_episodic else recording.lengths
+                episode = np.repeat(np.arange(n_episodes), lengths)
+                t = np.arange(len(episode)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+                if np.array_equal(m.episode, episode) and (is_episodic or np.array_equal(m.t, t)):
                     continue
                 points = f'{len(m.t):,} {"episodes" if is_episodic else "steps"}'
                 raise ValueError(
-                    f"the map {method} {how} has {points} in {len(np.unique(m.episode))} episodes, the recording "
-                    f"has {recording.n_steps:,} steps in {n_episodes}. Give code_map(encoder.encode(recording)); split "
-                    "one array of all steps into episodes with np.split(codes, recording.lengths.cumsum()[:-1])"
+                    f"the map {method} {how} has {points} in {len(np.unique(m.episode))} episodes, or "
+                    f"another order; the recording has {recording.n_steps:,} steps in {n_episodes}. Give "
+                    "code_map(encoder.encode(recording)); split one array of all steps into episodes with "
+                    "np.split(codes, recording.lengths.cumsum()[:-1])"
                 )
 
     def get(self, method: str, how: str):
@@ -151,6 +154,7 @@ class _MapPane:
         self.map, self.method = None, ''
         self.rows = np.arange(0)  # of the map, that are drawn
         self.plotted = None
+        self.pointed = ()  # the step that was last under the pointer
         self.view = CodeScatter()
         self.box = W.VBox([self.view])
         explorer.bind(drag=(self.view, 'mode'))
@@ -203,6 +207,7 @@ class _MapPane:
             hint = 'Arrow keys go from point to point, Enter opens the step, l changes between lasso and moving the map'
             self.view.label = f'map of codes {self.method}, {made.description}. {hint}'
             self.place_ring()
+            self.place_preview()
         self.replot()
 
     def values(self):
@@ -236,11 +241,23 @@ class _MapPane:
         self.view.near = self.map.xy[self.explorer.neighbours_of(self, row)].tolist()
 
     def show_card(self, point: Mapping):
-        """Show the card of the point under the pointer."""
-        if _is_step(point):
-            row, episode, t = point['data']
-            cards = self.explorer.cards
-            self.view.show_card(cards.words(self.columns(), row, self.explorer.factor), cards.picture(episode, t))
+        """Show the card of the point under the pointer, and share its step."""
+        explorer = self.explorer
+        if not _is_step(point):
+            if explorer.hovered == self.pointed:  # else the pointer is in another view by now
+                explorer.hovered = ()
+            return
+        row, episode, t = point['data']
+        cards = explorer.cards
+        self.view.show_card(cards.words(self.columns(), row, explorer.factor), cards.picture(episode, t))
+        self.pointed = (episode, t if t >= 0 else int(explorer.recording.lengths[episode]) - 1)
+        explorer.hovered = self.pointed
+
+    def place_preview(self):
+        """Mark the step under the pointer of a linked explorer, if it is in the recording."""
+        step, lengths = self.explorer.hovered, self.explorer.recording.lengths
+        is_there = len(step) == 2 and step[0] < len(lengths) and 0 <= step[1] < lengths[step[0]]
+        self.view.preview = self.map.xy[self.columns().row(*step)].tolist() if is_there else []
 
     def select_inside(self, region: Mapping):
         """Select the steps inside a lasso or box."""
@@ -343,8 +360,7 @@ def _read_view(path: str | Path, recording: Recording, fingerprint: str) -> dict
             f"({fingerprint}). Open it with the recording that it was saved with"
         )
     view['steps'] = read_runs(view['steps'], recording.lengths, f'{path}: steps')
-    for name, runs in view['tags'].items():
-        view['tags'][name] = read_runs(runs, recording.lengths, f'{path}: tag {name!r:.80}')
+    view['tags'] = read_tags(view['tags'], recording.lengths, path)
     return view
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #88d68c88
@@ -473,6 +489,11 @@ class CodesExplorer(Explorer):
         if change['name'] in ('steps', 'tags'):
             self.tagging.offer()
             self._summarize()
+
+    @on_change('hovered')
+    def _on_hovered(self, _):
+        for pane in self.panes:
+            pane.place_preview()
 
     @on_change('episode', 't')
     def _on_step(self, change):
@@ -663,6 +684,7 @@ class CodesExplorer(Explorer):
         self.second = _MapPane(self, press, self.select)
         self.moment = Moment(self.recording, self.episode, self.t, self.interactive)
         self.moment.observe(lambda _: self.follow(), ['episode', 't'])
+        self.bind(hovered=(self.moment, 'hovered'))
         self.summary = SafeHTML()
         self.tagging = _TagControls(self)
         drags = W.ToggleButtons(options=['lasso', 'pan'], tooltips=['select steps', 'move the map'])

@@ -134,6 +134,7 @@ class Moment(EpisodeSeeker, Explorer):
         self.episode = episode
         self._read(t)
         self.bind(t=self.player)
+        self.share_hover(self.plot, self.player)
         self.top = W.HBox([self.player, self.table]).add_class('srlviz-film')
         self.children = [self.words, self.top, self.plot, self.status]
         self.add_class('srlviz-moment')

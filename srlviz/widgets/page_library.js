@@ -1,7 +1,7 @@
 // A library that the kernel sends once, gzipped, for all views of the page: they wait for it (`library(name).ready`).
 
 function initialize({ model }) {
-  recoverLateModels(model);
+  patchModels(model);
   const awaited = library(model.get('name')), code = model.get('code');
   if (awaited.loads || !code?.byteLength) return;
   awaited.loads = true;

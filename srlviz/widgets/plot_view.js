@@ -1,5 +1,6 @@
 // A view of any plotly figure. The figure is one synced trait, `fig_json`; of a small change only the traces that changed are sent, as a message.
 // A line at `cursor` is drawn over the plot, not in it: it may follow sixty frames a second. With `scrub` the pointer moves it.
+// A step under the pointer, here (`hovered`) or in a linked view (`preview`), has a light line, and the cursor stays.
 // Views of one `channel` exchange steps by events of the page, so a line follows a player, and a player the pointer, without the kernel.
 
 const figures = shared().figures ??= new Map();      // key of a view -> what it shows: its number, and the JSON of each trace and of the layout
@@ -14,13 +15,13 @@ function splitFigure(text) {
 const plain = value => ArrayBuffer.isView(value) ? [...value] : value ?? null;
 
 function render({ model, el }) {
-  const root = make('div', { class: 'srlviz-plot', role: model.get('regions') ? 'group' : 'img' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' });
+  const root = make('div', { class: 'srlviz-plot', role: 'img', 'data-lm-suppress-shortcuts': 'true' }), div = make('div'), cursor = make('div', { class: 'srlviz-cursor', hidden: '' }), light = make('div', { class: 'srlviz-cursor light', hidden: '' });
   div.textContent = 'waiting for the kernel to send the plot…';
-  root.append(div, cursor);
+  root.append(div, light, cursor);
   el.append(root);
 
   const key = model.get('key');
-  let P = null, ended = false, moving = false, at = model.get('cursor');
+  let P = null, keys = null, ended = false, moving = false, at = model.get('cursor');
   const pictures = offerPictures(model, root);
   let parsed = { dark: null, data: [], layout: null };      // text and object of each part, in the inks of the page
 
@@ -50,6 +51,7 @@ function render({ model, el }) {
     await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
+    keys?.drawn();
     pictures.changed();
   }
   let maxHeight = NaN;
@@ -83,22 +85,46 @@ function render({ model, el }) {
   }
 
   const axis = () => div._fullLayout?.xaxis;
+  function placeLine(line, t) {
+    const x = axis(), size = div._fullLayout?._size, px = (t ?? null) === null || !x ? NaN : x.c2p(t);
+    line.hidden = !(px >= 0 && px <= x?._length);
+    if (line.hidden) return;
+    line.style.left = `${x._offset + px}px`;
+    line.style.top = `${size.t}px`;
+    line.style.height = `${size.h}px`;
+  }
   function placeCursor() {
-    const x = axis(), size = div._fullLayout?._size, px = at === null || !x ? NaN : x.c2p(at);
-    cursor.hidden = !(px >= 0 && px <= x?._length);
-    if (cursor.hidden) return;
-    cursor.style.left = `${x._offset + px}px`;
-    cursor.style.top = `${size.t}px`;
-    cursor.style.height = `${size.h}px`;
-    root.dataset.cursor = at;
+    placeLine(cursor, at);
+    placeLight();
+    if (!cursor.hidden) root.dataset.cursor = at;
+  }
+  function placeLight() {
+    const t = over ?? model.get('preview');
+    placeLine(light, t);
+    root.dataset.preview = light.hidden ? '' : t;
   }
 
-  function scrubTo(event) {
+  /** The step at a position along the x axis. */
+  function stepOf(position) {
+    const [first, last] = axis().range;
+    return Math.max(Math.ceil(first), Math.min(Math.floor(last), Math.round(position)));
+  }
+  /** The step under the pointer. */
+  function stepAt(event) {
     const x = axis();
-    if (!x) return;
-    const px = Math.max(0, Math.min(x._length, event.clientX - div.getBoundingClientRect().left - x._offset));
-    const [first, last] = x.range;
-    const t = Math.max(Math.ceil(first), Math.min(Math.floor(last), Math.round(x.p2c(px))));
+    return stepOf(x.p2c(Math.max(0, Math.min(x._length, event.clientX - div.getBoundingClientRect().left - x._offset))));
+  }
+  let over = null;      // the step under the pointer, null for none
+  const sendHover = hoverSender(model);
+  function hover(t) {
+    if (t === over) return;
+    over = t;
+    placeLight();
+    sendHover(t);
+  }
+  const scrubTo = event => axis() && seek(stepAt(event));
+  function seek(position) {
+    const t = stepOf(position);
     if (t === at) return;
     at = t;
     placeCursor();
@@ -111,12 +137,13 @@ function render({ model, el }) {
   globalThis.addEventListener('srlviz-step', onStep);
   const inside = event => { const box = div.getBoundingClientRect(), size = div._fullLayout?._size; return size && event.clientY > box.top + size.t - 4 && event.clientY < box.top + size.t + size.h + 4 && event.clientX > box.left + size.l - 8 && event.clientX < box.left + size.l + size.w + 8; };
   const down = event => { shifted = event.shiftKey; if (!model.get('scrub') || event.button || !inside(event)) return; moving = true; root.setPointerCapture(event.pointerId); scrubTo(event); event.preventDefault(); event.stopPropagation(); };
-  const move = event => { if (moving) scrubTo(event); };
+  const move = event => { if (moving) scrubTo(event); else if (model.get('scrub')) hover(inside(event) && axis() ? stepAt(event) : null); };
   const up = () => { moving = false; };
   root.addEventListener('pointerdown', down, true);
   root.addEventListener('pointermove', move);
   root.addEventListener('pointerup', up);
   root.addEventListener('pointercancel', up);
+  root.addEventListener('pointerleave', () => hover(null));
   root.addEventListener('mousedown', event => { if (model.get('scrub') && inside(event)) event.stopPropagation(); }, true);    // else plotly starts a drag of its own
 
   const name = () => root.setAttribute('aria-label', model.get('label') || 'plot');
@@ -124,22 +151,24 @@ function render({ model, el }) {
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (!P || !div._fullLayout || !root.clientWidth) return; const fit = () => P.Plots.resize(div); Promise.resolve(Object.is(allowedHeight(), maxHeight) ? fit() : runInTurn(draw).then(fit)).then(placeCursor, () => {}); });
 
+  let clickSent = true;
+  function sendClick([p]) {
+    clickSent = true;
+    model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
+    model.save_changes();
+  }
+
   requestLibrary('plotly', model).then(async plotly => {
     await runInTurn(() => {
       if (ended) return;
       P = plotly;
       div.textContent = '';
+      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)), () => at);
       return draw();
     });
     if (ended) return;
     broadcast('where', channel());
     model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    let clickSent = true;
-    const sendClick = ([p]) => {
-      clickSent = true;
-      model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
-      model.save_changes();
-    };
     div.on('plotly_click', event => sendClick(event.points));
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
     div.addEventListener('mousedown', () => { clickSent = false; }, true);
@@ -157,7 +186,7 @@ function render({ model, el }) {
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
 
-  const unlisten = listen(model, { 'change:fig_json': redraw, 'change:cursor': onCursor, 'change:label': name, 'msg:custom': receive });
+  const unlisten = listen(model, { 'change:fig_json': redraw, 'change:cursor': onCursor, 'change:preview': placeLight, 'change:label': name, 'msg:custom': receive });
   readFigure();
   figures.get(key).views++;
   name();

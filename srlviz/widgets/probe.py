@@ -339,6 +339,11 @@ class _ProbeSide(W.VBox):
         """The FrameBrowser that is shown."""
         return self.frames or (self.film and self.film.browser)
 
+    def step_views(self) -> list[W.Widget]:
+        """List the views that show the current step."""
+        over_time = self.predictions.trace if self.predictions else self.frames and self.frames.strip
+        return [view for view in (over_time, self.browser and self.browser.player) if view]
+
     @property
     def methods(self) -> list[str]:
         """The methods to compare with: '' for none, and those with results."""
@@ -444,7 +449,16 @@ class ProbeHeatmap(Board, Explorer):
         Choice(
             'factor', 'Factor', lambda b: b.scores.factors, lambda b, v: str(v), ('task',), min_options=1, of_map=False
         ),
-        Choice('method', 'Method', lambda b: b.scores.methods, _method_label, ('task',), min_options=1, of_map=False),
+        Choice(
+            'method',
+            'Method',
+            lambda b: b.scores.methods,
+            _method_label,
+            ('task',),
+            width=230,
+            min_options=1,
+            of_map=False,
+        ),
         Choice('against', 'Compare', lambda b: b.side.methods, _method_label, min_options=3, of_map=False),
         Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
     )
@@ -493,6 +507,7 @@ class ProbeHeatmap(Board, Explorer):
         """Show the predictions behind the scores, or a recording without predictions, or nothing."""
         with self.quietly():
             self.side.set_results(results, recording)
+            self.share_hover(*self.side.step_views())
             self.offer(self.choice('against'))
         self._arrange()
         self.draw()

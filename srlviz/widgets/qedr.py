@@ -266,7 +266,7 @@ def _qedr_menus(results: _QEDRResults) -> dict[str, W.Widget]:
             layout=dict(width='98%'),
             **short,
         ),
-        code=menu('Code', [('', 0)], 112, **short),
+        code=menu('Code', [('', 0)], 128, **short),
         factor=menu('Factor', [('', '')], 172, **short),
         by=menu('Colour', [('none', '')], 160, **short),
         below=menu('Below', [(words, part) for part, words in _BELOW.items()], 210, **short),
@@ -442,6 +442,7 @@ class QEDRMatrix(Explorer):
             self.moment = Moment(self.recording, episode, t, interactive=self.interactive)
             self.stage.children = [self.moment]
             self.moment.observe(lambda _: self._follow_moment(), ['episode', 't'])
+            self.bind(hovered=(self.moment, 'hovered'))
         with self.quietly(), self.hold_trait_notifications():  # episode and step change together
             self.moment.seek(episode, t)
             self.episode, self.t, self.below = episode, t, 'moment'

@@ -32,10 +32,11 @@ class CodeScatter(PictureView):
     points, ids, colour, chosen : binary columns: (N, 2) float32 positions, (N, 3) int32 row, episode and t, (N,) uint16
         numbers of colours, and one bit a point, empty if no point is selected; see `show_points`, `show_chosen`
     look : dict with colours, legend, bar (as `MapColours`), title, note, axes, ticks, size
-    ring : [x, y] of the current step, [] for none;  near : list of [x, y] of its neighbours
+    ring, preview : [x, y] of the current step, and of the one under the pointer of a linked explorer; [] for none
+    near : list of [x, y] of its neighbours
     tags : list of dicts with text, at [x, y], marks [[x, y], ...]
     clicked, hovered : dicts with i (the point drawn), data [row, episode, t] and n, which counts; reply to `hovered`
-        with `show_card`
+        with `show_card`. When no point is under the pointer any longer, `hovered` has no data
     region : what a lasso encloses: dict with x and y (corners, in units of the axes; empty to select nothing), add
         (whether the shift key was held) and n
     problem : why the page cannot draw the points; '' if it can
@@ -49,7 +50,7 @@ class CodeScatter(PictureView):
     points, ids, colour, chosen = (traitlets.Bytes(b'').tag(sync=True) for _ in range(4))
     look = traitlets.Dict().tag(sync=True)
     inks = traitlets.Dict(INKS).tag(sync=True)
-    ring, near, tags = (traitlets.List().tag(sync=True) for _ in range(3))
+    ring, preview, near, tags = (traitlets.List().tag(sync=True) for _ in range(4))
     clicked, hovered, region = (traitlets.Dict().tag(sync=True) for _ in range(3))
     mode = traitlets.Enum(('lasso', 'pan'), 'lasso').tag(sync=True)
     height = traitlets.Int(440).tag(sync=True)

@@ -80,13 +80,14 @@ class StepCursor(anywidget.AnyWidget):
 
     Traits: channel, of the player; within, the CSS class of the box with player and plots; kinds, 'dot' or 'line' for
     each plot in order, dots first; rate, steps per unit of a line's axis; n, the number of steps; xy, float32 bytes
-    (dots, T, 2): the position of each step on each plot that has a dot.
+    (dots, T, 2): the position of each step on each plot that has a dot; hovered and preview, as in `PlotView`.
     """
 
     _esm = script('step_cursor.js')
     channel, within = traitlets.Unicode('').tag(sync=True), traitlets.Unicode('srlviz-sensors').tag(sync=True)
     kinds, xy = traitlets.List(['line']).tag(sync=True), traitlets.Bytes(b'').tag(sync=True)
     rate, n = traitlets.Float(1.0).tag(sync=True), traitlets.Int(0).tag(sync=True)
+    hovered, preview = (traitlets.Int(None, allow_none=True).tag(sync=True) for _ in range(2))
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #9eb350e3
 class RecordingInfo(NamedTuple):
@@ -508,6 +509,7 @@ class SensorParts:
     def connect(self, browser: Explorer):
         """Link the traits of a browser to the parts."""
         picker, table, player = self.picker, self.table, self.player
+        browser.share_hover(self.cursor, player)
         browser.bind(t=player, group=(picker, 'group'), search=(picker, 'search'), varying=(picker, 'varying'))
 
         def pick_in_list(keys):

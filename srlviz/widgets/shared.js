@@ -43,14 +43,41 @@ function takesKey(event) {
   return true;
 }
 
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };      // steps in px: y grows downwards
+
+/** The nearest of n places in the direction of an arrow, within 45 degrees of it; place i itself if there is none. */
+function towards(n, place, i, [dx, dy]) {
+  const from = place(i);
+  let best = i, least = Infinity;
+  for (let j = 0; j < n; j++) {
+    const to = place(j), x = to.x - from.x, y = to.y - from.y, ahead = x * dx + y * dy, aside = Math.abs(x * dy) + Math.abs(y * dx);
+    if (ahead > .01 && aside <= ahead && ahead + aside < least) { least = ahead + aside; best = j; }
+  }
+  return best;
+}
+
 /** Send a step to the other views of a channel by an event of the page, without the kernel. */
 const broadcast = (event, channel, t) => channel && globalThis.dispatchEvent(new CustomEvent(`srlviz-${event}`, { detail: { channel, t } }));
 
-/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them. */
-async function recoverLateModels(model) {
+/** Make a function that passes on the last value that it is called with, at once or `every` ms after the one before. */
+function paced(pass, every = 70) {
+  let timer = 0, latest, passed = -every;
+  const now = () => { timer = 0; passed = performance.now(); pass(latest); };
+  return value => { latest = value; timer ||= setTimeout(now, Math.max(0, passed + every - performance.now())); };
+}
+
+/** Make a function that sets the trait `hovered` of a view: the step under the pointer, null for none. A change is sent at most every 70 ms. */
+function hoverSender(model) {
+  const send = paced(t => { model.set('hovered', t); model.save_changes(); });
+  let at = null;
+  return t => { if (t !== at) send(at = t); };
+}
+
+/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them, and so that a view whose kernel has gone sends nothing, which would fail. */
+async function patchModels(model) {
   const page = shared();
-  if (page.recoversLateModels) return;
-  page.recoversLateModels = true;
+  if (page.patchesModels) return;
+  page.patchesModels = true;
   const { prototype } = await model.widget_manager.loadClass('AnyModel', 'anywidget', model.get('_model_module_version'));
   const { _handle_comm_msg: handle } = prototype, { _handle_comm_msg: handleWithoutScript } = Object.getPrototypeOf(prototype);
   prototype._handle_comm_msg = async function (message) {
@@ -61,6 +88,8 @@ async function recoverLateModels(model) {
       return handleWithoutScript.call(this, message);
     }
   };
+  const { send } = prototype;
+  prototype.send = function (...message) { if (this.comm_live) return send.apply(this, message); };
 }
 
 /** Run heavy work of several views one after another, and let the page handle events in between. */
@@ -72,7 +101,7 @@ function runInTurn(work) {
 
 /** Listen to events of a model; return a function that stops listening. */
 function listen(model, on) {
-  recoverLateModels(model);
+  patchModels(model);
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }
@@ -124,13 +153,14 @@ redoLayoutWhenSeen();
 
 /** Keys of the parts of an explorer: the parts, a heading, and [keys, what they do]. */
 const KEYS = [
-  ['.srlviz-player', 'Film or steps', [['space', 'play or pause'], ['← →', 'previous, next step'], ['page up, page down', 'ten steps back, ahead'], ['home, end', 'first, last step']]],
+  ['.srlviz-player', 'Film or steps', [['space', 'play or pause'], ['← →', 'previous, next step'], ['page up, down', 'ten steps back, ahead'], ['home, end', 'first, last step']]],
   ['.srlviz-bars', 'Histograms of factors', [['tab', 'next factor'], ['← →', 'previous, next bar'], ['space, enter', 'filter by the bar, or no longer'], ['shift + space', 'filter by all bars from the last one to this one'], ['delete', 'remove the filter of the factor']]],
   ['.srlviz-picker', 'Row of frames', [['← →', 'previous, next frame'], ['space, enter', 'open the frame']]],
-  ['.srlviz-rows', 'List', [['↑ ↓', 'previous, next row'], ['page up, page down', 'a page back, ahead'], ['home, end', 'first, last row'], ['space, enter', 'open the row']]],
+  ['.srlviz-rows', 'List', [['↑ ↓', 'previous, next row'], ['page up, down', 'a page back, ahead'], ['home, end', 'first, last row'], ['space, enter', 'open the row']]],
   ['.srlviz-board', 'Game', [['keys of the board', 'act, as listed below the board']]],
   ['.srlviz-tabs', 'Tabs', [['← →', 'previous, next tab']]],
-  ['.srlviz-plot', 'Plots', [['pointer', 'press a cell or point to open it; drag on a map to select points, with shift to add'], ['menus', 'choose the same cells without a pointer']]],
+  ['.srlviz-scatter', 'Map of codes', [['← →', 'previous, next step of the episode'], ['↑ ↓, shift + arrows', 'nearest point in that direction'], ['space, enter', 'open the point'], ['s', 'select the points around it; with shift, add them'], ['+ − 0', 'zoom in, out, show all points'], ['l', 'dragging selects points, or moves the map'], ['escape', 'select nothing'], ['pointer', 'press a point to open it; drag to select points, with shift to add']]],
+  ['.srlviz-plot[role=application]', 'Plots and heat maps', [['arrows', 'next cell or point in that direction'], ['space, enter', 'press it; in a plot over time, move the step there'], ['escape', 'leave it'], ['pointer', 'press a cell or point; over time, press or drag to move the step']]],
   ['*', 'Everywhere', [['tab', 'next control'], ['?', 'show or hide these keys'], ['escape', 'close them']]],
 ];
 

@@ -44,6 +44,7 @@ class PageLibrary(anywidget.AnyWidget):
     name = traitlets.Unicode('').tag(sync=True)
     code = traitlets.Bytes(b'').tag(sync=True)
     is_module = traitlets.Bool(False).tag(sync=True)
+    of_page = True  # not closed with the explorer that needed it first
     _sent: dict[str, 'PageLibrary'] = {}
 
     @classmethod
@@ -134,13 +135,16 @@ class PlotView(PictureView):
     selected : list of point numbers
     box : the last rectangle drawn (x0, y0, x1, y1), where the figure's dragmode is 'select'; empty before
     cursor : int or None; a line over the plot at this x
+    hovered, preview : int or None; with `scrub`, the step under the pointer; and a step that a light line marks
     channel : of a FramePlayer; the line follows its step in the page, without the kernel, and `scrub` moves its frame
     dark : whether the page has a dark theme
     regions : whether a lasso or box sets `region` in place of `selected`: a dict with x and y (corners, in units of the
         axes; empty after a double click), add (whether the shift key was held) and n
+
+    Keys: arrows go from point to point, or cell to cell, and announce its hover text; Enter clicks it.
     """
 
-    _esm = script('pictures.js', 'plot_view.js')
+    _esm = script('pictures.js', 'plot_keys.js', 'plot_view.js')
     _css = sheet('plot_view.css')
     key = traitlets.Unicode('').tag(sync=True)
     fig_json = traitlets.Unicode('{"data":[],"layout":{}}').tag(sync=True)
@@ -150,7 +154,7 @@ class PlotView(PictureView):
     clicked, region = (traitlets.Dict().tag(sync=True) for _ in range(2))
     regions = traitlets.Bool(False).tag(sync=True)
     selected, box = (traitlets.List().tag(sync=True) for _ in range(2))
-    cursor = traitlets.Int(None, allow_none=True).tag(sync=True)
+    cursor, hovered, preview = (traitlets.Int(None, allow_none=True).tag(sync=True) for _ in range(3))
     scrub = traitlets.Bool(False).tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
     dark = traitlets.Bool(False).tag(sync=True)
@@ -317,6 +321,7 @@ class FramePlayer(anywidget.AnyWidget):
     ------
     value : the frame shown;  playing : bool;  fps : frames per second at speed 1;  speed : multiplies fps;  zoom :
         screen pixels per pixel
+    preview : int or None; a step that is shown for now, in place of the current one
     show_marks : bool;  picked : name of the row chosen in the table;  note : a line below the controls;  channel : name
         by which plots follow this player
     """
@@ -336,6 +341,7 @@ class FramePlayer(anywidget.AnyWidget):
     picked = traitlets.Unicode('').tag(sync=True)
     note = traitlets.Unicode('').tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
+    preview = traitlets.Int(None, allow_none=True).tag(sync=True)
     seeks = traitlets.Int(0).tag(sync=True)  # number of seeks by the kernel
     seeks_seen = traitlets.Int(0).tag(sync=True)  # the last one that the page has received
     frames, rows = None, Numbers()
@@ -375,6 +381,12 @@ class FramePlayer(anywidget.AnyWidget):
             self.value = t
             self.seeks += 1
         self.send({'kind': 'seek', 't': self.value})
+
+    @traitlets.observe('preview')
+    def _send_preview(self, change):
+        t = change['new']
+        if t is not None and self.frames is not None and 0 <= t < self.source['n']:
+            self.send({'kind': 'preview', 't': t}, [frame_png(np.asarray(self.frames[t]))])
 
     def set_state(self, sync_data):
         """Accept state from a page, but not a step that it sent before it received the last seek."""

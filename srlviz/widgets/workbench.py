@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 import traitlets
 
 from srlviz.core.files import (
+    COUNT,
     LIST,
     TABLE,
     TEXT,
@@ -39,7 +40,7 @@ from ..core.questions import Answer, load_answers, save_answers
 from ..core.recordings import Recording, load_recording
 from ..core.scores import load_scores, save_scores, split_label
 from ..core.views.histograms import FactorHistograms
-from ..core.views.steps import Steps, read_runs
+from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.maps import load_maps, save_maps
 from .base import SHARED_TRAITS, Explorer, check_choice, on_change, script, sheet
 from .base import Selection
@@ -112,6 +113,7 @@ class Pane(W.VBox):
 def _half(explorer: Explorer, parts: Sequence[W.Widget], kind: str) -> W.VBox:
     "Put some parts of an explorer into a box with its style."
     box = W.VBox(list(parts)).add_class('srlviz-half').add_class(kind)
+    box.add_class(f'srlviz-half-{id(explorer)}')  # by which a StepCursor finds the plots of both halves
     for name in explorer._dom_classes:
         box.add_class(name)
     return box
@@ -451,7 +453,7 @@ class Workbench(Explorer):
         shared = [k for k in SHARED_TRAITS if k != 'method']
         explorers = list(self.explorers.values())
         for explorer in explorers:
-            if any(explorer.has_trait(k) for k in shared):
+            if any(explorer.has_trait(k) for k in shared if k != 'hovered'):
                 self.selection.join(explorer, shared)
         self.methods = _MethodLink(explorers)
         if self.filter is not None:
@@ -579,8 +581,8 @@ _STATE: dict[str, Field] = dict(
     fingerprint=TEXT,
     left=TEXT,
     right=TEXT,
-    episode=(is_whole, 'a whole number'),
-    t=(is_whole, 'a whole number'),
+    episode=COUNT,
+    t=COUNT,
     steps=LIST,
     tags=TABLE,
     filters=TABLE,
@@ -627,9 +629,7 @@ def _read_state(path: Path, recording: Recording | None) -> dict:
         raise ValueError(f"{path} is a workbench of {other:.200}, not of this recording ({fingerprint or 'none'})")
     lengths = [] if recording is None else recording.lengths
     state['steps'] = read_runs(state['steps'], lengths, f'{path}: steps')
-    state['tags'] = {
-        name: read_runs(runs, lengths, f'{path}: tag {name!r:.80}') for name, runs in state['tags'].items()
-    }
+    state['tags'] = read_tags(state['tags'], lengths, path)
     for name, bins in state['filters'].items():
         if not (isinstance(bins, list) and all(map(is_whole, bins))):
             raise ValueError(f"{path}: filters: {name!r:.80} has {bins!r:.80}; expected a list of bins")
@@ -733,6 +733,8 @@ def _load_answers(folder, keys: Sequence[Sequence[str]], path: Path) -> dict:
         raise ValueError(f"{path}: answers are {len(keys)}; answers.npz has {len(loaded)}")
     named = {}
     for key, answer in zip(keys, loaded):
+        if len(key) > 1 and answer.question.name in ('probe', 'qedr'):
+            raise ValueError(f"{path}: answers: {key!r:.80} is of a {answer.question.name}; expected one name")
         named.setdefault(key[0] if len(key) == 1 else tuple(key), []).append(answer)
     return {name: several[0] if len(several) == 1 else several for name, several in named.items()}
 
@@ -745,6 +747,8 @@ def _load_codes(folder, names: Sequence[str], recording: Recording | None, path:
     arrays = read_npz(inside(folder, 'codes.npz'), 'codes')
     codes = {}
     for i, name in enumerate(names):
+        if name in codes:
+            raise ValueError(f"{path}: codes: {name!r:.80} is in it twice")
         rows = arrays.get(f'codes {i}')
         if rows is None or rows.ndim != 2 or rows.dtype.kind != 'f' or len(rows) != sum(lengths):
             raise ValueError(f"{path}: codes: {name!r:.80} has no codes of the {sum(lengths):,} steps in codes.npz")

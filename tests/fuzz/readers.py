@@ -1163,7 +1163,8 @@ def workbench(place):
 
     r = toy_recording()
     codes = [np.random.default_rng(i).normal(size=(len(e), 3)) for i, e in enumerate(r)]
-    made = Workbench(recording=r, maps={'pca': code_map(codes, 'pca', progress=False)}, interactive=False)
+    maps = {'pca': code_map(codes, 'pca', progress=False)}
+    made = Workbench(recording=r, maps=maps, codes={'pca': codes}, interactive=False)
     made.tags = {'left': Steps([0, 0], [1, 2])}
     made.filters = {'x': [0, 2]}
     made.seek(1, 2)
@@ -1179,7 +1180,8 @@ def read_workbench(place):
     steps = dict(steps=made.steps.runs(), tags={k: v.runs() for k, v in made.tags.items()})
     drawn = made.map.maps.by_method
     maps = {f'{k} {how}': [m.xy, m.drawn, m.description] for k, of in drawn.items() for how, m in of.items()}
-    return state | steps | maps | dict(map=[made.map.method, made.map.how, made.map.factor])
+    codes = {f'codes {k} {i}': rows for k, several in made.data['codes'].items() for i, rows in enumerate(several)}
+    return state | steps | maps | codes | dict(map=[made.map.method, made.map.how, made.map.factor])
 
 
 _WORKBENCH = json_with(
@@ -1201,6 +1203,7 @@ _WORKBENCH = json_with(
         'data.columns': ANY,
         'data.rows*': TEXT,
         'data.columns*': TEXT,
+        'data.codes.*': TEXT,
     }
 )
 ANSWERS = [
@@ -1220,8 +1223,17 @@ ANSWERS = [
     Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_INFINITE)),
     Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TABLE_OF_TARGETS),
     Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
-    Reader('load_workbench', 'json', 'workbench.json', workbench, read_workbench, _WORKBENCH),
+    Reader(
+        'load_workbench',
+        'json',
+        'workbench.json',
+        workbench,
+        read_workbench,
+        _WORKBENCH,
+        says=('is none of these',),  # without its header the folder is no workbench
+    ),
     Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
+    Reader('load_workbench codes.npz', 'npz', 'codes.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
     Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
 ]
 

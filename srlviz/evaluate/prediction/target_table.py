@@ -23,6 +23,7 @@ from srlviz.core.files import (
     TEXT,
     TEXTS,
     Field,
+    all_inside,
     atomic_folder,
     check_fields,
     check_whole,
@@ -483,14 +484,14 @@ def load_targets(path: str | Path, recording: Recording | None = None) -> Target
     ------
     FileNotFoundError, ValueError : naming the file that is missing or damaged; a recording of other lengths
     """
-    path = Path(path)
-    metadata = check_fields(read_json(path / 'targets.json', 'targets of srlviz'), _FIELDS, path / 'targets.json')
-    check_fields(metadata['cut'], _CUT, path / 'targets.json')
+    about, file, states = all_inside(path, ['targets.json', 'table.parquet', 'states.npz']).values()
+    metadata = check_fields(read_json(about, 'targets of srlviz'), _FIELDS, about)
+    check_fields(metadata['cut'], _CUT, about)
     names = metadata['names']
     if odd := [t for t in metadata['events'] if t not in names]:
-        raise ValueError(f"{path / 'targets.json'}: the event {odd[0]!r:.80} is no target")
-    with reading(path / 'table.parquet', 'a table of targets'):
-        table = read_table(path / 'table.parquet').to_pandas(ignore_metadata=True)
+        raise ValueError(f"{about}: the event {odd[0]!r:.80} is no target")
+    with reading(file, 'a table of targets'):
+        table = read_table(file).to_pandas(ignore_metadata=True)
         outputs = [k for t, of in names.items() if t != STATE for k in of]
         if lost := [k for k in ('flight', 'episode', 'start', 'split', *outputs) if k not in table]:
             raise ValueError(f"the column {lost[0]!r:.80} is missing")
@@ -499,8 +500,8 @@ def load_targets(path: str | Path, recording: Recording | None = None) -> Target
         check_table('the table', table, ('flight', 'split'))
         if odd := {*table['split']} - {*SPLITS}:
             raise ValueError(f"the split {[*odd][0]!r:.80} is none of {', '.join(SPLITS)}")
-    with reading(path / 'states.npz', 'the arrays of targets'):
-        arrays = read_npz(path / 'states.npz', 'the arrays of targets')
+    with reading(states, 'the arrays of targets'):
+        arrays = read_npz(states, 'the arrays of targets')
         scale = {what: {k: arrays.get(f'{what}.{k}') for k in names} for what in ('mean', 'std')}
         for what, of in scale.items():
             check_arrays(what, {k: x for k, x in of.items() if x is not None}, names)

@@ -16,8 +16,8 @@ from plotly.colors import get_colorscale
 
 from ...core.recordings import Episode
 from ..frames import check_frame, frame_uri, line_trace
-from ..inks import LINE, SEQUENTIAL, WRONG
-from ..style import ABSENT, CATEGORIES, NO_VALUE, PALETTE
+from ..inks import ABSENT, LINE, SEQUENTIAL, WRONG
+from ..style import CATEGORIES, NO_VALUE, PALETTE
 from ..style import axis_name, category_color, category_key, pretty, style
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #06c04534
@@ -196,12 +196,12 @@ def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
     return out
 
 
-_STEPS = [NO_VALUE, ABSENT, *CATEGORIES]  # of the upper half of the scale
+_STEPS = [NO_VALUE, *ABSENT, *CATEGORIES]  # of the upper half of the scale
 
 
 def _category_position(values: np.ndarray, n: int, pair: int) -> np.ndarray:
     "The positions of the colours of values in the upper half of the scale, 1 to 2"
-    step = 2 + values % _MAX_VALUES
+    step = 1 + len(ABSENT) + values % _MAX_VALUES
     if n == 2:
         first, second = (_STEPS.index(category_color(k, 2, pair)) for k in (0, 1))
         step = np.where(values == 0, first, second)
@@ -421,8 +421,8 @@ def plot_rollout(
     fig = go.Figure([returns[0], _bars(rewards, 'Reward', yaxis='y2')])
     fig.add_traces([heat_trace(s, pairs, yaxis=axis_name(i + 2)) for i, s in enumerate(shown)])
     fig.add_traces(returns[1:])
-    few = dict(nticks=4, automargin=False)
-    axes = [few, few, *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]
+    few = dict(automargin=False)
+    axes = [few | dict(nticks=4), few | dict(nticks=2), *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]
     for i, ((heading, words), (low, high), axis) in enumerate(zip(headings, places, axes)):
         fig.update_layout({axis_name(i, 'yaxis'): axis | dict(domain=[low, high], anchor='x', fixedrange=True)})
         fig.add_annotation(_heading(heading, words, high))

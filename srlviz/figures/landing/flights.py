@@ -228,7 +228,7 @@ def _row_axis(row: int, tall: float, inner: float, words: Sequence[str] = ()) ->
     "The axis of a row `tall` pixels high; all rows are `inner` pixels high together"
     top = 1 - row * (tall + _GAP) / inner
     domain = [max(top - tall / inner, 0), top]
-    return dict(domain=domain, anchor='x', nticks=4, fixedrange=True, tickfont_size=11) | category_ticks(words)
+    return dict(domain=domain, anchor='x', nticks=3, fixedrange=True, tickfont_size=11) | category_ticks(words)
 
 
 def _heading(name: str, unit: str, row: int) -> dict:

@@ -158,11 +158,12 @@ def plot_intervals(
         for k, value in enumerate((references or {}).values()):
             fig.add_vline(value, line=dict(color=MUTED, width=1.5, dash=_DASHES[k % 3]), **place)
     fig.update_annotations(font_size=12)
+    letters = min(13, max(8.5, 0.75 * line))  # their height in pixels
     names = [f'<b>{words(k)}</b>' if k in highlight else words(k) for k in order]
     fig.update_yaxes(
         tickvals=list(positions.values()),
         ticktext=names,
-        tickfont_size=min(13, max(8.5, 0.75 * line)),
+        tickfont_size=letters,
         range=[-0.6, len(order) - 0.4],
         showgrid=False,
         fixedrange=True,
@@ -176,7 +177,7 @@ def plot_intervals(
     if references:
         _name_references(fig, references, ends)
     longest = max(len(part) for n in names for part in n.removeprefix('<b>').removesuffix('</b>').split('<br>'))
-    margin = dict(l=int(6.4 * longest + 22), r=16 + 44 * bool(beside))
+    margin = dict(l=int(0.56 * letters * longest + 22), r=16 + 44 * bool(beside))
     headed = len(panels) > 1 or bool(references)
     inner = max(line * len(order), 44) * down + _BETWEEN * (down - 1)
     return _finish(fig, inner, margin, headed, width, title, notes)

@@ -240,7 +240,7 @@ def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | No
         title=title,
         height=inner + head + 46,
         showlegend=False,
-        margin=dict(l=84, r=96, t=head, b=46, autoexpand=False),
+        margin=dict(l=96, r=96, t=head, b=46, autoexpand=False),
     )
     return style(fig)
 
@@ -356,7 +356,10 @@ def _streams_of(memories: Mapping, streams, steps: int) -> dict[str, Stream]:
     """
     agents = {name: m for name, m in memories.items() if isinstance(m, _AgentMemory)}
     if streams is None:
-        made = {f'{m.agent.task}, played by {name}': m.stream(name, steps) for name, m in agents.items()}
+        made = {}
+        for name, m in agents.items():
+            by = name.removesuffix(f' on {m.agent.task}')
+            made[f'{m.agent.task}, played by {by}'] = m.stream(name, steps)
         others = [m for m in memories.values() if not isinstance(m, _AgentMemory)]
         width = next((m.n_in for m in others if not isinstance(m, type)), 6)
         return made | (_default_streams(width) if others else {})
@@ -469,7 +472,7 @@ def _step_text(t: int, resets: Sequence[int], weights: np.ndarray | None) -> str
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #fd3e2d01
 def _over_time(fig: go.Figure, T: int, title: str, height: int, last: bool = False) -> go.Figure:
     """Set margins and x axis of a figure over T steps; only the last one labels the steps."""
-    margin = dict(l=80, r=74, t=28, b=38 if last else 6, autoexpand=False)
+    margin = dict(l=96, r=74, t=28, b=38 if last else 6, autoexpand=False)
     fig.update_layout(title=dict(text=title, font_size=13, pad_t=6), height=height, margin=margin)
     steps = dict(range=[-0.5, T - 0.5], title='step' if last else None, showticklabels=last, automargin=False)
     return fig.update_xaxes(**steps).update_yaxes(automargin=False)
@@ -525,8 +528,8 @@ class _MemoryMenus:
 
     def __init__(self, methods: Sequence[str], toggle: Callable, again: Callable, panels: Sequence[str]):
         style = dict(description_width='76px')
-        self.method = menu('Memory', methods, 292, style=style)
-        self.stream = menu('Stream', (), 292, style=style)
+        self.method = menu('Memory', methods, 330, style=style)
+        self.stream = menu('Stream', (), 376, style=style)
         self.channel = menu('Weight for', [('all outputs', -1)], 292, style=style)
         self.against = menu(
             'Compare', [('nothing', '')], 292, style=style, tooltip='draw the weights of another memory'

@@ -379,6 +379,7 @@ class EnvironmentExplorer(Explorer):
         m = self.menus
         self.bind(policy=m.policy, seed=m.seed, reveal=m.reveal, factor=m.factor, against=m.against)
         self._play_choice()
+        self.share_hover(self.plot, self.player)
         self.bind(episode=m.episode)
         self.player.observe(lambda change: self.set_trait('t', change['new']), 'value')
         self.on(self.player, 'picked', self._pick_factor)

@@ -102,6 +102,8 @@ class _ReturnTable:
 
     def __init__(self, scores: pd.DataFrame):
         scores = check_scores(scores)
+        if not ((scores['target'] == 'return') & scores['metric'].isin(_METRICS)).any():
+            raise ValueError(f"scores has no returns: rows with target 'return' and metric {', '.join(_METRICS)}")
         scores, self.study = scores[scores['target'] == 'return'], _pick_study(scores)
         self.others = sorted({*scores['study']} - {self.study})
         scores = scores[scores['study'] == self.study]

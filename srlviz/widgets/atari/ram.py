@@ -189,7 +189,7 @@ def _plot_bytes(
         return plot_ram(lab.ram, lab.labels, previous=previous, title=f'{game}: the 128 bytes', **look)
     if effects is not None:
         return plot_effects(effects, title=f'{game}: which bytes move which pixels, at this moment', **look)
-    title = f'{game}: click “find what each byte moves” (at this moment)'
+    title = f'{game}: which bytes move which pixels is not yet found for this moment'
     return plot_effects(no_effects(byte_names(lab.labels), len(lab.ram)), title=title, **look)
 
 # %% ../../../nbs/08_widgets/atari/01_ram.ipynb #526e552c

@@ -695,6 +695,7 @@ class FleetBrowser(Explorer):
             look = dict(flights=self.table, episode=self.episode, interactive=True)
             self.browser = FlightBrowser(self.recording, self.sensors, **look)
             self.browser.observe(lambda change: setattr(self, 'episode', change['new']), 'episode')
+            self.bind(hovered=(self.browser, 'hovered'))
             self.place.children = [self.browser]
         elif self.browser.episode != self.episode:
             self.browser.seek(self.episode)

@@ -449,6 +449,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         self.left, self.right = both.children
         self.children = [row(self.menus['method'], self.episodes), p.words, self.status, both, p.cursor]
         self.bind(method=self.menus['method'], t=p.player)
+        self.share_hover(p.cursor, p.player)
         self.on(p.list, 'picked', self._pick_sensors)
         self.on(p.search, 'value', self._search)
         self.on(p.picker, 'picks', self._pick_frame)

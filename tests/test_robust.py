@@ -1,0 +1,144 @@
+"""What a widget does when its cell is run again, its kernel is restarted, it is shown twice or reopened, or a function
+fails."""
+
+import pytest
+from lab import in_step, nothing_broke, of_cells, open_page, wait_for
+
+pytestmark = pytest.mark.browser
+
+MAKE = """import srlviz
+from ipywidgets.widgets.widget import _instances
+board = srlviz.explore(srlviz.paper_scores('popgym'), widget='ScoreBoard')
+film = srlviz.explore('pong')
+shared = srlviz.link(film)
+def numbers():
+    return [len(_instances), len(shared._trait_notifiers['t']['change'])]"""
+SHOW = """browser = srlviz.explore('pong')
+shared.join(browser)
+browser"""
+COPIES = "display(film, film)"
+CELLS = (MAKE, SHOW, COPIES, 'board')
+
+
+@pytest.fixture(scope='module')
+def lab(open_lab):
+    return open_lab(of_cells(*CELLS))
+
+
+@pytest.fixture(scope='module')
+def page(browser, lab):
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    return page
+
+
+def cell(page, k):
+    "A cell of `CELLS`"
+    return page.locator('.jp-CodeCell').nth(k + 1)
+
+
+def run_again(page, k):
+    "Run a cell of `CELLS` again, and wait until it has run and the kernel is in step"
+    prompt = cell(page, k).locator('.jp-InputPrompt')
+    before = prompt.inner_text()
+    page.evaluate(
+        """k => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = k;
+            window.jupyterapp.commands.execute('notebook:run-cell'); return null }""",
+        k + 1,
+    )
+    wait_for(lambda: prompt.inner_text() not in (before, '[*]:'), say=f'cell {k} has run again')
+    in_step(page)
+
+
+def frames(page, k):
+    "The number of the frame that each player of a cell shows"
+    return [p.get_attribute('data-frame') for p in cell(page, k).locator('.srlviz-player').all()]
+
+
+def test_a_cell_that_is_run_again_leaves_nothing_behind(page, lab):
+    before = lab.ask('numbers()')
+    for _ in range(2):
+        run_again(page, 1)
+    assert lab.ask('numbers()')[0] == before[0]
+    lab.do('film.t = 7')  # closed widgets leave the selection when it changes
+    wait_for(lambda: frames(page, 1) == ['7'], say='the new widget is linked')
+    assert lab.ask('numbers()')[1] == 2
+    nothing_broke(page)
+
+
+def test_two_copies_follow_each_other(page, lab):
+    lab.do('film.t = 11')
+    wait_for(lambda: frames(page, 2) == ['11', '11'], say='both copies show the step')
+    cell(page, 2).locator('.srlviz-player').nth(1).focus()
+    page.keyboard.press('ArrowRight')
+    wait_for(lambda: frames(page, 2) == ['12', '12'] and lab.ask('film.t') == 12, say='one copy moves the other')
+    nothing_broke(page)
+
+
+def test_an_error_in_a_function_stands_in_the_widget(page, lab):
+    "And what comes later is not lost: neither in this change nor in the next"
+    lab.do('def halve(change): 1 / (change["new"] - 20)\nfilm.observe(halve, "t")')
+    alert = cell(page, 2).locator('.srlviz-status [role=alert]').first
+    lab.do('film.t = 20')
+    wait_for(lambda: alert.count() and 'halve' in alert.inner_text(), say='the error of an observer is shown')
+    assert frames(page, 2) == ['20', '20'] and frames(page, 1) == ['20']
+    lab.do('film.t = 21')
+    wait_for(lambda: not alert.count() and frames(page, 1) == ['21'], say='the next step is shown, without the error')
+    nothing_broke(page)
+
+
+def test_cells_of_a_heat_map_by_keyboard(page, lab):
+    "Arrows go to a cell and say what it is; Enter presses it"
+    heat = cell(page, 3).locator('.srlviz-plot[role=application]').first
+    heat.scroll_into_view_if_needed()
+    heat.focus()
+    said = ['']
+    for key in ('ArrowDown', 'ArrowDown', 'ArrowRight'):
+        page.keyboard.press(key)
+        words = heat.locator('.srlviz-said')
+        wait_for(lambda: words.inner_text() not in said, say='the cell is announced')
+        said.append(words.inner_text())
+    page.keyboard.press('Enter')
+    row, column = wait_for(lambda: lab.ask('list(board.cell)'), say='Enter presses the cell')
+    assert row in said[-1] and column.lower() in said[-1].lower(), (said, row, column)
+    page.keyboard.press('Escape')
+    assert not heat.locator('.srlviz-here').is_visible()
+    page.keyboard.press('?')
+    sheet = page.locator('dialog.srlviz-keys')
+    assert sheet.is_visible() and 'heat maps' in sheet.inner_text()
+    page.keyboard.press('Escape')
+    nothing_broke(page)
+
+
+def test_a_reopened_notebook_with_its_kernel_is_alive(page, lab):
+    lab.do('film.t = 30')
+    save = "() => { window.jupyterapp.commands.execute('docmanager:save'); return null }"
+
+    def is_saved():  # a picture that is kept meanwhile changes the notebook again
+        page.evaluate(save)
+        return page.locator('.jp-mod-current.jp-mod-dirty').count() == 0
+
+    wait_for(is_saved, every=1, say='the notebook is saved')
+    page.reload()
+    page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
+    wait_for(lambda: frames(page, 2) == ['30', '30'], say='the widgets are back')
+    lab.do('film.t = 31')
+    wait_for(lambda: frames(page, 2) == ['31', '31'], say='and alive')
+    nothing_broke(page)
+
+
+def test_a_restarted_kernel_is_told(page, lab):
+    "The page says so, and does not fail at every gesture"
+    said = "() => getComputedStyle(document.querySelector('.srlviz-explorer'), '::before').content"
+    assert 'kernel' not in page.evaluate(said)
+    restart = 'window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()'
+    page.evaluate(f'() => {{ {restart}.then(() => {{ window.restarted = true }}); return null }}')
+    wait_for(lambda: 'Run its cell again' in page.evaluate(said), say='the widget says that its kernel is gone')
+    player = cell(page, 2).locator('.srlviz-player').first
+    player.focus()
+    for _ in range(3):
+        page.keyboard.press('ArrowRight')
+    page.mouse.move(300, 300)
+    page.mouse.click(300, 300)
+    nothing_broke(page)
+    page.wait_for_function('window.restarted')  # or the server cannot end it
