@@ -11,6 +11,7 @@ import io, json, math, os, pickletools, re, time, zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -324,6 +325,8 @@ def train(
         with seeded(seed, epoch, device=next(module.parameters()).device):
             batch_list = batches(epoch)
             mean = _run_epoch(module, loss, batch_list, optimizer, bar, epoch)
+            if validate or epoch == epochs - 1:
+                _renew_statistics(module, loss, batch_list)
             module.eval()
             with torch.no_grad():
                 valid = float(validate(module)) if validate else math.nan
@@ -381,6 +384,23 @@ def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
             log_curve(epoch * n + i + 1, bar.total * n, loss=(total - logged) / (i % 10 + 1))
             logged = total
     return total / n
+
+
+@torch.no_grad()
+def _renew_statistics(module, loss, batches, n: int = 12) -> None:
+    "Compute the running mean and variance of batch normalisation again, as averages over the first n batches"
+    layers = [m for m in module.modules() if getattr(m, 'track_running_stats', False)]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # a plain average
+    module.train()
+    for batch in islice(batches, n):
+        loss(module, batch)
+    for layer, momentum in zip(layers, momenta):
+        layer.momentum = momentum
 
 
 def _epochs_since_best(history) -> int:

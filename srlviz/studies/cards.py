@@ -224,7 +224,8 @@ def _built(name: str) -> tuple[object, str]:
 def _encoder_facts(encoder, arguments: Mapping) -> dict[str, str]:
     inputs = getattr(encoder, 'inputs', None) or 'frames'
     per = 'step' if getattr(encoder, 'level', 'step') == 'step' else 'episode or window'
-    facts = dict(reads=inputs.replace('+', ' and '), gives=f'{encoder.n_codes} codes for each {per}')
+    codes = f'{encoder.n_codes} codes' if hasattr(encoder, 'n_codes') else 'codes, as many as the data has statistics,'
+    facts = dict(reads=inputs.replace('+', ' and '), gives=f'{codes} for each {per}')
     if getattr(encoder, 'supervised', False):
         facts['supervised'] = 'it sees the factors in training'
     if arguments:
@@ -242,6 +243,13 @@ def _encoder_card(name: str) -> Iterator[Section]:
     encoder, note = _built(name)
     modules = {k: v for k, v in vars(encoder).items() if isinstance(v, nn.Module)}
     yield from _layer_sections(modules, note)
+    arrays = [
+        (k, ' x '.join(map(str, v.shape)), v.size)
+        for k, v in vars(encoder).items()
+        if k.endswith('_') and isinstance(v, np.ndarray)
+    ]
+    if arrays and not modules:
+        yield Section('Learned arrays', table=pd.DataFrame(arrays, columns=['array', 'shape', 'numbers']))
 
 
 def _layer_sections(modules: Mapping, note: str = '') -> Iterator[Section]:

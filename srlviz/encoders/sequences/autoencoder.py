@@ -45,12 +45,12 @@ class _Conv1DDecoder(nn.Module):
 
     Parameters
     ----------
-    n_codes : codes;  n_out : sensors of a row;  layers : convolutions of kernel 7
+    n_codes : codes;  n_out : sensors of a row;  layers : convolutions of kernel 7;  residual : see `RowConvs`
     """
 
-    def __init__(self, n_codes: int, n_out: int, layers: int = 6):
+    def __init__(self, n_codes: int, n_out: int, layers: int = 6, residual: bool = False):
         super().__init__()
-        self.convs = RowConvs([n_codes, *conv_widths(layers), n_out])
+        self.convs = RowConvs([n_codes, *conv_widths(layers), n_out], residual=residual)
 
     def forward(self, codes: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(B, n_codes) -> (B, T, n_out); `mask` (B, T) marks the real rows"""
@@ -133,8 +133,8 @@ class SequenceAutoencoder(SequenceEncoder):
 
     Parameters
     ----------
-    network : 'lstm', 'conv1d', 'attention', or your own, see `sensor_network`; 'conv1d' has a convolutional decoder,
-        all others an LSTM
+    network : 'lstm', 'conv1d', 'residual_conv1d', 'attention', or your own, see `sensor_network`; the convolutions have
+        a convolutional decoder, all others an LSTM
     layers : of network and decoder; None: one LSTM layer, six convolutions, three attention cells
     bidirectional : of LSTM network and decoder
     n_codes : size of the code;  inputs : 'sensors'
@@ -153,11 +153,13 @@ class SequenceAutoencoder(SequenceEncoder):
         'lstm_ae_1layer': ('LSTM autoencoder, 1 layer', '#E69F00', 101),
         'lstm_ae_2layer_bidir': ('LSTM autoencoder, 2 layers', '#B87F00', 102),
         'conv1d_ae': ('Conv1D autoencoder', '#56B4E9', 103),
+        'residual_conv1d_ae': ('residual Conv1D autoencoder', '#2B7BB9', 104),
     }
     variants = {
         'lstm_ae_1layer': {'network': 'lstm', 'layers': None, 'bidirectional': False},
         'lstm_ae_2layer_bidir': {'network': 'lstm', 'layers': 2, 'bidirectional': True},
         'conv1d_ae': {'network': 'conv1d', 'pool': 'max'},
+        'residual_conv1d_ae': {'network': 'residual_conv1d', 'pool': 'max'},
     }
 
     network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'
@@ -171,8 +173,9 @@ class SequenceAutoencoder(SequenceEncoder):
         (n_in,) = self.shapes_['sensors']
         pool = self.pool or 'mean'
         net = sensor_network(self.network, n_in, self.n_codes, self.layers, self.bidirectional, pool)
-        if self.network == 'conv1d':
-            return _Autoencoder(net, _Conv1DDecoder(self.n_codes, n_in, self.layers or 6), pool)
+        if self.network in ('conv1d', 'residual_conv1d'):
+            residual = self.network == 'residual_conv1d'
+            return _Autoencoder(net, _Conv1DDecoder(self.n_codes, n_in, self.layers or 6, residual), pool)
         layers = (self.layers or 1) if self.network == 'lstm' else 1
         return _Autoencoder(net, _LSTMDecoder(self.n_codes, n_in, layers, self.bidirectional), pool)
 

@@ -8,6 +8,7 @@ __all__ = ['SENSOR_NETWORKS', 'run_lstm', 'LSTMNet', 'conv_widths', 'RowConvs', 
 # %% ../../../nbs/03_encoders/sequences/03_networks.ipynb #6ddbef0a
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import nn
@@ -90,18 +91,21 @@ class RowConvs(nn.Module):
     Parameters
     ----------
     channels : of the input and of the output of each convolution;  kernel : size in rows, odd
+    residual : add to the output of each convolution a linear map of its input before the ReLU, row by row
     """
 
-    def __init__(self, channels: list[int], kernel: int = 7):
+    def __init__(self, channels: list[int], kernel: int = 7, residual: bool = False):
         super().__init__()
-        pairs = zip(channels, channels[1:])
+        pairs = [*zip(channels, channels[1:])]
         self.convs = nn.ModuleList(nn.Conv1d(a, b, kernel, padding=kernel // 2) for a, b in pairs)
+        self.skips = nn.ModuleList(nn.Conv1d(a, b, 1, bias=False) for a, b in pairs) if residual else None
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         padded = ~mask.unsqueeze(1)  # (B, 1, T)
-        x = self.convs[0](x.transpose(1, 2))  # (B, channels, T)
-        for conv in self.convs[1:]:
-            x = conv(F.relu(x).masked_fill(padded, 0))
+        x = x.transpose(1, 2)  # (B, channels, T)
+        for i, conv in enumerate(self.convs):
+            y = conv(F.relu(x).masked_fill(padded, 0) if i else x)
+            x = y if self.skips is None else y + self.skips[i](x)
         return x.transpose(1, 2)
 
 
@@ -113,15 +117,18 @@ class Conv1DNet(SequenceNetwork):
     n_in : number of sensors;  n_codes : channels of the last convolution
     layers : number of convolutions;  kernel : size of each in rows, odd
     rectified : add a ReLU after the last one, as in the released code
+    residual : with linear skips; see `RowConvs`
 
     Source: landing paper, section 4; the authors' code (https://github.com/advimman/xeval, MIT).
     """
 
-    def __init__(self, n_in: int, n_codes: int, layers: int = 6, kernel: int = 7, rectified: bool = False):
+    def __init__(
+        self, n_in: int, n_codes: int, layers: int = 6, kernel: int = 7, rectified: bool = False, residual: bool = False
+    ):
         super().__init__()
         if kernel % 2 == 0:
             raise ValueError(f"kernel is an odd number of rows; got {kernel}")
-        self.convs = RowConvs([n_in, *conv_widths(layers), n_codes], kernel)
+        self.convs = RowConvs([n_in, *conv_widths(layers), n_codes], kernel, residual)
         self.rectified = rectified
 
     def forward(self, batch):
@@ -207,6 +214,7 @@ class _CustomNet(SequenceNetwork):
 SENSOR_NETWORKS: dict[str, Callable[..., SequenceNetwork]] = {
     'lstm': LSTMNet,
     'conv1d': Conv1DNet,
+    'residual_conv1d': partial(Conv1DNet, residual=True),
     'attention': AttentionNet,
 }
 

@@ -63,8 +63,8 @@ def beyond() -> dict[str, tuple[str, ...]]:
     found = {}
     for name, (cls, arguments) in methods().items():
         encoder = cls(**arguments)
-        has_variants = not arguments and bool(getattr(cls, 'variants', {}))
-        if name not in TABLE4 and not has_variants and encoder.level == 'episode':
+        variants = getattr(cls, 'variants', {})
+        if name not in TABLE4 and (name in variants or not variants) and encoder.level == 'episode':
             found[name] = (getattr(encoder, 'inputs', 'frames'),)
     return found
 
