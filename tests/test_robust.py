@@ -110,6 +110,16 @@ def test_cells_of_a_heat_map_by_keyboard(page, lab):
     nothing_broke(page)
 
 
+def test_menus_by_keyboard(page, lab):
+    "JupyterLab leaves the arrows to a menu that has the focus"
+    before = lab.ask('board.metric')
+    menu = cell(page, 3).get_by_label('Metric').first
+    menu.focus()
+    page.keyboard.press('ArrowDown')
+    wait_for(lambda: lab.ask('board.metric') != before, say='the menu chooses the next metric')
+    nothing_broke(page)
+
+
 def test_a_reopened_notebook_with_its_kernel_is_alive(page, lab):
     lab.do('film.t = 30')
     save = "() => { window.jupyterapp.commands.execute('docmanager:save'); return null }"

@@ -130,6 +130,7 @@ function labelControls(el, tries = 40) {
   const labelOf = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
   const name = (node, text) => { if (text && !node.getAttribute('aria-label')) node.setAttribute('aria-label', text); };
   const labelAll = () => {
+    for (const node of root.querySelectorAll('select, input, button, .noUi-handle')) node.dataset.lmSuppressShortcuts = 'true';      // or JupyterLab takes arrows and Enter for its cells
     for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (![...node.labels ?? []].some(label => label.textContent.trim())) name(node, labelOf(node) || 'choose');
     for (const play of root.querySelectorAll('.widget-play')) [...play.querySelectorAll('button')].forEach((button, k) => name(button, button.title || ['play', 'stop', 'again and again'][k]));
     for (const slider of root.querySelectorAll('.widget-slider')) {
