@@ -58,6 +58,7 @@ function render({ model, el }) {
     div.style.height = layout.height ? `${layout.height}px` : '';       // or plotly, once its box is resized, takes the height from a box that has none
     if (Object.is(before.maxHeight, maxHeight) && onlyShapesDiffer(before, parsed)) await P.relayout(div, { shapes: layout.shapes ?? [] });
     else await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
+    if (!root.dataset.drawn) listenToPlot();
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
     pictures.changed();
@@ -135,17 +136,8 @@ function render({ model, el }) {
   theme.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light'] });
   const resize = new ResizeObserver(() => { if (!P || !div._fullLayout || !root.clientWidth) return; const fit = () => P.Plots.resize(div); Promise.resolve(Object.is(allowedHeight(), maxHeight) ? fit() : runInTurn(draw).then(fit)).then(placeCursor, () => {}); });
 
-  requestLibrary('plotly', model).then(async plotly => {
-    await runInTurn(() => {
-      if (ended) return;
-      P = plotly;
-      div.textContent = '';
-      return draw();
-    });
-    if (ended) return;
-    broadcast('where', channel());
-    model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    seen.tell();
+  /** Send clicks and selections; plotly makes its events available once it has drawn. */
+  function listenToPlot() {
     let clickSent = true;
     const sendClick = ([p]) => {
       clickSent = true;
@@ -165,6 +157,19 @@ function render({ model, el }) {
       model.save_changes();
     });
     div.on('plotly_relayout', placeCursor);
+  }
+
+  requestLibrary('plotly', model).then(async plotly => {
+    await runInTurn(() => {
+      if (ended) return;
+      P = plotly;
+      div.textContent = '';
+      return draw();
+    });
+    if (ended) return;
+    broadcast('where', channel());
+    model.send({ kind: 'drawn', seq: figures.get(key).seq });
+    seen.tell();
     if (model.get('dark') !== isDark()) { model.set('dark', isDark()); model.save_changes(); }
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
