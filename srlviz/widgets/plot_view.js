@@ -59,6 +59,7 @@ function render({ model, el }) {
     div.style.height = layout.height ? `${layout.height}px` : '';       // or plotly, once its box is resized, takes the height from a box that has none
     if (Object.is(before.maxHeight, maxHeight) && onlyShapesDiffer(before, parsed)) await P.relayout(div, { shapes: layout.shapes ?? [] });
     else await P.react(div, data, layout, { responsive: true, displaylogo: false, ...model.get('config') });
+    if (!root.dataset.drawn) listenToPlot();
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
     keys?.drawn();
@@ -168,19 +169,8 @@ function render({ model, el }) {
     model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
     model.save_changes();
   }
-
-  requestLibrary('plotly', model).then(async plotly => {
-    await runInTurn(() => {
-      if (ended) return;
-      P = plotly;
-      div.textContent = '';
-      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)), () => at);
-      return draw();
-    });
-    if (ended) return;
-    broadcast('where', channel());
-    model.send({ kind: 'drawn', seq: figures.get(key).seq });
-    seen.tell();
+  /** Send clicks and selections; plotly makes its events available once it has drawn. */
+  function listenToPlot() {
     div.on('plotly_click', event => sendClick(event.points));
     // plotly looks for the point under the pointer at most every 50 ms, and forgets it if it looks while the button is down: a short press just after a move would be lost. It looks once more after the press.
     div.addEventListener('mousedown', () => { clickSent = false; }, true);
@@ -194,6 +184,20 @@ function render({ model, el }) {
       model.save_changes();
     });
     div.on('plotly_relayout', placeCursor);
+  }
+
+  requestLibrary('plotly', model).then(async plotly => {
+    await runInTurn(() => {
+      if (ended) return;
+      P = plotly;
+      div.textContent = '';
+      keys = plotKeys(P, root, div, points => (model.get('scrub') ? seek(points[0].x) : sendClick(points)), () => at);
+      return draw();
+    });
+    if (ended) return;
+    broadcast('where', channel());
+    model.send({ kind: 'drawn', seq: figures.get(key).seq });
+    seen.tell();
     if (model.get('dark') !== isDark()) { model.set('dark', isDark()); model.save_changes(); }
     resize.observe(el);
   }).catch(error => { if (!ended) div.textContent = `no plot: ${error.message}`; });
