@@ -94,7 +94,8 @@ def _as_named(several) -> dict[str, Any]:
 
     named = {}
     for x in several if isinstance(several, (list, tuple)) else [several]:
-        name = x.question.name if isinstance(x, Answer) else method_name(x)
+        first = x[0] if isinstance(x, (list, tuple)) else x  # of answers of one method
+        name = first.question.name if isinstance(first, Answer) else method_name(x)
         if isinstance(getattr(x, 'memory', None), str):
             name = x.memory  # an agent is named by its memory
         elif not isinstance(x, type) and hasattr(x, '__name__'):
@@ -166,7 +167,7 @@ def _kind_of(x) -> str:
     for kind, cls in dict(answers=Answer, maps=CodeMap, workbench=ipywidgets.Widget, recording=Episode).items():
         if isinstance(x, cls):
             return kind
-    if isinstance(x, list) or not isinstance(x, type) and hasattr(x, '__array__'):
+    if isinstance(x, (list, tuple)) or not isinstance(x, type) and hasattr(x, '__array__'):
         return 'codes'
     protocol = protocol_of(x)
     if protocol in _PROTOCOLS:
@@ -201,7 +202,7 @@ def _several(x) -> Subject:
         return Subject(kind, x if isinstance(x, Mapping) else {'codes': x})
     if kind in ('maps', 'workbench'):
         return Subject(kind, x)
-    is_path = kind == 'answers' and isinstance(x, list) and x[0].question.name == 'qedr'
+    is_path = isinstance(x, list) and isinstance(x[0], Answer) and x[0].question.name == 'qedr'
     return Subject(kind, {'': x} if is_path else _as_named(x))  # the regularization path of one method
 
 # %% ../../nbs/09_studies/09_explore.ipynb #10cdde0f
@@ -279,13 +280,9 @@ def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
     return first, windows(first, _FRAMES, _FRAMES)
 
 
-def _is_fitted(encoder) -> bool:
-    "Whether an encoder has learned attributes, which end in '_'"
-    return any(name.endswith('_') and not name.startswith('_') for name in vars(encoder))
-
-
 def _fitted_encoders(encoders: Mapping, recording: Recording | None) -> tuple[dict, Recording]:
     "Make instances of classes and modules, and fit those that are not fitted; choose a sample if there is no recording"
+    from srlviz.core.saving import is_fitted
     from srlviz.encoders.custom import as_encoder
     from srlviz.studies.methods import Method, find_method
 
@@ -304,7 +301,7 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None) -> tuple[di
     if 'fit' in to_fit.split:
         to_fit = to_fit['fit']
     for name, encoder in made.items():
-        if not _is_fitted(encoder):
+        if not is_fitted(encoder):
             made[name] = encoder.fit(to_fit.replace(split=None)) or encoder
     return made, recording
 

@@ -117,7 +117,7 @@ class StartPage(Explorer):
         self.list.columns = list(_COLUMNS)
         self.found = SafeHTML()
         self.card = SafeHTML()
-        self.open_button = button('Open', self._press_open, 'open on sample data', button_style='primary')
+        self.open_button = button('Open', self.open_entry, 'open on sample data', button_style='primary')
         self.place = W.VBox()
         self.tab = tab
         self.bind(tab=self.tabs, search=self.field)
@@ -209,12 +209,6 @@ class StartPage(Explorer):
         self.opened = opened
         self.status.show_message(f'{self.entry} is open below, in a {type(opened).__name__}')
         return opened
-
-    def _press_open(self):
-        try:
-            self.open_entry()
-        except Exception:  # it stands in the status line
-            self.log.warning('%s could not be opened', self.entry, exc_info=True)
 
     def figure(self) -> go.Figure:
         """Draw the static form: a table of all names."""

@@ -82,6 +82,13 @@ class SafeHTML(W.HTML):
         self.value = Markup('<span role="{}"{}>{}</span>').format(role, state, message)
 
 # %% ../../nbs/08_widgets/00_base.ipynb #e8e98a6e
+def _error_words(problem: Exception) -> str:
+    """Return the message of an error, after its type unless that is for wrong values: 'KeyError: 3', not '3'."""
+    words = str(problem)
+    is_sentence = isinstance(problem, (ValueError, traitlets.TraitError)) and words
+    return words if is_sentence else f'{type(problem).__name__}: {words}'.removesuffix(': ')
+
+
 @contextmanager
 def busy(line: SafeHTML, words: str, *controls):
     """Show in a status line what is running, and disable controls until it is done."""
@@ -92,7 +99,7 @@ def busy(line: SafeHTML, words: str, *controls):
     try:
         yield
     except Exception as problem:
-        line.show_message(f'{words}: this failed. {problem}', 'alert')
+        line.show_message(f'{words}: this failed. {_error_words(problem)}', 'alert')
         raise
     finally:
         for c in enabled:
@@ -353,7 +360,7 @@ class _Guarded(NamedTuple):
             if not self.explorer.interactive:
                 raise
             name = getattr(self.handler, '__name__', 'a function')
-            words = f'{name}, which observes {change["name"]}, failed. {type(problem).__name__}: {problem}'
+            words = f'{name}, which observes {change["name"]}, failed. {_error_words(problem)}'
             self.explorer.report_problem(words, 'alert')
             traceback.print_exc()
 
@@ -462,8 +469,9 @@ class Explorer(Quiet, W.VBox):
 
     def report_error(self, problem: Exception):
         """Show an error in the status line, unless it stands there."""
-        if not (escape(str(problem)) in self.status.value and 'role="alert"' in self.status.value):
-            self.report_problem(f'This failed. {problem}', 'alert')
+        words = _error_words(problem)
+        if not (escape(words) in self.status.value and 'role="alert"' in self.status.value):
+            self.report_problem(f'This failed. {words}', 'alert')
 
     def observe(self, handler, names=traitlets.All, type='change'):
         """Call a function when traits change; if yours fails, the status line shows it, and the widget goes on."""

@@ -89,7 +89,6 @@ class Board:
     choices: tuple[Choice, ...] = ()
     heat_label = 'map of scores; the menus choose the same cells'
     frames_row = True  # whether the row of the chosen cell is framed, too
-    _drawn = None
 
     def choice(self, name: str) -> Choice:
         """Find a choice by the name of its trait."""
@@ -202,9 +201,7 @@ class Board:
 
     def draw(self):
         """Draw the map, or move its frame, and the detail."""
-        if self._drawn != self.map_key():
-            self.heat.draw(lambda: self.plot_map(half=True).update_layout(width=None))
-            self._drawn = self.map_key()
+        self.heat.draw(lambda: self.plot_map(half=True).update_layout(width=None), self.map_key())
         self.heat.mark(self._frame)
         self.draw_detail()
 
@@ -426,9 +423,9 @@ class ScoreBoard(Board, Explorer):
 
     def seek(self, episode: int, t: int = 0):
         """Go to a step."""
-        if self.moment is not None:
-            self.moment.seek(episode, t)
         with self.quietly():
+            if self.moment is not None:
+                self.moment.seek(episode, t)
             self.episode, self.t = episode, t
         self.draw_detail()
 

@@ -543,10 +543,14 @@ class ProbeHeatmap(Board, Explorer):
         return [None, self.factor, 'srlviz', self.method]
 
     def map_key(self) -> tuple:
-        return self.scores, self.metric
+        return self.scores, self.metric, self._is_half()
+
+    def _is_half(self) -> bool:
+        "Whether the map has half of the page: beside it are predictions, or other widgets."
+        return self.half or bool(self.side.children)
 
     def plot_map(self, half: bool = False) -> go.Figure:
-        return go.Figure(self.scores.figure(self.metric, half and (self.half or bool(self.side.children))))
+        return go.Figure(self.scores.figure(self.metric, half and self._is_half()))
 
     def draw_detail(self):
         self.status.show_message(self.side.show(self.factor, self.method, self.against))
@@ -561,11 +565,10 @@ class ProbeHeatmap(Board, Explorer):
 
     def _arrange(self):
         """Arrange menus and scores, with the right side if it has contents, or if `half`."""
-        self._drawn = None  # the map is drawn again, in its new width
         side = self.side
         extra = [side.predictions.confusion_button] if side.film else []
         self.menu_box.children = [*self.menus.values(), *extra]
-        if not (self.half or side.children):
+        if not self._is_half():
             self.children = [self.menu_box, self.heat, self.status]
         elif len(self.children) != 2:
             self.children = [self.menu_box, columns([self.heat, self.status], [side])]

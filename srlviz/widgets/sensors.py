@@ -516,7 +516,9 @@ class SensorParts:
 
     def draw(self, reading: Reading, chosen: Sequence[int | str], over: Reading | None, words: Sequence[str]):
         """Plot the chosen series, and show their numbers."""
-        window = self.window.value if self.window.max > _LONG and np.ptp(self.window.value) else ()
+        start, stop = self.window.value
+        is_part = self.window.max > _LONG and 0 < stop - start < self.window.max
+        window = (start, stop) if is_part else ()
         self.traces.draw(lambda: plot_reading(reading, chosen, over, words, height=310, window=window))
         self.table.show(*_number_rows(reading, chosen))
         self.named = {name: c for _, name, c in reading.rows(chosen)}

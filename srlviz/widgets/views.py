@@ -152,7 +152,7 @@ class _FigureTrait(traitlets.Instance):
         old = obj._trait_values.get(self.name)
         new = self._validate(obj, value)
         obj._trait_values[self.name] = new
-        obj._plot = obj._shapes = None
+        obj._plot = obj._shapes = obj._drawn_for = None
         if new is not old:
             obj._notify_trait(self.name, old, new)
 
@@ -229,11 +229,9 @@ class PlotView(PictureView):
         plot, shapes = self._plot, self._shapes
         self._plot = self._shapes = None
         if plot is not None:
-            try:
-                self.figure = plot()
-            except Exception:
-                self._drawn_for = None
-                raise
+            key, self._drawn_for = self._drawn_for, None  # if it fails, the next call tries again
+            self.figure = plot()
+            self._drawn_for = key
         if shapes is not None:
             self.figure.layout.shapes = shapes(self.figure)
             self._send_parts((self._parts[0], to_json_plotly(unlinked(self.figure.layout.to_plotly_json()))))

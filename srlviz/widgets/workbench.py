@@ -7,8 +7,7 @@ __all__ = ['PaneTabs', 'Pane', 'split_columns', 'FactorBars', 'StepFilter', 'Wor
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #06ea8b4d
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anywidget
@@ -42,8 +41,7 @@ from ..core.scores import load_scores, save_scores, split_label
 from ..core.views.histograms import FactorHistograms
 from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.maps import load_maps, save_maps
-from .base import SHARED_TRAITS, Explorer, check_choice, on_change, script, sheet
-from .base import Selection
+from .base import SHARED_TRAITS, Explorer, Quiet, Selection, check_choice, on_change, script, sheet
 from .board import ScoreBoard, answer_board, answer_scores
 from .maps import CodesExplorer
 from .moment import Moment
@@ -169,7 +167,7 @@ class FactorBars(anywidget.AnyWidget):
     label = traitlets.Unicode('histograms of factors; a bar filters the steps').tag(sync=True)
 
 
-class StepFilter(traitlets.HasTraits):
+class StepFilter(Quiet, traitlets.HasTraits):
     """Filters of steps by histograms, and their bars.
 
     Parameters
@@ -193,7 +191,6 @@ class StepFilter(traitlets.HasTraits):
         self.bars = FactorBars()
         self.bars.observe(self._on_press, 'pressed')
         self.lasso = None  # the Steps within which the filters select; None for all
-        self._changing = False
         self._last = {}  # factor -> the bar pressed last
         self.draw()
 
@@ -203,16 +200,6 @@ class StepFilter(traitlets.HasTraits):
             return self.histograms.check(proposal['value'])
         except ValueError as problem:
             raise traitlets.TraitError(str(problem)) from None
-
-    @contextmanager
-    def _own_changes(self) -> Iterator[None]:
-        "Change filters and steps without a reaction."
-        before = self._changing
-        self._changing = True
-        try:
-            yield
-        finally:
-            self._changing = before
 
     def _on_press(self, change):
         name, bins = change['new'].get('name'), change['new'].get('bins')
@@ -229,9 +216,9 @@ class StepFilter(traitlets.HasTraits):
 
     @traitlets.observe('filters')
     def _on_filters(self, _):
-        if self._changing:
+        if self.quiet:
             return
-        with self._own_changes():
+        with self.quietly():
             if self.filters:
                 self.steps = self.histograms.steps(self.filters, self.lasso)
             else:
@@ -241,9 +228,9 @@ class StepFilter(traitlets.HasTraits):
     @traitlets.observe('steps')
     def _on_steps(self, _):
         "Another part selected steps: filter within them, or start over if nothing is selected or left."
-        if self._changing:
+        if self.quiet:
             return
-        with self._own_changes():
+        with self.quietly():
             self.lasso = self.steps if len(self.steps) else None
             found = self.histograms.steps(self.filters, self.lasso) if self.lasso and self.filters else Steps()
             if len(found):
@@ -258,11 +245,14 @@ class StepFilter(traitlets.HasTraits):
 
     def shown(self) -> list[str]:
         """List the factors that are shown: the chosen one, those with a filter, and the first that vary."""
-        first = [name for name in self.filters if name not in self.names]
-        is_new = self.factor in self.histograms.names and self.factor not in {*self.names, *first}
+        needed = [*self.filters]
+        is_new = self.factor in self.histograms.names and self.factor not in needed
         if is_new and self.histograms.bins(self.factor) is not None:
-            first = [self.factor, *first]
-        return [*first, *self.names[: max(_N_HISTOGRAMS, len(self.names)) - len(first)]]
+            needed = [self.factor, *needed]
+        first = [name for name in needed if name not in self.names]
+        room = max(_N_HISTOGRAMS, len(self.names)) - len(needed)
+        optional = [name for name in self.names if name not in needed][: max(room, 0)]
+        return [*first, *(name for name in self.names if name in {*needed, *optional})]
 
     def draw(self):
         """Send the counts to the page."""
@@ -414,6 +404,7 @@ class Workbench(Explorer):
         self.data = dict(scores=scores, answers=_named_answers(answers), recording=recording, maps=maps)
         self.data |= dict(codes=dict(codes or {}), rows=rows, columns=columns)
         self.explorers = self._make_explorers()
+        self.ready = []  # names of the tabs whose explorers were given
         self._add_ready(ready, panes or {})
         if not self.explorers:
             raise ValueError("a workbench needs scores, answers, a recording with maps, or explorers to arrange")
@@ -452,6 +443,7 @@ class Workbench(Explorer):
             while unique in self.explorers:
                 unique, number = f'{name} {number}', number + 1
             self.explorers[unique] = explorer
+            self.ready.append(unique)
 
     def _find_recording(self) -> Recording | None:
         "Return the recording of the data, or of the first explorer that has one."
@@ -549,13 +541,15 @@ class Workbench(Explorer):
 
         Raises
         ------
-        ValueError : if data are requested of a workbench of ready explorers
+        ValueError : if data are requested of a workbench that has ready explorers, also in `panes`
         FileExistsError : if the folder is not empty
         """
         state = _state(self)
-        known = ('scores', 'recording', 'maps')
-        if data and not (self.data['answers'] or any(self.data[k] is not None for k in known)):
-            raise ValueError("data: ready explorers cannot be saved; give scores, answers, recording and maps instead")
+        if data and self.ready:
+            raise ValueError(
+                f"data: the ready explorers {', '.join(self.ready)} cannot be saved; give scores, answers, recording "
+                "and maps instead"
+            )
         with atomic_folder(folder) as temporary:
             if data:
                 state['data'] = _save_data(self, temporary)
