@@ -139,6 +139,8 @@ class Probed:
         return Path(folder)
 
     def __repr__(self):
+        from srlviz.figures.probe import doubt_words
+
         test = self.recording['test']
         unit = 'frames' if len(test) and 'frame' in test[0].obs else 'rows'
         where = f"{test.n_steps:,} {unit} of {self.recording.name or 'a recording'}"
@@ -155,6 +157,9 @@ class Probed:
         unconverged = unconverged_line(self.results)
         if unconverged:
             lines.append(unconverged)
+        for factor in self.recording.factors:
+            doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
+            lines += [f'{factor.name}: {doubt}'] if doubt else []
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return '\n'.join(lines)
@@ -458,8 +463,8 @@ def probe(
 
     Returns
     -------
-    Probed : `f1`, `r2`, `heatmap()`, `explore()`, `workbench()`, `save(folder)`, `scores`, `results`, `recording`, `codes`,
-        `encoders`, `left_out`
+    Probed : `f1`, `r2`, `heatmap()`, `explore()`, `workbench()`, `save(folder)`, `scores`, `results`, `recording`,
+        `codes`, `encoders`, `left_out`
 
     Raises
     ------
