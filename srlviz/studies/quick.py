@@ -515,7 +515,10 @@ def probe(
             codes = {name: f.codes for name, f in fitted.items()}
             columns = dict(study=study, task=task, data='random', inputs='frames', seed=seed)  # as `probe_table`
             more = _regression_scores(codes, numbers, **columns)
-            table = merge_scores(*(t for t in (table, more) if len(t)))
+            tables = [t for t in (table, more) if len(t)]
+            if not tables:
+                raise ValueError("codes are of whole episodes, factors of steps; an encoder with pool=None codes steps")
+            table = merge_scores(*tables)
     return Probed(results, table, prepared, left_out, fitted)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
