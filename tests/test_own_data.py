@@ -1,13 +1,17 @@
-"""Data sets that Minari and LeRobot themselves wrote, where these are installed."""
+"""Data sets that Minari and LeRobot themselves wrote, where these are installed; and sensors with gaps."""
 
 import json, os
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
-from srlviz.core.recordings import load_recording
+from srlviz.core.names import catalog
+from srlviz.core.recordings import Recording, load_recording
 from srlviz.data.importers import load_lerobot, load_minari
+from srlviz.encoders.sequences.batches import WindowRows
+from srlviz.encoders.sequences.encoder import SequenceEncoder
 
 
 class Ball(gymnasium.Env):
@@ -125,3 +129,50 @@ def test_film_of_lerobot_that_is_too_short_is_refused(lamps):
     os.remove(next((lamps / 'videos').rglob('*.mp4')))
     with pytest.raises(ValueError):
         load_lerobot(lamps)[0].obs['frame']
+
+
+READERS = [
+    pytest.param('Forecaster', dict(horizon=2), {'forecast'}, id='forecaster'),
+    pytest.param('ContextModel', dict(context=2), {'context'}, id='context'),
+    pytest.param('SequenceAutoencoder', {}, {'reconstruction'}, id='autoencoder'),
+    pytest.param('MaskedAutoencoder', {}, {'hidden'}, id='masked'),
+    pytest.param('MTE', {}, {'sensors'}, id='mte'),
+    pytest.param('MTE', dict(drawn='last'), {'sensors'}, id='mte_last'),
+    pytest.param('Dynamics', {}, {'sensors', 'next sensors', 'inverse'}, id='dynamics'),
+]
+
+
+def torn(share):
+    "Two episodes of films and sensors, of which a share is unknown"
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4)).astype(np.float32)
+    x[rng.random(x.shape) < share] = np.nan
+    frames = rng.integers(0, 255, (60, 16, 16, 1), np.uint8)
+    return Recording.from_arrays(dict(sensors=x, frame=frames), episode=np.arange(60) // 30, fill='nan')
+
+
+@pytest.mark.parametrize('name, arguments, losses', READERS)
+def test_losses_are_of_the_sensors_that_are_known(name, arguments, losses):
+    cls = catalog('encoders')[name]
+    quick = getattr(cls, 'quick', {}) | dict(n_codes=4, shortest=12, longest=12, epochs=1, progress=False) | arguments
+    with pytest.raises(ValueError, match='gaps=True'):
+        cls(**quick).fit(torn(0.2))
+    encoder = cls(**quick, gaps=True).fit(torn(0.2))
+    assert all(np.isfinite(c).all() for c in encoder.encode(torn(0.2)))
+    rows = WindowRows(torn(0.2), encoder.learns_from, encoder.scale, gaps=True)
+    batch = rows.read([0, 1], [0, 9], [12, 21])
+    model = encoder.model_.eval()
+
+    def terms(known):
+        torch.manual_seed(0)  # which patches are hidden
+        return {k: v.item() for k, v in model.terms(batch._replace(known=known)).items()}
+
+    assert 0.1 < 1 - float(batch.known.float().mean()) < 0.3
+    none, every, whole = terms(torch.zeros_like(batch.known)), terms(torch.ones_like(batch.known)), terms(None)
+    assert losses <= none.keys() and all(none[k] == 0 for k in losses)
+    assert all(np.isclose(every[k], whole[k], rtol=1e-5) for k in whole)
+
+
+def test_every_encoder_of_sensors_has_a_case_with_gaps():
+    of_sensors = {k for k, cls in catalog('encoders').items() if issubclass(cls, SequenceEncoder)}
+    assert of_sensors <= {case.values[0] for case in READERS}

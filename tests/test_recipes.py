@@ -31,6 +31,7 @@ def test_there_is_a_recipe_for_each():
         'CleanRL',
         'RLlib',
         'game of your own',
+        'Targets of your own',
         'Sweeps',
         'own data',
     ]

@@ -362,7 +362,7 @@ def table_text(path: str | Path, what: str = 'a table', max_bytes: int = _MAX_TA
     return text
 
 
-def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[int, list[str]]]:
     """Iterate over the rows of a CSV table, header first: line number and cells.
 
     Raises
@@ -370,7 +370,7 @@ def table_rows(text: str, path: str | Path) -> Iterator[tuple[int, list[str]]]:
     ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has another number
         of cells than the header
     """
-    reader = csv.reader(io.StringIO(text, newline=''), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=''), strict=True, delimiter=sep)
     width = 0
     while True:
         line = reader.line_num + 1

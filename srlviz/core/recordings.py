@@ -7,9 +7,10 @@ __all__ = ['Factor', 'Episode', 'Recording', 'FolderEpisodes', 'load_recording',
            'align']
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
-import hashlib, json
+import hashlib, json, re, warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -430,6 +431,7 @@ class Recording(Sequence):
         name: str = '',
         hz: float | None = None,
         split: Sequence[str] | None = None,
+        fill: str | None = None,
         meta: dict | None = None,
     ) -> 'Recording':
         """Create a recording from arrays whose rows are in order, episode by episode.
@@ -446,6 +448,8 @@ class Recording(Sequence):
         about : metadata of factors; of others, floats are continuous and all else is categorical, with the names of
             pandas categories
         name, hz, split, meta : as in `Recording`
+        fill : what becomes of NaN in `vector` and `sensors`. None: refused; 'previous': the last known value of the
+            episode (before the first one: the first); 'nan': kept, for encoders with `gaps=True`
 
         Returns
         -------
@@ -456,7 +460,9 @@ class Recording(Sequence):
         ValueError : naming the argument, for unequal numbers of rows, an episode whose rows are not contiguous, missing
             values, and other types than numbers, booleans and text
         """
-        arrays = _modalities(obs)
+        if fill not in _FILLS:
+            raise unknown('fill', fill, _FILLS)
+        arrays = _modalities(obs, fill)
         steps = {}
         for key, values in (('actions', actions), ('rewards', rewards)):
             if values is not None:
@@ -472,6 +478,9 @@ class Recording(Sequence):
         if 'rewards' in steps:
             steps['rewards'] = steps['rewards'].astype(np.float32)
         starts, names = _episode_starts(episode, n)
+        if fill == 'previous':
+            for key in arrays.keys() & {'vector', 'sensors'}:
+                arrays[key] = _with_previous(arrays[key], starts, names, f"obs[{key!r}]")
         values, about = _factor_values({} if factors is None else factors, n, len(starts), about)
         endings = [ended] * len(starts) if isinstance(ended, str) else list(ended)
         if len(endings) != len(starts):
@@ -503,6 +512,8 @@ class Recording(Sequence):
         about: Sequence[Factor] = (),
         name: str = '',
         hz: float | None = None,
+        fill: str | None = None,
+        pauses: str = 'split',
         meta: dict | None = None,
     ) -> 'Recording':
         """Create a recording from a pandas table with one row per step.
@@ -513,11 +524,14 @@ class Recording(Sequence):
         episode : column of the episode of each row; None if all rows are one episode
         factors : columns of ground truth; those that are constant within each episode are stored once
         obs : columns of observations, which become `sensors` float32 (T, F); or modality -> columns. None takes all
-            columns of numbers without another role
+            columns of numbers without another role, except those named after the time or number of a row, such as
+            'seconds' and 'frame'; a warning lists the columns that are left out
         actions, rewards : columns, or None
-        time : column of seconds, instead of `hz`
+        time : column of seconds, time stamps or texts of time stamps, instead of `hz`
         split : column of 'fit', 'valid', 'probe', 'test' or '', one value per episode; an empty cell is ''
-        about, name, hz, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
+        about, name, hz, fill, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
+        pauses : an episode in which `time` pauses, by more than one and a half steps, is 'split' there, with a warning;
+            'keep' leaves it whole
 
         Returns
         -------
@@ -532,22 +546,27 @@ class Recording(Sequence):
             raise ValueError(
                 f"expected a pandas DataFrame, got {type(table).__name__}; arrays go to Recording.from_arrays"
             )
+        if pauses not in _PAUSES:
+            raise unknown('pauses', pauses, _PAUSES)
         if time is not None and hz is not None:
             raise ValueError(f"hz={hz!r:.80} and time={time!r:.80} are both given; give one")
         action_columns = [actions] if isinstance(actions, str) else list(actions or ())
         roles = [k for k in (episode, rewards, time, split, *action_columns, *factors) if k is not None]
         series = {k: _column(table, k) for k in roles}
         if obs is None:
-            obs = [k for k in table if k not in roles and table[k].dtype.kind in 'iuf']
+            obs = _sensor_columns(table.drop(columns=roles))
         observed = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
         if not all(observed.values()):
             raise ValueError("obs has no columns; name some columns of numbers, as in obs=['speed', 'height']")
         arrays = {}
         for modality, names in observed.items():
-            arrays[modality] = np.column_stack([_numbers(_column(table, c), c) for c in names])
-        starts, _ = _episode_starts(None if episode is None else series[episode], len(table))
+            arrays[modality] = np.column_stack([_numbers(_column(table, c), c, fill) for c in names])
+        ids = None if episode is None else series[episode]
+        starts, names = _episode_starts(ids, len(table))
         if time is not None:
-            hz = _rate(_numbers(series[time], time), starts, time)
+            hz, gaps = _rate(_seconds(series[time], time), starts, time)
+            if len(gaps) and pauses == 'split':
+                starts, ids = _split_at(gaps, starts, names, len(table), time)
         if split is not None:
             words = series[split].astype(object).where(series[split].notna(), '')
             split = _once(_plain_values(words, split)[0], starts, f"the column {split!r}").tolist()
@@ -559,7 +578,7 @@ class Recording(Sequence):
             meta['columns'] = [str(c) for c in observed['sensors']]
         return Recording.from_arrays(
             arrays,
-            episode=None if episode is None else series[episode],
+            episode=ids,
             actions=actions if action_columns else None,
             rewards=None if rewards is None else series[rewards],
             factors={k: _shortest(series[k], starts) for k in factors},
@@ -567,6 +586,7 @@ class Recording(Sequence):
             name=name,
             hz=hz,
             split=split,
+            fill=fill,
             meta=meta,
         )
 
@@ -872,12 +892,13 @@ def _from_objects(x, what: str) -> np.ndarray:
     return objects
 
 
-def _without_missing(x: np.ndarray, missing: np.ndarray, what: str) -> np.ndarray:
+def _without_missing(x: np.ndarray, missing: np.ndarray, what: str, hint: str = '') -> np.ndarray:
     "Return the values, or raise an error that names the first missing one"
     rows = np.flatnonzero(missing)
     if rows.size:
         raise ValueError(
             f"{what} has {len(rows):,} missing values, the first in row {rows[0]:,}; drop these rows, or fill them"
+            f"{hint}"
         )
     return x
 
@@ -887,8 +908,37 @@ def _finite(x: np.ndarray, what: str) -> np.ndarray:
         return _without_missing(x, ~np.isfinite(x).reshape(len(x), -1).all(1), what)
     return x
 
+
+_FILLS = (None, 'previous', 'nan')  # what becomes of NaN in observations
+
+
+def _finite_or_nan(x: np.ndarray, what: str, fill: str | None) -> np.ndarray:
+    "Check observations: no infinite value, and no NaN unless `fill` is given"
+    if x.dtype.kind != 'f':
+        return x
+    missing = ~np.isfinite(x) if fill is None else np.isinf(x)
+    hint = "; fill='previous' repeats the last known value, fill='nan' keeps NaN for encoders with gaps=True"
+    return _without_missing(x, missing.reshape(len(x), -1).any(1), what, hint if fill is None else '')
+
+
+def _with_previous(x: np.ndarray, starts: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
+    "Replace NaN in rows (N, F) by the last known value of the episode, or else by its first"
+    if not np.isnan(x).any():
+        return x
+    filled = []
+    for rows, name in zip(np.split(x, starts[1:]), names):
+        known = pd.DataFrame(rows).ffill().bfill().to_numpy(x.dtype)
+        if np.isnan(known).any():
+            column = int(np.flatnonzero(np.isnan(known).any(0))[0])
+            raise ValueError(
+                f"column {column} of {what} has no known value in episode {name!r:.80}; leave out the column or the "
+                "episode, or give fill='nan'"
+            )
+        filled.append(known)
+    return np.concatenate(filled)
+
 # %% ../../nbs/00_core/03_recordings.ipynb #5ca696d5
-def _modalities(obs) -> dict:
+def _modalities(obs, fill: str | None = None) -> dict:
     "Convert observations to modality -> (N, ...), in the form of an episode"
     if not isinstance(obs, Mapping):
         x = obs if hasattr(obs, 'shape') else np.asarray(obs)
@@ -901,7 +951,8 @@ def _modalities(obs) -> dict:
         obs = {'frame' if len(x.shape) > 2 else 'vector': x}
     if not obs:
         raise ValueError("obs is empty; an episode has at least one modality, such as obs={'vector': array}")
-    converters = dict(frame=_as_frames, vector=_as_numbers, sensors=_as_numbers)
+    numbers = partial(_as_numbers, fill=fill)
+    converters = dict(frame=_as_frames, vector=numbers, sensors=numbers)
     modalities = {}
     for name, x in obs.items():
         what = f"obs[{name!r}]"
@@ -921,11 +972,11 @@ def _as_frames(x, what: str):
     return x if x.ndim == 4 else np.asarray(x)[..., None]
 
 
-def _as_numbers(x, what: str) -> np.ndarray:
+def _as_numbers(x, what: str, fill: str | None) -> np.ndarray:
     "Convert to numbers (N, F) float32"
     if x.ndim not in (1, 2) or x.dtype.kind not in 'biuf':
         raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; expected numbers (N, F)")
-    return _finite(np.asarray(x, np.float32).reshape(len(x), -1), what)
+    return _finite_or_nan(np.asarray(x, np.float32).reshape(len(x), -1), what, fill)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #214aefbd
 def _episode_starts(episode, n: int) -> tuple[np.ndarray, list[str]]:
@@ -976,13 +1027,69 @@ def _column(table: pd.DataFrame, name) -> pd.Series:
     return column
 
 
-def _numbers(column: pd.Series, name: str) -> np.ndarray:
-    "Return a column of numbers without missing values"
+_CLOCK = re.compile(
+    r'(unnamed 0|date|time|timestamp|datetime|seconds?|secs?'
+    r'|(frame|row|step|sample)s?( ?(no|nr|number|index|id|count))?)'
+    r'( (s|sec|seconds|ms|us|ns))?'
+)
+
+
+def _sensor_columns(table: pd.DataFrame) -> list:
+    "Return the columns of numbers that are not named after time; a warning lists the others, and why"
+    sensors, left_out = [], []
+    for k, column in table.items():
+        words = ' '.join(re.findall('[a-z0-9]+', re.sub('([a-z])([A-Z])', r'\1 \2', str(k)).lower()))
+        if column.dtype.kind in 'Mm':
+            left_out.append(f"{k!r:.80} (time stamps; time={k!r:.80} takes them)")
+        elif column.dtype.kind not in 'iuf':
+            left_out.append(f"{k!r:.80} ({'booleans' if column.dtype.kind == 'b' else 'text'})")
+        elif _CLOCK.fullmatch(words):
+            left_out.append(f"{k!r:.80} (time or number of the row)")
+        else:
+            sensors.append(k)
+    if left_out:
+        shown = ', '.join(left_out[:20]) + (f' and {len(left_out) - 20} more' if len(left_out) > 20 else '')
+        warnings.warn(f"columns that are not observations: {shown}; give obs= or factors= to use them", stacklevel=3)
+    return sensors
+
+
+def _numbers(column: pd.Series, name: str, fill: str | None) -> np.ndarray:
+    "Return a column of observations; NaN is refused unless `fill` is given"
     what = f"the column {name!r}"
-    values, names = _plain_values(column, what)
-    if names or values.dtype.kind not in 'biuf':
-        raise ValueError(f"{what} holds text; observations and time are numbers. Is it a factor?")
-    return _finite(values, what)
+    if fill is not None and pd.api.types.is_numeric_dtype(column):
+        values = column.to_numpy(float, na_value=np.nan)
+    else:
+        values, names = _plain_values(column, what)
+        if names or values.dtype.kind not in 'biuf':
+            raise ValueError(f"{what} holds text; observations are numbers. Is it a factor?")
+    return _finite_or_nan(values, what, fill)
+
+
+def _time_stamps(text: pd.Series, what: str) -> pd.Series:
+    "Parse texts of time stamps: of ISO 8601, or else all of the form of the first"
+    for form in 'ISO8601', None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter('error')  # pandas would guess the form of each text for itself
+                return pd.to_datetime(text, format=form, utc=True)
+        except (ValueError, UserWarning):
+            pass
+    raise ValueError(
+        f"{what} starts with {text.iloc[0]!r:.40}; time is numbers of seconds, or time stamps of one form, such as "
+        "'2026-03-28 23:59:59.8'"
+    )
+
+
+def _seconds(column: pd.Series, name: str) -> np.ndarray:
+    "Return times in seconds: numbers as they are, time stamps and texts of such since the first one"
+    what = f"the column {name!r}"
+    if column.dtype.kind not in 'Mm' and not isinstance(column.dtype, pd.DatetimeTZDtype):
+        values, names = _plain_values(column, what)
+        if values.dtype.kind in 'biuf' and not names:
+            return _finite(values, what)
+        column = _time_stamps(column.astype(str), what)
+    _without_missing(column, column.isna().to_numpy(), what)
+    return ((column - column.iloc[0]) / pd.Timedelta(seconds=1)).to_numpy(float)
 
 
 def _once(values: np.ndarray, starts: np.ndarray, what: str) -> np.ndarray:
@@ -1001,17 +1108,41 @@ def _shortest(column: pd.Series, starts: np.ndarray):
     return column.iloc[starts] if same.all() and 1 < len(starts) < len(column) else column
 
 
-def _rate(seconds: np.ndarray, starts: np.ndarray, name: str) -> float | None:
-    "Compute rows per second; None if no episode has two rows"
-    steps = np.delete(np.diff(seconds), starts[1:] - 1)
-    if not len(steps):
-        return None
-    if not (np.median(steps) > 0 and np.allclose(steps, np.median(steps), rtol=0.05)):
+_PAUSES = ('split', 'keep')
+
+
+def _rate(seconds: np.ndarray, starts: np.ndarray, name: str) -> tuple[float | None, np.ndarray]:
+    "Compute rows per second (None if no episode has two rows), and the rows before which time pauses"
+    rows = np.delete(np.arange(1, len(seconds)), starts[1:] - 1)
+    if not len(rows):
+        return None, rows
+    steps = seconds[rows] - seconds[rows - 1]
+    usual = np.median(steps)
+    is_pause = steps > 1.5 * usual
+    if not (usual > 0 and np.allclose(steps[~is_pause], usual, rtol=0.05)):
         raise ValueError(
             f"the column {name!r} of seconds has steps of {steps.min():.4g} to {steps.max():.4g} within an episode; "
             "resample the rows, or leave `time` out and give the mean rate as `hz`"
         )
-    return float(np.round(1 / steps.mean(), 6))
+    return float(np.round(1 / steps[~is_pause].mean(), 6)), rows[is_pause]
+
+
+def _split_at(pauses: np.ndarray, starts: np.ndarray, names: Sequence[str], n: int, time: str):
+    "First row of each part of episodes that are split before some rows, and the part of each row"
+    first = np.union1d(starts, pauses)
+    of_episode = np.searchsorted(starts, first, 'right') - 1
+    n_parts = np.bincount(of_episode)
+    parts = []
+    for row, i in zip(first, of_episode):
+        part = f'part {1 + int(((pauses > starts[i]) & (pauses <= row)).sum())}'
+        parts.append(names[i] if n_parts[i] == 1 else f'{names[i]}, {part}' if names[i] else part)
+    warnings.warn(
+        f"time pauses in the column {time!r}, first before row {pauses[0]:,}: episodes are split there, "
+        f"{len(starts):,} into {len(first):,}; pauses='keep' leaves them whole",
+        stacklevel=3,
+    )
+    rows = np.repeat(np.arange(len(first)), np.diff([*first, n]))
+    return first, pd.Categorical.from_codes(rows, parts)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #9192374f
 def align(

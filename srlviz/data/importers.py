@@ -6,7 +6,7 @@
 __all__ = ['from_rollout', 'Video', 'add_video', 'load_csv', 'load_minari', 'load_lerobot']
 
 # %% ../../nbs/02_data/02_importers.ipynb #bc8271a7
-import io, math, warnings
+import io, math, re, warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -141,24 +141,30 @@ def add_video(
     Parameters
     ----------
     recording : with `hz`, if the videos have another rate
-    videos : a path for each episode, in order, or by the episode's name; one path for a single episode
+    videos : a path for each episode, in order, or by the episode's name; a folder of them, named after the episodes or
+        else sorted by name; or one path for a single episode
     name : of the modality
     start : seconds of the first row in each video
 
     Returns
     -------
-    Recording; each episode has obs[name], uint8 (T, H, W, 3)
+    Recording; each episode has obs[name], uint8 (T, H, W, 3). A warning says so if the rate or the length of a video is
+    not that of its rows
 
     Raises
     ------
     ValueError : naming the episode or the file: an episode without a video, a video shorter than its episode, frames of
         different sizes, an unknown rate
     """
-    episodes = []
+    episodes, mismatches = [], []
     for e, path in zip(recording, _video_paths(recording, videos)):
         film = Video(path)
         rows = _frames_of_rows(film, len(e), recording.hz, start)
+        mismatches += _rate_mismatch(film, len(e), recording.hz, start)
         episodes.append(e.replace(obs={**e.obs, name: FilmRows(film, rows)}))
+    if mismatches:
+        others = f" (and {len(mismatches) - 1} more videos)" if len(mismatches) > 1 else ''
+        warnings.warn(f"{mismatches[0]}{others}; is `hz` the rate of the rows?", stacklevel=2)
     return recording.replace(episodes=episodes)
 
 
@@ -174,10 +180,31 @@ def _video_paths(recording: Recording, videos) -> list:
                     f"the episode {name!r} has no video; there are videos of {', '.join(map(str, videos))}"
                 )
         return [videos[k] for k in names]
+    if isinstance(videos, (str, Path)) and Path(videos).is_dir():
+        films = [p for p in Path(videos).iterdir() if p.suffix.lower() in _FILM_ENDINGS]
+        by_name = {p.stem: p for p in films}
+        if {e.name for e in recording} <= by_name.keys():
+            return _video_paths(recording, by_name)
+        videos = sorted(films, key=lambda p: [int(w) if w.isdigit() else w for w in re.split('([0-9]+)', p.name)])
     paths = [videos] if isinstance(videos, (str, Path)) else list(videos)
     if len(paths) != len(recording):
         raise ValueError(f"there are {len(paths)} videos for {len(recording)} episodes")
     return paths
+
+
+_FILM_ENDINGS = '.mp4', '.m4v', '.mov', '.mkv', '.webm', '.avi'
+
+
+def _rate_mismatch(film: Video, n: int, hz: float | None, start: float) -> list[str]:
+    "State that rows have another rate than the film that has a frame for each, or last less than nine tenths of it"
+    if hz is None:
+        return []
+    if len(film) == n and not start:
+        is_same = abs(film.hz - hz) <= 0.01 * hz
+        return [] if is_same else [f"{film.path} has {film.hz:g} frames a second, its {n} rows have hz={hz:g}"]
+    seconds = len(film) / film.hz - start
+    is_same = n / hz >= 0.9 * seconds
+    return [] if is_same else [f"{film.path} lasts {seconds:.4g} s, its {n} rows at hz={hz:g} last {n / hz:.4g} s"]
 
 
 def _frames_of_rows(film: Video, n: int, hz: float | None, start: float) -> np.ndarray:
@@ -215,19 +242,43 @@ def _label_episodes(paths: Sequence[Path], tables: Sequence, column: str | None)
 _MAX_COLUMNS = 10_000  # of a table; each may become a factor
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _separators(text: str, sep: str | None, decimal: str | None) -> tuple[str, str]:
+    "Separator of cells and decimal point, as given, or else as the first lines of a table show them"
+    head = text.lstrip('\n')[:100_000]
+    if sep is None:
+        header = head.partition('\n')[0]
+        sep = next((c for c in ',;\t' if c in header), ',')
+    if decimal is None:
+        has = {c: re.search(rf'(?m)(^|;)-?[0-9]+[{c}][0-9]+(;|\r?$)', head) for c in ',.'}
+        decimal = ',' if sep == ';' and has[','] and not has['.'] else '.'
+    for name, value in dict(sep=sep, decimal=decimal).items():
+        if not isinstance(value, str) or len(value) != 1 or value in '"\r\n':
+            raise ValueError(f"{name} is one character, such as ';' or ','; got {value!r:.80}")
+    if sep == decimal:
+        raise ValueError(f"sep and decimal are both {sep!r}")
+    return sep, decimal
+
+
+def _read_csv(path: Path, sep: str | None, decimal: str | None) -> pd.DataFrame:
     "Read a CSV file strictly"
     with reading(path, 'a table of comma-separated values'):
         text = table_text(path)
-        n_columns = 1 + max(line.count(',') for line in text.splitlines() or [''])
+        sep, decimal = _separators(text, sep, decimal)
+        n_columns = 1 + max(line.count(sep) for line in text.splitlines() or [''])
         if n_columns > _MAX_COLUMNS:
             raise ValueError(f"it has {n_columns:,} columns, more than {_MAX_COLUMNS:,}")
-        for name, n in Counter(next(table_rows(text, path))[1]).items():
+        for name, n in Counter(next(table_rows(text, path, sep))[1]).items():
             if name and n > 1:  # pandas would rename the second
                 raise ValueError(f"it has two columns {name!r:.80}")
         with warnings.catch_warnings():
             warnings.simplefilter('error', pd.errors.ParserWarning)  # rows with more cells than the header
-            return pd.read_csv(io.StringIO(text), index_col=False)
+            return pd.read_csv(io.StringIO(text), index_col=False, sep=sep, decimal=decimal)
+
+
+def _own_name(name: str, names: Mapping[str, str]) -> str:
+    "Name of an episode, or of its part, in its own file"
+    whole, _, part = name.rpartition(', part ')
+    return f'{names[whole]}, part {part}' if whole in names else names.get(name, name)
 
 
 def load_csv(
@@ -244,6 +295,10 @@ def load_csv(
     about: Sequence[Factor] = (),
     name: str = '',
     hz: float | None = None,
+    fill: str | None = None,
+    pauses: str = 'split',
+    sep: str | None = None,
+    decimal: str | None = None,
 ) -> Recording:
     """Load CSV files with one row per step, and optionally videos.
 
@@ -251,9 +306,12 @@ def load_csv(
     ----------
     path : of a file, or of several with the same columns; each holds one episode, or several if `episode` is given, and
         no episode spans two files
-    episode, factors, obs, actions, rewards, time, split, about, name, hz : see `Recording.from_table`; without
-        `episode`, an episode has the name of its file
-    video : see `add_video`
+    episode, factors, obs, actions, rewards, time, split, about, name, hz, fill, pauses : see `Recording.from_table`;
+        without `episode`, an episode has the name of its file
+    video : see `add_video`. Rows are matched by their rate: where `time` pauses and the film goes on, give a film for
+        each part of the episode
+    sep, decimal : separator of cells and decimal point, as in pandas; None: tabs or semicolons if the first line has
+        them and no comma, and decimal commas if all decimal numbers between semicolons have them
 
     Returns
     -------
@@ -266,7 +324,7 @@ def load_csv(
     paths = [Path(p) for p in ([path] if isinstance(path, (str, Path)) else path)]
     tables = []
     for p in paths:
-        table = _read_csv(p)
+        table = _read_csv(p, sep, decimal)
         if tables and [*table] != [*tables[0]]:
             differ = sorted({*map(str, table)} ^ {*map(str, tables[0])}) or ['their order']
             raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
@@ -291,10 +349,12 @@ def load_csv(
             about=about,
             name=name or paths[0].stem,
             hz=hz,
+            fill=fill,
+            pauses=pauses,
         )
     except ValueError as e:
         raise ValueError(f"{', '.join(map(str, paths))}: {e}") from e
-    recording = recording.replace(episodes=[e.replace(name=names.get(e.name, e.name)) for e in recording])
+    recording = recording.replace(episodes=[e.replace(name=_own_name(e.name, names)) for e in recording])
     return recording if video is None else add_video(recording, video)
 
 # %% ../../nbs/02_data/02_importers.ipynb #266c839f

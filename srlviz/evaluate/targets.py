@@ -55,7 +55,8 @@ def landing_targets(
     if not failures:
         groups = ', '.join(dict.fromkeys(f.group for f in flights.factors)) or 'none'
         raise ValueError(
-            f"no factor has the group 'failures' (groups are {groups}); use make_targets with your own names"
+            f"no factor has the group 'failures' (groups are {groups}); use make_targets with your own names, "
+            "as 'Targets of your own' in the README does"
         )
     names = dict(
         wind={'wind': 'wind_speed_kt'}, turb=dict.fromkeys(_TURBULENCE, 'turbulence'), land=_LAND, fail=failures

@@ -5,16 +5,18 @@
 # %% auto #0
 __all__ = ['PAPER_METHODS', 'CATEGORY_ORDER', 'GAME_ORDER', 'PROBE_ORDER', 'SOURCES', 'PROBE_COLUMNS', 'UNCONDITIONED',
            'game_title', 'ours_first', 'pick_probe', 'MethodVariant', 'read_method', 'method_short', 'method_words',
-           'plot_probe_heatmap', 'median_miss', 'value_words', 'plot_probe_trace']
+           'marked_variable', 'doubt_words', 'plot_probe_heatmap', 'median_miss', 'value_words', 'plot_probe_trace']
 
 # %% ../../nbs/07_figures/05_probe.ipynb #987b252b
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from ..core.files import sample_path
 from ..core.jobs.curves import decimate
 from ..core.metrics import metric_label
 from ..core.scores import with_labels
@@ -144,17 +146,41 @@ def method_words(method: str) -> str:
     parts = [pretty(v.name)] + [f'{v.conditioning} codes'] * (v.name not in UNCONDITIONED)
     return ', '.join([*parts, *v.rest] + ['PPO data'] * (v.data == 'ppo'))
 
+# %% ../../nbs/07_figures/05_probe.ipynb #4319f0e5
+_MIN_AGREEMENT, _MIN_FRAMES = 0.9, 20
+
+
+@cache
+def _doubtful() -> dict[tuple[str, str], float]:
+    "Share of frames within 4 pixels, by game and variable, where it is low"
+    table = pd.read_csv(sample_path('atari_agreement.csv'), comment='#')
+    table = table[(table['within_4'] < _MIN_AGREEMENT) & (table['frames'] >= _MIN_FRAMES)]
+    return dict(zip(zip(table['game'], table['variable']), table['within_4']))
+
+
+def marked_variable(game: str, variable: str) -> str:
+    """Return the name of a variable; with the mark † if its label is in doubt."""
+    return f'{variable} †' if (game, variable) in _doubtful() else str(variable)
+
+
+def doubt_words(game: str, variable: str) -> str:
+    """Say why the label of a variable of a game is in doubt; '' if it is not."""
+    share = _doubtful().get((game, variable))
+    return '' if share is None else f'label and OCAtari agree within 4 pixels in {share:.0%} of frames only'
+
 # %% ../../nbs/07_figures/05_probe.ipynb #096747d2
 def _row_words(key: tuple, game: str) -> str:
     "The name of a row; bold if it is a mean"
     group, target = key
     if target != 'mean':
-        return str(target)
+        return marked_variable(game, target)
     return f"<b>{f'{game_title(game)}, all categories' if group == 'all' else pretty(group)}</b>"
 
 
-def _tell(row: tuple, column: tuple, words: str) -> str:
-    "Add to the hover text of the paper's cells where their number comes from"
+def _tell(row: tuple, column: tuple, words: str, game: str) -> str:
+    "Add to the hover text whether the label is in doubt, and where the number of the paper's cells comes from"
+    doubt = doubt_words(game, row[1])
+    words += f'<br>† {doubt}' if doubt else ''
     if column[0] != 'paper':
         return words
     return words.replace('not measured', 'the paper gives no value per factor') + '<br>as printed in the paper'
@@ -194,7 +220,7 @@ def plot_probe_heatmap(
         column_words=lambda key: method_short(key[1]),
         column_group=lambda key: key[0],
         headings=SOURCES,
-        tell=_tell,
+        tell=partial(_tell, game=game),
         selected=selected and [None, selected[0], 'srlviz', selected[1]],
         width=width,
         height=height,

@@ -31,13 +31,16 @@ from srlviz.core.files import (
 )
 from ..core.names import catalog
 from ..core.questions import load_answers, save_answers
-from ..core.recordings import Factor, Recording, load_recording, recording_contents
+from ..core.metrics import find_metric
+from ..core.recordings import Factor, Recording, align, load_recording, recording_contents
 from ..core.saving import load_encoder, save_encoder
-from ..core.scores import load_scores, save_scores, with_labels
+from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, save_scores, score_row
+from ..core.scores import with_labels
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
 from ..data.importers import load_csv
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
+from ..evaluate.prediction.heads import fit_head
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
 from .methods import find_methods
 from .papers.probing import FittedMethod, probe_methods, probe_table
@@ -77,17 +80,30 @@ class Probed:
         table = rows.pivot_table('value', 'target', 'label', sort=False, observed=True)
         return table[[c for c in self.results if c in table]]
 
+    @property
+    def r2(self) -> pd.DataFrame:
+        """R² of the test split by continuous factor and label: at most 1; 0 is the mean of the training rows."""
+        rows = with_labels(self.scores.query("metric == 'r2'"))
+        table = rows.pivot_table('value', 'target', 'label', sort=False, observed=True)
+        return table.round(3) if len(table) else pd.DataFrame(index=pd.Index([], name='target'))
+
+    def _categories(self) -> pd.DataFrame:
+        """Scores of the factors that are categories."""
+        if not self.results:
+            raise ValueError("no factor is a category, whose predictions can be drawn; `r2` has the scores")
+        return self.scores.query("metric != 'r2'")
+
     def heatmap(self):
-        """Draw a heat map of the scores, variables by methods."""
+        """Draw a heat map of the scores of categories, variables by methods."""
         from srlviz.figures.probe import plot_probe_heatmap
 
-        return plot_probe_heatmap(self.scores)
+        return plot_probe_heatmap(self._categories())
 
     def explore(self):
         """Open the scores as a widget: selecting a cell shows predictions over time and the worst frames."""
         from srlviz.widgets.probe import ProbeHeatmap
 
-        return ProbeHeatmap(self.scores, self.results, self.recording)
+        return ProbeHeatmap(self._categories(), self.results, self.recording)
 
     def maps(self, how: str = 'pca') -> dict:
         """Map the codes to two dimensions, by name of the method; codes that do not vary have no map."""
@@ -100,7 +116,7 @@ class Probed:
         from srlviz.widgets.workbench import Workbench
 
         options = dict(maps=self.maps() or None, codes=self.codes) | options
-        return Workbench(self.scores, self.results, self.recording, **options)
+        return Workbench(self._categories(), self.results, self.recording, **options)
 
     def save(self, folder: str | Path) -> Path:
         """Save scores, results, codes, encoders and the recording to a folder, for `srlviz.load` and `srlviz.explore`.
@@ -109,7 +125,8 @@ class Probed:
         """
         with atomic_folder(folder) as temporary:
             save_scores(self.scores, temporary / 'scores.csv')
-            save_answers([*self.results.values()], temporary / 'results.npz')
+            if self.results:
+                save_answers([*self.results.values()], temporary / 'results.npz')
             np.savez_compressed(temporary / 'codes.npz', **{k: np.vstack(c) for k, c in self.codes.items()})
             self.recording.save(temporary / 'recording')
             make_folder(temporary / 'encoders')
@@ -122,19 +139,27 @@ class Probed:
         return Path(folder)
 
     def __repr__(self):
+        from srlviz.figures.probe import doubt_words
+
         test = self.recording['test']
         unit = 'frames' if len(test) and 'frame' in test[0].obs else 'rows'
-        lines = [
-            f"F1 on {test.n_steps:,} {unit} of {self.recording.name or 'a recording'}",
-            self.f1.round(2).to_string(),
-        ]
-        first = next(iter(self.results.values()))
-        caveats = caveat_words(first.caveats)[2:]
-        if caveats:
-            lines.append(f'included despite caveats: {caveats}')
+        where = f"{test.n_steps:,} {unit} of {self.recording.name or 'a recording'}"
+        lines = []
+        if self.results:
+            lines += [f"F1 on {where}", self.f1.round(2).to_string()]
+            first = next(iter(self.results.values()))
+            caveats = caveat_words(first.caveats)[2:]
+            if caveats:
+                lines.append(f'included despite caveats: {caveats}')
+        if len(self.r2):
+            metric = find_metric('r2')
+            lines += [f"{metric.label} on {where} (at most {metric.best:g}; 0: the mean)", self.r2.round(2).to_string()]
         unconverged = unconverged_line(self.results)
         if unconverged:
             lines.append(unconverged)
+        for factor in self.recording.factors:
+            doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
+            lines += [f'{factor.name}: {doubt}'] if doubt else []
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return '\n'.join(lines)
@@ -183,7 +208,7 @@ def load_probe(folder: str | Path) -> Probed:
     path = inside(folder, 'probe.json')
     header = check_fields(read_json(path, 'a result of srlviz.probe'), _HEADER, path)
     recording = load_recording(inside(folder, 'recording'))
-    results = load_answers(inside(folder, 'results.npz'))
+    results = load_answers(inside(folder, 'results.npz')) if header['labels'] else []
     if len(results) != len(header['labels']) or not all(isinstance(r, ProbeResult) for r in results):
         raise ValueError(f"{path}: labels are of {len(header['labels'])} probes; results.npz has other answers")
     if len({*header['labels']}) < len(header['labels']):
@@ -201,8 +226,9 @@ def load_probe(folder: str | Path) -> Probed:
         if not isinstance(reason, str):
             raise ValueError(f"{path}: left_out: the reason of {name!r:.80} is {reason!r:.80}; expected text")
     scores = load_scores(inside(folder, 'scores.csv'))
-    if scores.query("metric == 'f1' and source == 'srlviz'").empty:
-        raise ValueError(f"{inside(folder, 'scores.csv')} has no f1 of a probe")
+    metric = 'f1' if results else 'r2'
+    if scores.query("metric == @metric and source == 'srlviz'").empty:
+        raise ValueError(f"{inside(folder, 'scores.csv')} has no {metric} of a probe")
     return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
@@ -232,10 +258,10 @@ def _as_recording(data, episode, factors) -> Recording | None:
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6cbdfee8
 def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
-    "How a factor is coded, 'as it is', 'words', 'whole' or 'failure', and names of its values; or why it is left out"
+    "How a factor is coded, one of `_CODINGS` or 'number', and names of its values; or why it is left out"
     x = values.to_numpy()
     if pd.api.types.is_integer_dtype(x) or pd.api.types.is_bool_dtype(x):
-        return ('as it is', ()) if factor.kind == 'categorical' else (f'{factor.kind}, {x.dtype}', ())
+        return ('as it is' if factor.kind == 'categorical' else 'number'), ()
     if x.dtype.kind in 'OUS' or not pd.api.types.is_numeric_dtype(x):
         words = sorted(map(str, pd.unique(values)))
         return ('words', tuple(words)) if len(words) <= _MAX_CATEGORIES else (f'{len(words):,} different words', ())
@@ -246,7 +272,7 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
         return 'whole', ()
     if factor.group == 'failures' and (x >= 0).all():
         return 'failure', ('none', 'failed')
-    return f'{factor.kind}, {x.dtype}', ()
+    return ('number' if np.isfinite(x).all() else f'{factor.kind}, some infinite'), ()
 
 
 _CODINGS = 'as it is', 'words', 'whole', 'failure'
@@ -287,8 +313,9 @@ class _CodedEpisodes(Sequence):
         return [f'{whole[i]} {codings}' for i in index]
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
-def _prepare_factors(recording: Recording) -> tuple[Recording, dict[str, str]]:
-    "Return a recording with the splits of a probe and the factors that can be probed, and why others are left out."
+def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[str, str]]:
+    """Return a recording with the splits of a probe and the factors that can be classified, the same with its numbers,
+    and why other factors are left out."""
     name = recording.name or 'the recording'
     if not len(recording):
         raise ValueError(f"{name} has no episodes")
@@ -305,9 +332,14 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, dict[str, str]]:
     used = recording[recording.split != '']
     table = used.steps()
     split = used.split[table['episode']]
-    codings, left_out = {}, {}
+    codings, numbers, left_out = {}, [], {}
     for f in recording.factors:
         coding, names = _category(f, table[f.name])
+        if coding == 'number':
+            varies = all(np.ptp(table[f.name][split == s].to_numpy(float)) > 0 for s in ('probe', 'test'))
+            numbers += [f] if varies else []
+            left_out |= {} if varies else {f.name: 'constant'}
+            continue
         if coding not in _CODINGS:
             left_out[f.name] = coding
             continue
@@ -320,13 +352,10 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, dict[str, str]]:
             left_out[f.name] = 'no test value occurs in training'
         else:
             codings[f.name] = coding, names
-    if not codings:
+    if not codings and not numbers:
         reasons = ', '.join(f'{factor} ({reason})' for factor, reason in left_out.items()) or 'none'
-        raise ValueError(
-            f"no factor of {name} is a category that varies; factors: {reasons}. "
-            "Bin continuous factors, for example by np.digitize"
-        )
-    return _with_codings(recording, codings), left_out
+        raise ValueError(f"no factor of {name} is a category or a number that varies; factors: {reasons}")
+    return _with_codings(recording, codings), recording.replace(factors=numbers), left_out
 
 
 def _with_codings(recording: Recording, codings: Mapping) -> Recording:
@@ -362,6 +391,27 @@ def _record_game(game, frames, policy, version, seed, out, progress) -> Recordin
     recording = record_atari(game, frames, policy, seed, **options)
     return drop_duplicates(prune_factors(split_episodes(recording, seed, probe=0.7, valid=0.1, test=0.2)))
 
+# %% ../../nbs/09_studies/05_quick.ipynb #a7637270
+def _regression_scores(codes: Mapping[str, list], recording: Recording, **columns) -> pd.DataFrame:
+    "Score table of R² on the test split: each method's ridge regression for each factor"
+    rows = []
+    for method, one in codes.items():
+        x, tables = align(one, recording)
+        names = list(tables['probe'])
+        if not names:
+            continue  # codes of whole episodes, and factors of steps
+        mean, deviation = x['probe'].mean(0, dtype=np.float64), x['probe'].std(0, dtype=np.float64)
+        x = {s: (a - mean) / np.where(deviation > 0, deviation, 1) for s, a in x.items()}
+        centre, spread = tables['probe'].mean(), tables['probe'].std(ddof=0)
+        z = {s: ((t - centre) / spread).to_numpy() for s, t in tables.items()}
+        predicted, _ = fit_head('linear', x, z)
+        r2 = 1 - ((predicted['test'] - z['test']) ** 2).mean(0) / z['test'].var(0)
+        about = dict(method=method, n_codes=len(mean), norm='standardize' if deviation.any() else 'none')
+        groups = {f.name: f.group for f in recording.factors}
+        for name, value in zip(names, r2):
+            rows.append(score_row(**columns, **about, metric='r2', target=name, group=groups[name], value=value))
+    return check_scores(pd.DataFrame(rows, columns=list(SCORE_COLUMNS)))
+
 # %% ../../nbs/09_studies/05_quick.ipynb #56e22bc9
 def probe(
     net: nn.Module | Callable | Mapping,
@@ -388,6 +438,8 @@ def probe(
 ) -> Probed:
     """Probe the codes of a network: fit linear probes that predict the state of the world from them.
 
+    Categories are classified (F1), continuous factors are predicted by ridge regression (R²).
+
     Parameters
     ----------
     net : a torch module or a function that maps a batch of frames, or of rows float32 (B, F), to codes (B, n_codes); it
@@ -402,15 +454,17 @@ def probe(
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     norms : 'none' (raw codes), 'standardize', or both
-    baselines : methods to compare with;  probing : arguments of `linear_probe`
+    baselines : methods to compare with
+    probing : arguments of `linear_probe`. For data, protocol='fixed' and lr=0.01 are the defaults: with fewer than tens
+        of thousands of rows the paper's would score how the weights were drawn
     epochs : maximum for trained methods that are given by name or class (paper: 100); an instance keeps its own
     seed : of recording, split, encoders and probes
     out : folder for recording and results, which are cached there; by default nothing is kept
 
     Returns
     -------
-    Probed : `f1`, `heatmap()`, `explore()`, `workbench()`, `save(folder)`, `scores`, `results`, `recording`, `codes`,
-        `encoders`, `left_out`
+    Probed : `f1`, `r2`, `heatmap()`, `explore()`, `workbench()`, `save(folder)`, `scores`, `results`, `recording`,
+        `codes`, `encoders`, `left_out`
 
     Raises
     ------
@@ -426,31 +480,45 @@ def probe(
     if game is not None:
         study = 'atari'
         task = game_name(game)
-        n_classes = 256
         prepared = _record_game(game, frames, policy, version, seed, out, progress)
-        left_out = {}
+        numbers, left_out = prepared.replace(factors=[]), {}
+        how = dict(n_classes=256)
     else:
-        prepared, left_out = _prepare_factors(recording)
+        prepared, numbers, left_out = _prepare_factors(recording)
         study = 'own'
         task = prepared.name or 'own'
-        n_classes = None
+        how = dict(n_classes=None, protocol='fixed', lr=0.01)
     fitted = {}
     fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
-        results = probe_methods(
-            methods,
-            fit,
-            prepared,
-            norms=norms,
-            out=folder,
-            encoder=dict(seed=seed, epochs=epochs),
-            probing=dict(n_classes=n_classes, seed=seed) | dict(probing or {}),
-            progress=progress,
-            messages=() if out is None else ('cached', 'not cached'),  # the result shows the others
-            fitted=fitted,
-        )
-    groups = {f.name: f.group for f in prepared.factors}
-    table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
+        encoder = dict(seed=seed, epochs=epochs)
+        if prepared.factors:
+            results = probe_methods(
+                methods,
+                fit,
+                prepared,
+                norms=norms,
+                out=folder,
+                encoder=encoder,
+                probing=how | dict(seed=seed) | dict(probing or {}),
+                progress=progress,
+                messages=() if out is None else ('cached', 'not cached'),  # the result shows the others
+                fitted=fitted,
+            )
+            groups = {f.name: f.group for f in prepared.factors}
+            table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
+        else:
+            for m in methods.values():
+                fitted[m.name] = FittedMethod(m, fit, prepared, folder, encoder, progress=progress)
+            results, table = {}, pd.DataFrame(columns=list(SCORE_COLUMNS))
+        if numbers.factors:
+            codes = {name: f.codes for name, f in fitted.items()}
+            columns = dict(study=study, task=task, data='random', inputs='frames', seed=seed)  # as `probe_table`
+            more = _regression_scores(codes, numbers, **columns)
+            tables = [t for t in (table, more) if len(t)]
+            if not tables:
+                raise ValueError("codes are of whole episodes, factors of steps; an encoder with pool=None codes steps")
+            table = merge_scores(*tables)
     return Probed(results, table, prepared, left_out, fitted)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1

@@ -20,7 +20,15 @@ from ..core.scores import with_labels
 from ..evaluate.prediction.errors import confusion, worst_steps
 from ..figures.frames import plot_contact_sheet
 from ..figures.atari.games import plot_confusion
-from ..figures.probe import PROBE_ORDER, median_miss, pick_probe, plot_probe_heatmap, plot_probe_trace, value_words
+from srlviz.figures.probe import (
+    PROBE_ORDER,
+    marked_variable,
+    median_miss,
+    pick_probe,
+    plot_probe_heatmap,
+    plot_probe_trace,
+    value_words,
+)
 from ..figures.scores.score_map import score_grid
 from ..figures.style import pretty, style
 from .base import Explorer, Quiet, columns
@@ -450,7 +458,13 @@ class ProbeHeatmap(Board, Explorer):
     choices = (
         Choice('task', 'Task', lambda b: b.scores.tasks),
         Choice(
-            'factor', 'Factor', lambda b: b.scores.factors, lambda b, v: str(v), ('task',), min_options=1, of_map=False
+            'factor',
+            'Factor',
+            lambda b: b.scores.factors,
+            lambda b, v: marked_variable(b.scores.task, v),
+            ('task',),
+            min_options=1,
+            of_map=False,
         ),
         Choice(
             'method',

@@ -75,7 +75,7 @@ class _Autoencoder(nn.Module):
 
     def terms(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Return the terms of the loss by name."""
-        return {'reconstruction': masked_mse(self.reconstruct(batch), batch.sensors, batch.mask)}
+        return {'reconstruction': masked_mse(self.reconstruct(batch), batch.sensors, batch.mask, batch.known)}
 
     def forward(self, batch):
         return sum(self.terms(batch).values())

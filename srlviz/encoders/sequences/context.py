@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from ...core.files import check_whole
 from .encoder import SequenceEncoder
 from .forecast import first_rows
+from .masked import known_mse
 from .networks import sensor_network
 from .batches import Batch
 
@@ -45,9 +45,11 @@ class _Context(nn.Module):
         lengths = batch.lengths
         steps = torch.arange(C, device=lengths.device)
         around = torch.cat([steps.expand(len(lengths), C), lengths[:, None] - C + steps], 1)  # (B, 2 C)
-        true = batch.sensors.gather(1, around.unsqueeze(2).expand(-1, -1, self.n_out))  # (B, 2 C, N)
+        cells = around.unsqueeze(2).expand(-1, -1, self.n_out)
+        true = batch.sensors.gather(1, cells)  # (B, 2 C, N)
+        known = None if batch.known is None else batch.known.gather(1, cells)
         predicted = self.predict(first_rows(batch.rows(C), lengths - 2 * C))
-        return {'context': F.mse_loss(predicted, true)}
+        return {'context': known_mse(predicted, true, known)}
 
     def forward(self, batch):
         return sum(self.terms(batch).values())

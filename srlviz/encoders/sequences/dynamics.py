@@ -22,7 +22,7 @@ from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mse
 from .mte import FrameDrawer, RealFrames, check_sizes, film_network
 from .mte import reconstruct_episodes, spread_rows, start_film, take_steps, three_layers
-from .batches import Batch, modalities
+from .batches import Batch, modalities, sensors_of
 
 # %% ../../../nbs/03_encoders/sequences/10_dynamics.ipynb #fb20af51
 _ACTION_WORDS = ('engine', 'throttle', 'angle', 'speed')
@@ -71,14 +71,17 @@ class _RowDecoder(nn.Module):
         super().__init__()
         self.sensors, self.film, self.draws, self.l_frames = sensors, film, draws, l_frames
 
-    def errors(self, codes: torch.Tensor, state: torch.Tensor | None, batch: Batch) -> dict[str, torch.Tensor]:
+    def errors(
+        self, codes: torch.Tensor, state: torch.Tensor | None, known: torch.Tensor | None, batch: Batch
+    ) -> dict[str, torch.Tensor]:
         """Return the squared errors of reconstructing the rows of a batch from codes: 'sensors' and 'frames', weighted.
 
-        codes : (B, T, n_codes);  state : (B, T, N - A), the target columns of sensors, or None
+        codes : (B, T, n_codes);  state, known : (B, T, N - A), the target columns of sensors, and which of their
+            values are known, or None
         """
         errors = {}
         if self.sensors is not None:
-            errors['sensors'] = masked_mse(self.sensors(codes), state, batch.mask)
+            errors['sensors'] = masked_mse(self.sensors(codes), state, batch.mask, known)
         if self.film is not None:
             rows = spread_rows(batch.mask, self.draws)
             true = self.film.target(take_steps(batch.frames, rows))
@@ -113,10 +116,16 @@ class _DynamicsModel(nn.Module):
         self.residual, self.stop_gradient = residual, stop_gradient
 
     def acts(self, batch: Batch) -> torch.Tensor:
-        """Return the actions of all rows but the last, (B, T - 1, A); undefined before a padded row."""
+        """Return the actions of all rows but the last, (B, T - 1, A), 0 if unknown; undefined before a padded row."""
         if not len(self.actions):
             return torch.zeros(len(batch.mask), batch.mask.shape[1] - 1, 0, device=batch.mask.device)
-        return batch.sensors[:, :, self.actions].diff(dim=1)
+        acts = batch.sensors[:, :, self.actions].diff(dim=1)
+        return acts if batch.known is None else acts * self._known_acts(batch)
+
+    def _known_acts(self, batch: Batch) -> torch.Tensor:
+        """Return which actions are known, those between two known values, (B, T - 1, A)."""
+        known = batch.known[:, :, self.actions]
+        return known[:, 1:] & known[:, :-1]
 
     def forecast(self, codes: torch.Tensor, acts: torch.Tensor) -> torch.Tensor:
         """Forecast the codes of the next rows: (B, T, n_codes) and actions (B, T, A) -> (B, T, n_codes)."""
@@ -138,19 +147,23 @@ class _DynamicsModel(nn.Module):
         acts = self.acts(batch)
         predicted = self.forecast(codes[:, :-1], acts)
         later = batch.rows(1)
-        state = next_state = None
+        state = next_state = known = next_known = None
         if self.decoder.sensors is not None:
             state = batch.sensors[:, :, self.net.state]
             next_state = state[:, 1:]
+            if batch.known is not None:
+                known = batch.known[:, :, self.net.state]
+                next_known = known[:, 1:]
         terms = {}
-        for name, error in self.decoder.errors(codes, state, batch).items():
+        for name, error in self.decoder.errors(codes, state, known, batch).items():
             terms[name] = self.l_dec * error
-        for name, error in self.decoder.errors(predicted, next_state, later).items():
+        for name, error in self.decoder.errors(predicted, next_state, next_known, later).items():
             terms[f'next {name}'] = self.l_dec * error
         terms['forward'] = self.l_for * self.forward_error(predicted, codes[:, 1:], later.mask)
         if len(self.actions):
+            known_acts = None if batch.known is None else self._known_acts(batch)
             hidden, _ = self.inverse(torch.cat([codes[:, :-1], codes[:, 1:]], 2))
-            terms['inverse'] = self.l_inv * masked_mse(self.act(hidden), acts, later.mask)
+            terms['inverse'] = self.l_inv * masked_mse(self.act(hidden), acts, later.mask, known_acts)
         return terms
 
     def forward(self, batch: Batch) -> torch.Tensor:
@@ -200,7 +213,7 @@ def _named_actions(columns: Sequence[str] | None, recording: Recording) -> list[
             f"actions='named' needs the names of sensors in meta['columns'], which recording {recording.name!r} lacks; "
             "give the numbers of columns, or actions=() for no actions"
         )
-    sensors = recording[0].obs.get('sensors') if len(recording) else None
+    sensors = sensors_of(recording[0].obs) if len(recording) else None
     if sensors is not None and sensors.shape[1] != len(columns):
         raise ValueError(f"recording {recording.name!r} names {len(columns)} sensors and has {sensors.shape[1]}")
     found = _action_columns(columns)

@@ -67,13 +67,15 @@ class SequenceEncoder(Parameters, ABC):
     Parameters
     ----------
     n_codes : size of the code
-    inputs : modalities to encode, 'sensors', 'frames' or 'frames+sensors'
+    inputs : modalities to encode, 'sensors', 'frames' or 'frames+sensors'; a recording without `sensors`, such as one
+        of Minari, gives its `vector` instead
     pool : 'mean', 'max', 'final' or 'std' of the codes of rows over time; None for a code of each row
     epochs : passes over the split 'fit';  batch_size : windows of a batch;  lr : learning rate of Adam
     patience : with a split 'valid', epochs without a better validation loss before training stops; None: no limit
     shortest, longest : range of the window length in training, one length per batch
     windows : windows of each episode in an epoch
     cap : standardised sensors are clipped to ±cap
+    gaps : accept NaN in sensors: an encoder reads the mean of the column, and losses leave it out
     seed : of weights and windows;  device : 'auto', 'cpu' or 'cuda'
     checkpoint : file written after each epoch, from which an interrupted `fit` resumes;  progress : show a bar
 
@@ -97,6 +99,7 @@ class SequenceEncoder(Parameters, ABC):
     longest: int = 75
     windows: int = 1
     cap: float = 10.0
+    gaps: bool = False
     seed: int = 0
     device: str = 'auto'
     checkpoint: str | Path | None = None
@@ -132,7 +135,7 @@ class SequenceEncoder(Parameters, ABC):
         self.shapes_ = read_shapes(fit, self.learns_from, type(self).__name__)
         warn_short_episodes(fit.lengths, self.min_rows, type(self).__name__)
         if 'sensors' in self.shapes_:
-            self.mean_, self.factor_, _ = sensor_scale(fit, self.cap, self.progress)
+            self.mean_, self.factor_, _ = sensor_scale(fit, self.cap, self.progress, self.gaps)
         config = decisive_arguments(self)
         if self.checkpoint:
             config['recording'] = recording.fingerprint()
@@ -158,12 +161,12 @@ class SequenceEncoder(Parameters, ABC):
 
     def random_batches(self, recording: Recording) -> Callable[[int], Ahead]:
         """Return a function of the epoch that yields its batches of random windows."""
-        rows = WindowRows(recording, self.learns_from, self.scale)
+        rows = WindowRows(recording, self.learns_from, self.scale, self.gaps)
         return lambda epoch: Ahead(lambda places: rows.read(*places), self._windows(recording, self.seed, epoch))
 
     def held_out_loss(self, recording: Recording) -> Callable[[nn.Module], float]:
         """Return a function of the model that computes the mean loss over fixed windows."""
-        rows = WindowRows(recording, self.learns_from, self.scale)
+        rows = WindowRows(recording, self.learns_from, self.scale, self.gaps)
         jobs = self._windows(recording, 0)
         if not jobs:
             name = type(self).__name__
@@ -230,7 +233,7 @@ class SequenceEncoder(Parameters, ABC):
         from srlviz.core.jobs.progress import Bar
 
         self._check_fitted(recording, names)
-        rows = WindowRows(recording, names, self.scale)
+        rows = WindowRows(recording, names, self.scale, self.gaps)
         device = next(self.model_.parameters()).device
         self.model_.eval()
         jobs = whole_episodes(recording.lengths, 512 if 'frame' in names else 64 * 75)

@@ -17,6 +17,7 @@ from ...core.files import check_whole
 from ...core.names import unknown
 from ...core.recordings import Recording
 from .encoder import SequenceEncoder
+from .masked import known_mse
 from .networks import SENSOR_NETWORKS, sensor_network
 from .batches import Batch, modalities
 
@@ -55,9 +56,11 @@ class _Forecast(nn.Module):
     def terms(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Return the terms of the loss by name: the error of predicting the last row of each window."""
         lengths = batch.lengths
-        true = batch.sensors[torch.arange(len(lengths), device=lengths.device), lengths - 1]  # (B, N)
+        last = torch.arange(len(lengths), device=lengths.device), lengths - 1
+        true = batch.sensors[last]  # (B, N)
+        known = None if batch.known is None else batch.known[last]
         predicted = self.predict(first_rows(batch, lengths - self.horizon))
-        return {'forecast': nn.functional.mse_loss(predicted, true)}
+        return {'forecast': known_mse(predicted, true, known)}
 
     def forward(self, batch):
         return sum(self.terms(batch).values())

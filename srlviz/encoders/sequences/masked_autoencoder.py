@@ -125,7 +125,7 @@ class _MaskedModel(nn.Module):
         hidden = _hide(self.net.patches(batch)[1], self.hidden)
         targets = hidden | ~hidden.any(1, keepdim=True)
         rows = targets.repeat_interleave(self.net.patch, 1)[:, : batch.mask.shape[1]] & batch.mask
-        return {'hidden': masked_mse(self.reconstruct(batch, hidden), batch.sensors, rows)}
+        return {'hidden': masked_mse(self.reconstruct(batch, hidden), batch.sensors, rows, batch.known)}
 
     def forward(self, batch):
         return sum(self.terms(batch).values())

@@ -23,7 +23,7 @@ from ...core.recordings import Recording
 from ..frames.cnn import fit_splits
 from ..frames.resnet import ResNet, load_resnet
 from .encoder import SequenceEncoder, SequenceNetwork
-from .masked import masked_mse, pooled
+from .masked import known_mse, masked_mse, pooled
 from .batches import Batch, modalities
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #e76f129c
@@ -258,9 +258,11 @@ class _MTEModel(nn.Module):
         true = self.drawer.target(take_steps(batch.frames, rows))
         terms = {'frames': self.l_frames * F.mse_loss(self.drawer(take_steps(of_frames, rows)), true)}
         if self.drawn == 'window':
-            terms['sensors'] = masked_mse(self.readout(of_sensors), batch.sensors, mask)
+            terms['sensors'] = masked_mse(self.readout(of_sensors), batch.sensors, mask, batch.known)
         else:
-            terms['sensors'] = F.mse_loss(self.readout(take_steps(of_sensors, rows)), take_steps(batch.sensors, rows))
+            known = None if batch.known is None else take_steps(batch.known, rows)
+            predicted = self.readout(take_steps(of_sensors, rows))
+            terms['sensors'] = known_mse(predicted, take_steps(batch.sensors, rows), known)
         if len(mask) > 1 and self.l_corr:
             terms['correlation'] = -self.l_corr * _joint_correlation(*states, mask)
         return terms

@@ -104,6 +104,10 @@ def compare_metrics(
     rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **options, permuted=False))
     rows += _of_qedr(qedr(codes, factors, 'forest', **options, permuted=False))
     if boosting:
+        if progress:
+            print(
+                'boosted trees, a hundred for each value of each factor, take minutes; boosting=False leaves them out'
+            )
         rows += _of_dci(dci(codes, factors, **options))
     rows += _rows('MIG', f'{bins} bins', mig.overall, mig.per_factor)
     if sap:
