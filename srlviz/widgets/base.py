@@ -11,6 +11,7 @@ __all__ = ['SHAPES', 'SHARED_TRAITS', 'asset', 'script', 'sheet', 'SafeHTML', 'b
 import base64
 import inspect
 import pathlib
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -261,6 +262,9 @@ _NO_MODEL = (
 )  # hides "Loading" and "model not found", which JupyterLab shows for a widget without a kernel: the picture is below
 
 
+_MAX_RENDERING = 60  # seconds in which a page renders a picture, or else it is requested again
+
+
 class _NotebookPicture:
     """The PNG of an explorer in a saved notebook.
 
@@ -270,13 +274,14 @@ class _NotebookPicture:
     """
 
     displayed: list['_NotebookPicture'] = []
+    figure_json = ''  # of the stored picture
+    requested, request_time = '', 0.0  # the figure that a page is rendering, and since when
+    failed = False
 
     def __init__(self, explorer: 'Explorer'):
         from IPython.display import display
 
         self.explorer = explorer
-        self.figure_json = ''  # of the stored picture
-        self.failed = False
         self.output = display({'text/html': '<span class="srlviz-unseen"></span>'}, raw=True, display_id=True)
         others = [p for p in self.displayed if p.explorer is not explorer and p.explorer.comm is not None]
         self.displayed[:] = others if self.output is None else [*others, self]
@@ -284,13 +289,20 @@ class _NotebookPicture:
     def take(self, view):
         """Let a view in the page render the current figure, unless that picture is stored already."""
         figure = ink(to_json_plotly(unlinked(self.explorer.figure()).to_dict()), dark=False)
+        if figure == self.requested and self.is_awaited():
+            return
         if figure != self.figure_json:
+            self.requested, self.request_time = figure, time.monotonic()
             caption = f'Saved picture of {self.explorer!r}. Run the cell to interact with it.'
             view.draw_picture(figure, caption, partial(self.keep, figure))
 
+    def is_awaited(self) -> bool:
+        """Whether a page may still be rendering the picture."""
+        return bool(self.requested) and time.monotonic() < self.request_time + _MAX_RENDERING
+
     def keep(self, figure: str, png: bytes, size: Sequence[int]):
         """Store the picture of a figure in the notebook."""
-        self.figure_json = figure
+        self.figure_json, self.requested = figure, ''
         bundle = {'image/png': base64.b64encode(png).decode(), 'text/plain': repr(self.explorer)}
         metadata = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
         self.output.update(bundle, raw=True, metadata=metadata)
@@ -304,7 +316,8 @@ def take_pictures(view: W.Widget):
     view : with `draw_picture(figure_json, words, keep)`, which calls `keep(png, (width, height))`
     """
     for picture in list(_NotebookPicture.displayed):
-        if picture.failed or (picture.figure_json and not _contains(picture.explorer, view)):
+        is_there = picture.figure_json or picture.is_awaited()
+        if picture.failed or (is_there and not _contains(picture.explorer, view)):
             continue
         try:
             picture.take(view)
