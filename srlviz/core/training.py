@@ -387,8 +387,8 @@ def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
 
 
 @torch.no_grad()
-def _renew_statistics(module, loss, batches, n: int = 12) -> None:
-    "Compute the running mean and variance of batch normalisation again, as averages over the first n batches"
+def _renew_statistics(module, loss, batches) -> None:
+    "Compute the running mean and variance of batch normalisation again, as averages over the first twelve batches"
     layers = [m for m in module.modules() if getattr(m, 'track_running_stats', False)]
     if not layers:
         return
@@ -397,10 +397,12 @@ def _renew_statistics(module, loss, batches, n: int = 12) -> None:
         layer.reset_running_stats()
         layer.momentum = None  # a plain average
     module.train()
-    for batch in islice(batches, n):
-        loss(module, batch)
-    for layer, momentum in zip(layers, momenta):
-        layer.momentum = momentum
+    try:
+        for batch in islice(batches, 12):
+            loss(module, batch)
+    finally:
+        for layer, momentum in zip(layers, momenta):
+            layer.momentum = momentum
 
 
 def _epochs_since_best(history) -> int:

@@ -23,11 +23,13 @@ from .batches import Scale, read_shapes, sensor_scale
 
 # %% ../../../nbs/03_encoders/sequences/11_statistics.ipynb #5cd3a372
 def _slope(x):
+    "Slope of the least-squares line through the rows of each sensor"
     t = np.arange(len(x)) - (len(x) - 1) / 2
     return t @ x / max(t @ t, 1)
 
 
 def _change(x):
+    "Mean absolute difference of successive rows"
     return np.abs(np.diff(x, axis=0)).mean(0) if len(x) > 1 else np.zeros(x.shape[1])
 
 
@@ -59,8 +61,8 @@ class WindowStatistics(Parameters):
     """
 
     looks = {
-        'window_statistics': ('statistics of windows', '#666666', 101),
-        'last_row': ('last row', '#999999', 102),
+        'window_statistics': ('statistics of windows', '#666666', 121),
+        'last_row': ('last row', '#999999', 122),
     }
     variants = {'window_statistics': {}, 'last_row': dict(statistics=('last',))}
     level = 'episode'
@@ -131,8 +133,8 @@ class ProjectedStatistics(WindowStatistics):
     """
 
     looks = {
-        'pca_statistics': ('PCA of statistics', '#1B7837', 103),
-        'random_statistics': ('random projection', '#7FBF7B', 104),
+        'pca_statistics': ('PCA of statistics', '#5AAE61', 123),
+        'random_statistics': ('random projection', '#A6DBA0', 124),
     }
     variants = {'pca_statistics': dict(projection='pca'), 'random_statistics': dict(projection='random')}
     quick = dict(n_codes=8, length=10)
