@@ -218,7 +218,10 @@ def _check_rows(codes, factors):
             )
         _check_split(s, codes[s], factors[s], list(factors['probe'].columns))
     if not len(factors['probe'].columns):
-        raise ValueError("factors has no column to probe")
+        raise ValueError(
+            "factors has no column to probe; if codes are of whole episodes, only factors that are constant in each "
+            "episode can be probed: an encoder with pool=None codes steps"
+        )
     for name, column in factors['probe'].items():
         if not pd.api.types.is_integer_dtype(column) and not pd.api.types.is_bool_dtype(column):
             raise ValueError(

@@ -6,6 +6,7 @@
 __all__ = ['WIDGETS', 'Subject', 'subject_of', 'example_of', 'Widgets', 'explore']
 
 # %% ../../nbs/09_studies/09_explore.ipynb #144a6db4
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.views.windows import windows
+from ..data.importers import load_csv
 from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
@@ -53,6 +55,15 @@ def _named_subject(name: str) -> Subject | None:
             return subject_of(choices[found])
         return Subject('question', choices[found]) if kind == 'questions' else Subject(kind, {found: choices[found]})
     return None
+
+
+def _not_found(x: str) -> Exception:
+    "Create the error for text that is neither a name nor a path; there are too many names to list them"
+    if '/' in x or Path(x).suffix:
+        return FileNotFoundError(f"there is no file or folder {x!r}")
+    names = [name for list_choices in _NAMED.values() for name in list_choices()]
+    words, _, _ = str(unknown('name', x, names)).partition(' choices:')
+    return ValueError(f"{words} no file has this name either; srlviz.explore() lists all names")
 
 
 def _encoder_methods() -> dict:
@@ -120,7 +131,7 @@ def subject_of(x) -> Subject:
         if found is None and is_name and ':' in x and not Path(x).exists():
             return subject_of(imported(x, 'class to explore'))
         if found is None and is_name and not (x and Path(x).exists()):
-            raise unknown('name or path', x, [name for choices in _NAMED.values() for name in choices()])
+            raise _not_found(x)
         return found or _path_subject(x)
     if isinstance(x, (Recording, Episode)):
         return Subject('recording', x)
@@ -280,19 +291,29 @@ def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
     return first, windows(first, _FRAMES, _FRAMES)
 
 
-def _fitted_encoders(encoders: Mapping, recording: Recording | None) -> tuple[dict, Recording]:
-    "Make instances of classes and modules, and fit those that are not fitted; choose a sample if there is no recording"
+def _pop_arguments(options: dict, function: Callable) -> dict:
+    "Remove the arguments of a function from options, and return them"
+    names = inspect.signature(function).parameters
+    return {k: options.pop(k) for k in [*options] if k in names}
+
+
+def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: dict) -> tuple[dict, Recording]:
+    """Make instances of classes and modules, fit those that are not fitted, and choose a sample without a recording.
+
+    The arguments of `as_encoder` are taken out of `options` for torch modules and functions.
+    """
     from srlviz.core.saving import is_fitted
     from srlviz.encoders.custom import as_encoder
     from srlviz.studies.methods import Method, find_method
 
     few = {} if recording is not None else dict(epochs=_SAMPLE_EPOCHS)
-    made = {}
+    made, reads = {}, None
     for name, encoder in encoders.items():
         if isinstance(encoder, type):
             encoder = find_method(encoder)
         elif not (isinstance(encoder, Method) or hasattr(encoder, 'encode')):
-            encoder = as_encoder(encoder)  # a torch module or a function
+            reads = _pop_arguments(options, as_encoder) if reads is None else reads
+            encoder = as_encoder(encoder, **reads)  # a torch module or a function
         made[name] = encoder.make(quick=True, **few) if isinstance(encoder, Method) else encoder
     if recording is None:
         to_fit, recording = _samples_for(list(made.values()))
@@ -307,7 +328,7 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None) -> tuple[di
 
 
 def _open_encoders(encoders, recording, widget, options):
-    made, recording = _fitted_encoders(encoders, recording)
+    made, recording = _fitted_encoders(encoders, recording, options)
     if widget == 'ReconstructionBrowser':
         return catalog('widgets')[widget](recording, made, **options)
     if widget == 'InfoNCEMap':
@@ -512,7 +533,8 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
         the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x
-    options : keyword arguments of the widget, such as episode=3
+    options : keyword arguments of the widget, such as episode=3; of `as_encoder` for a torch module, such as
+        size=(84, 84); of `load_csv` for a CSV file of rows in time, such as episode='run', factors=['room']
 
     Returns
     -------
@@ -530,6 +552,8 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     if isinstance(recording, (str, Path)):
         is_file = _is_path(recording) or Path(recording).exists()
         recording = load(recording) if is_file else sample(recording)
+    if isinstance(x, (str, Path)) and Path(x).is_file() and file_kind(x) == 'table':
+        x = load(x, **_pop_arguments(options, load_csv))
     kind, content = subject_of(x)
     names, open_widget = WIDGETS[kind]
     if widget:

@@ -51,7 +51,12 @@ def file_kind(path: str | Path) -> str:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    kind = _folder_kind(path) if path.is_dir() else _FILE_TESTS.get(path.suffix.lower(), lambda _: '')(path)
+    if path.is_dir():
+        kind = _folder_kind(path)
+    elif path.suffix.lower() in _FILE_TESTS:
+        kind = _FILE_TESTS[path.suffix.lower()](path)
+    else:
+        kind = _tensors_kind(path) if _is_safetensors(path) else ''
     if not kind:
         readable = ', '.join(k.words for k in FILE_KINDS.values())
         raise ValueError(f"path {str(path)!r} is none of these: {readable}")
@@ -69,6 +74,12 @@ def _folder_kind(folder: Path) -> str:
         return 'lerobot' if 'codebase_version' in info else _FORMATS.get(str(info.get('format')), '')
     is_agents = any(folder.glob('*_*.safetensors')) or any(folder.glob('trials/*/agent.safetensors'))
     return 'agents' if is_agents else ''
+
+
+def _is_safetensors(path: Path) -> bool:
+    "Whether a file begins as safetensors do: a length of 8 bytes, then JSON"
+    with open_file(path) as f:
+        return f.read(9)[8:] == b'{'
 
 
 def _npz_kind(path: Path) -> str:
