@@ -133,8 +133,8 @@ class ProjectedStatistics(WindowStatistics):
     """
 
     looks = {
-        'pca_statistics': ('PCA of statistics', '#5AAE61', 123),
-        'random_statistics': ('random projection', '#A6DBA0', 124),
+        'pca_statistics': ('PCA of statistics', '#3B8F45', 123),
+        'random_statistics': ('random projection', '#6FB36B', 124),
     }
     variants = {'pca_statistics': dict(projection='pca'), 'random_statistics': dict(projection='random')}
     quick = dict(n_codes=8, length=10)
