@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES',
            'MAX_BYTES', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json',
-           'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'reading',
-           'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real', 'check_fields', 'table_text',
-           'table_rows', 'parse_whole', 'parse_real', 'check_zip', 'max_unpacked', 'Npz', 'read_npz', 'open_lock',
-           'lock_file', 'only_writer', 'runtime_folder']
+           'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'is_safetensors',
+           'reading', 'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real', 'check_fields',
+           'table_text', 'table_rows', 'parse_whole', 'parse_real', 'check_zip', 'max_unpacked', 'Npz', 'read_npz',
+           'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import csv, errno, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -216,6 +216,12 @@ def file_size(path: str | Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return s.st_size if stat.S_ISREG(s.st_mode) else None
+
+
+def is_safetensors(path: str | Path) -> bool:
+    """Whether a regular file begins as one of safetensors: a length of 8 bytes, then JSON."""
+    with open_file(path) as f:
+        return f.read(9)[8:] == b'{'
 
 # %% ../../nbs/00_core/00_files.ipynb #551ced86
 _NAMES_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)  # their message has the path

@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..core.files import sample_path
 from ..core.metrics import questions
-from ..core.names import catalog, imported, spelled, unknown
+from ..core.names import catalog, imported, spelled, unique_name, unknown
 from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
@@ -81,15 +81,21 @@ _NAMED = {  # kind -> function that lists what has a name, name -> thing; those 
 }
 
 
-def _path_subject(path: str | Path) -> Subject:
-    "Read a file or folder; a folder of runs is watched, not read."
+def _pop_arguments(options: dict, function: Callable) -> dict:
+    "Remove the arguments of a function from options, and return them"
+    names = inspect.signature(function).parameters
+    return {k: options.pop(k) for k in [*options] if k in names}
+
+
+def _path_subject(path: str | Path, options: dict) -> Subject:
+    "Read a file or folder, a CSV file with its reader's arguments in `options`; a folder of runs is watched, not read."
     if (Path(path) / 'sweep.json').is_file():
         return Subject('runs', path)
     kind = file_kind(path)
     if kind == 'agents':
         agents = load(path, kind)
         return Subject('agents', {f'{memory} on {task}': agents[task, memory] for task, memory in agents})
-    found = load(path, kind)
+    found = load(path, kind, **(_pop_arguments(options, load_csv) if kind == 'table' else {}))
     if kind == 'encoder':
         return Subject('encoders', {Path(path).stem: found})
     if kind == 'workbench':
@@ -111,15 +117,16 @@ def _as_named(several) -> dict[str, Any]:
             name = x.memory  # an agent is named by its memory
         elif not isinstance(x, type) and hasattr(x, '__name__'):
             name = x.__name__  # a function
-        unique, number = name, 2
-        while unique in named:
-            unique, number = f'{name} {number}', number + 1
-        named[unique] = x
+        named[unique_name(name, named)] = x
     return named
 
 # %% ../../nbs/09_studies/09_explore.ipynb #f6be4649
-def subject_of(x) -> Subject:
+def subject_of(x, options: dict | None = None) -> Subject:
     """Find out what something is, and bring it into the form that widgets take.
+
+    Parameters
+    ----------
+    options : arguments of `load_csv` are taken out, if x is a CSV file of rows in time
 
     Raises
     ------
@@ -132,7 +139,7 @@ def subject_of(x) -> Subject:
             return subject_of(imported(x, 'class to explore'))
         if found is None and is_name and not (x and Path(x).exists()):
             raise _not_found(x)
-        return found or _path_subject(x)
+        return found or _path_subject(x, {} if options is None else options)
     if isinstance(x, (Recording, Episode)):
         return Subject('recording', x)
     if isinstance(x, pd.DataFrame):
@@ -291,12 +298,6 @@ def _samples_for(encoders: Iterable) -> tuple[Recording, Recording]:
     return first, windows(first, _FRAMES, _FRAMES)
 
 
-def _pop_arguments(options: dict, function: Callable) -> dict:
-    "Remove the arguments of a function from options, and return them"
-    names = inspect.signature(function).parameters
-    return {k: options.pop(k) for k in [*options] if k in names}
-
-
 def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: dict) -> tuple[dict, Recording]:
     """Make instances of classes and modules, fit those that are not fitted, and choose a sample without a recording.
 
@@ -307,12 +308,13 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: di
     from srlviz.studies.methods import Method, find_method
 
     few = {} if recording is not None else dict(epochs=_SAMPLE_EPOCHS)
-    made, reads = {}, None
+    adapted = {k for k, e in encoders.items() if not isinstance(e, (type, Method)) and not hasattr(e, 'encode')}
+    reads = _pop_arguments(options, as_encoder) if adapted else {}
+    made = {}
     for name, encoder in encoders.items():
         if isinstance(encoder, type):
             encoder = find_method(encoder)
-        elif not (isinstance(encoder, Method) or hasattr(encoder, 'encode')):
-            reads = _pop_arguments(options, as_encoder) if reads is None else reads
+        elif name in adapted:
             encoder = as_encoder(encoder, **reads)  # a torch module or a function
         made[name] = encoder.make(quick=True, **few) if isinstance(encoder, Method) else encoder
     if recording is None:
@@ -552,9 +554,7 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     if isinstance(recording, (str, Path)):
         is_file = _is_path(recording) or Path(recording).exists()
         recording = load(recording) if is_file else sample(recording)
-    if isinstance(x, (str, Path)) and Path(x).is_file() and file_kind(x) == 'table':
-        x = load(x, **_pop_arguments(options, load_csv))
-    kind, content = subject_of(x)
+    kind, content = subject_of(x, options)
     names, open_widget = WIDGETS[kind]
     if widget:
         widget = spelled(f'widget for {kind}', widget, names)

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.files import Npz, inside, open_file, read_json, reading, table_rows, table_text
+from ..core.files import Npz, inside, is_safetensors, open_file, read_json, reading, table_rows, table_text
 from ..core.names import unknown
 
 # %% ../../nbs/09_studies/08_load.ipynb #a562fa4b
@@ -56,7 +56,7 @@ def file_kind(path: str | Path) -> str:
     elif path.suffix.lower() in _FILE_TESTS:
         kind = _FILE_TESTS[path.suffix.lower()](path)
     else:
-        kind = _tensors_kind(path) if _is_safetensors(path) else ''
+        kind = _tensors_kind(path) if is_safetensors(path) else ''
     if not kind:
         readable = ', '.join(k.words for k in FILE_KINDS.values())
         raise ValueError(f"path {str(path)!r} is none of these: {readable}")
@@ -74,12 +74,6 @@ def _folder_kind(folder: Path) -> str:
         return 'lerobot' if 'codebase_version' in info else _FORMATS.get(str(info.get('format')), '')
     is_agents = any(folder.glob('*_*.safetensors')) or any(folder.glob('trials/*/agent.safetensors'))
     return 'agents' if is_agents else ''
-
-
-def _is_safetensors(path: Path) -> bool:
-    "Whether a file begins as safetensors do: a length of 8 bytes, then JSON"
-    with open_file(path) as f:
-        return f.read(9)[8:] == b'{'
 
 
 def _npz_kind(path: Path) -> str:

@@ -487,7 +487,7 @@ class Explorer(Quiet, W.VBox):
             self.report_problem(f'This failed. {words}', 'alert')
 
     def observe(self, handler, names=traitlets.All, type='change'):
-        """Call a function when traits change; if yours fails, the status line shows it, and the widget goes on."""
+        """Call a function when traits change; if yours fails, the status line shows it, and the widget still works."""
         super().observe(self._guarded(handler), names, type)
 
     def unobserve(self, handler, names=traitlets.All, type='change'):

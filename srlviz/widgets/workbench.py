@@ -34,7 +34,7 @@ from srlviz.core.files import (
     reading,
     write_json,
 )
-from ..core.names import unknown
+from ..core.names import unique_name, unknown
 from ..core.questions import Answer, load_answers, save_answers
 from ..core.recordings import Recording, load_recording
 from ..core.scores import load_scores, save_scores, split_label
@@ -439,11 +439,9 @@ class Workbench(Explorer):
         for name, explorer in named:
             if not isinstance(explorer, W.Widget):
                 raise ValueError(f"panes: {name!r} is a {type(explorer).__name__}; expected an explorer")
-            unique, number = name, 2
-            while unique in self.explorers:
-                unique, number = f'{name} {number}', number + 1
-            self.explorers[unique] = explorer
-            self.ready.append(unique)
+            name = unique_name(name, self.explorers)
+            self.explorers[name] = explorer
+            self.ready.append(name)
 
     def _find_recording(self) -> Recording | None:
         "Return the recording of the data, or of the first explorer that has one."

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ...core.files import open_file, reading
+from ...core.files import is_safetensors, open_file, reading
 from ...core.training import check_tensor, read_torch
 
 # %% ../../../nbs/03_encoders/frames/07_resnet.ipynb #d3eff66e
@@ -163,9 +163,7 @@ def load_resnet(net: ResNet, weights: str | Path) -> str:
 
 def _tensors(path: Path) -> Mapping[str, torch.Tensor]:
     "Read the tensors of a file by name, in float32"
-    with open_file(path) as f:  # a regular file
-        is_safetensors = f.read(9)[8:9] == b'{'  # a length of 8 bytes, then JSON
-    if is_safetensors:
+    if is_safetensors(path):
         from safetensors.torch import load_file
 
         state = load_file(path)
