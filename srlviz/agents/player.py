@@ -337,10 +337,8 @@ class MemoryAgent:
 
         Raises
         ------
-        ValueError : if the recording lacks inputs of the agent, or the memory has no state, as MLP
+        ValueError : if the recording lacks inputs of the agent
         """
-        if not self.n_codes:
-            raise ValueError(f"{self.memory} keeps no state, so it has no codes; PosMLP, whose state is the time, has")
         net = self.network_
         codes = []
         for start in range(0, len(recording), batch_size):

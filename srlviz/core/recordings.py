@@ -1221,5 +1221,7 @@ def _check_episode_codes(codes, recording, gaps):
         if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n:
             expected = f"({n}, n_codes), or (n_codes,) for the whole episode"
             raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
+        if not c.shape[-1]:
+            raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
         if not np.isfinite(c[~np.isnan(c)] if gaps else c).all():
             raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")

@@ -83,6 +83,8 @@ def _check_part(i: int, c: np.ndarray, first: np.ndarray):
     "Check the codes of episode i, and that they have the shape of those of the first episode"
     if c.ndim not in (1, 2) or c.dtype.kind not in 'biuf':
         raise ValueError(f"codes of episode {i} are {c.dtype} of shape {c.shape}; expected numbers, (T, n_codes)")
+    if not c.shape[-1]:
+        raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
     if (c.ndim, c.shape[-1]) != (first.ndim, first.shape[-1]):
         raise ValueError(
             f"codes of episode {i} have shape {c.shape}, those of episode 0 {first.shape}: not of one encoder"
