@@ -27,7 +27,7 @@ def flights():
 def targets(flights):
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # in four flights most failures do not happen
-        return landing_targets(flights, 25, progress=False)
+        return landing_targets(flights, 25, protocol='paper', progress=False)
 
 
 def score(*args, **how):
@@ -89,7 +89,7 @@ def test_nothing_but_the_split_fit_gives_the_scale(targets, flights):
     ]
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        other = landing_targets(flights.replace(episodes=episodes), 25, progress=False)
+        other = landing_targets(flights.replace(episodes=episodes), 25, protocol='paper', progress=False)
     for k in targets.names:
         assert np.array_equal(other.mean[k], targets.mean[k]) and np.array_equal(other.std[k], targets.std[k])
     assert not np.isclose(other.table['wind'], targets.table['wind']).any()
@@ -154,7 +154,7 @@ def test_rows_stand_beside_those_of_the_paper(targets):
 
 def test_quiet_sensors_answer_the_same_questions(targets, flights):
     quiet = quiet_sensors(targets.windows)
-    assert len(quiet) == len(targets) and quiet[0].obs['sensors'].shape == (25, 925)
+    assert len(quiet) == len(targets) and quiet[0].obs['sensors'].shape == (25, 923)
     assert 'annunciators' not in set(flight_columns(quiet_sensors(flights))['group'])
     codes = [e.obs['sensors'][:, ::40] for e in quiet]
     both = score(codes, targets, 'linear'), score(perfect(targets), targets, 'linear')

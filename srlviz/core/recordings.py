@@ -264,6 +264,12 @@ class Recording(Sequence):
             return self._episodes.base, self._episodes.index
         return self._episodes, np.arange(len(self))
 
+    @property
+    def starts(self) -> np.ndarray:
+        "The row of its whole episode at which each episode begins: of a window its first row, else 0."
+        base, index = self.origin
+        return base.starts[index] if hasattr(base, 'starts') else np.zeros(len(self), int)
+
     n_steps = property(lambda self: int(self.lengths.sum()))
     factor_table = property(
         lambda self: pd.DataFrame([asdict(f) for f in self.factors], columns=list(FACTOR_FIELDS)),

@@ -69,6 +69,7 @@ class FewerColumns(Sequence):
 
     def __init__(self, recording: Recording, columns: np.ndarray, modality: str):
         self.recording, self.columns, self.modality, self.lengths = recording, columns, modality, recording.lengths
+        self.starts = recording.starts
         base, index = recording.origin
         if hasattr(base, 'factor_rows'):
             self.factor_rows = lambda i, names: base.factor_rows(index[i], names)

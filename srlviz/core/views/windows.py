@@ -142,6 +142,7 @@ class _Windows(Sequence):
     def __init__(self, recording: Recording, episode: np.ndarray, start: np.ndarray, lengths: np.ndarray):
         self.recording, self.episode, self.start = recording, episode, start
         self.lengths, self._last = lengths, (-1, None)
+        self.starts = recording.starts[episode] + start
 
     def __len__(self):
         return len(self.start)
@@ -215,6 +216,7 @@ class _Thinned(Sequence):
 
     def __init__(self, recording: Recording, every: int):
         self.recording, self.every, self.lengths = recording, every, -(-recording.lengths // every)
+        self.starts = recording.starts // every
 
     def __len__(self):
         return len(self.recording)

@@ -21,7 +21,8 @@ _LAMPS = '/(annunciators|warnings)/'
 _MODES = '/autopilot/(autothrottle_enabled|autothrottle_on|airspeed_mode|autopilot_state|altitude_mode|servos_on)$'
 _SLOPE = '(flag_glideslope|nav1_CDI$|nav1_slope_degt$|hsi_display_vertical_)'
 _POWER = r'(nav2?_power|marker_audio_working|ram_air_turbine_on|yaw_damper_on|nav_flag_from_to_(pilot|copilot)\[5\])'
-_TELL_TALES = {  # pattern of column names -> why they announce a failure
+_WIND = '/indicators/wind_(speed_kts|heading_deg_mag)$'
+_TELL_TALES = {  # pattern of column names -> why they announce a failure or the wind
     _LAMPS: 'a lamp or horn announces it',
     _MODES: 'the autopilot or autothrottle drops out with its servo or signal',
     'fire_extinguisher_on': 'the crew has noticed the fire alarm',
@@ -30,11 +31,12 @@ _TELL_TALES = {  # pattern of column names -> why they announce a failure
     _SLOPE: 'the receiver has lost the glide slope',
     r'/generator_on\[': 'the relay trips when the engine stops',
     _POWER: 'no power without generators',
+    _WIND: 'a dial shows the wind',
 }
 
 
 def tell_tales(columns: list[str]) -> pd.DataFrame:
-    """Find the columns that announce a failure, by name: DataFrame(column, name, why)."""
+    """Find the columns that announce a failure or the wind, by name: DataFrame(column, name, why)."""
     rows = []
     for i, name in enumerate(columns):
         reasons = [why for pattern, why in _TELL_TALES.items() if re.search(pattern, name)]
@@ -44,7 +46,7 @@ def tell_tales(columns: list[str]) -> pd.DataFrame:
 
 
 def quiet_sensors(recording: Recording) -> Recording:
-    """Return a view of a recording without the sensors that announce a failure.
+    """Return a view of a recording without the sensors that announce a failure or the wind.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ def quiet_sensors(recording: Recording) -> Recording:
         raise ValueError("the recording has no names of sensors (meta['columns']), so none can be left out by name")
     excluded = tell_tales(names)['column'].to_numpy()
     if not len(excluded):
-        raise ValueError("the recording has no columns that announce a failure; it is quiet already")
+        raise ValueError("the recording has no columns that announce a failure or the wind; it is quiet already")
     return take_columns(recording, np.setdiff1d(np.arange(len(names)), excluded))
 
 # %% ../../../nbs/02_data/landing/12_tiers.ipynb #d70d5387

@@ -9,7 +9,7 @@ __all__ = ['HOW', 'STATE', 'NAMES', 'COUNTS', 'Targets', 'make_targets', 'save_t
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #ac7d796d
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -122,6 +122,19 @@ class Targets:
         """Convert standardized outputs (..., n_out) back to their units."""
         return z * self.std[target] + self.mean[target]
 
+    def without_duplicates(self) -> 'Targets':
+        """Keep the columns of `auto` that are `distinct`."""
+        keep = self.distinct
+        return replace(
+            self,
+            names=self.names | {STATE: [self.names[STATE][i] for i in keep]},
+            mean=self.mean | {STATE: self.mean[STATE][keep]},
+            std=self.std | {STATE: self.std[STATE][keep]},
+            next_state=self.next_state[:, keep],
+            last_state=self.last_state[:, keep],
+            distinct=np.arange(len(keep)),
+        )
+
     @cached_property
     def present(self) -> pd.DataFrame:
         "One row for each window, one column for each event: True where its value is above 0."
@@ -161,8 +174,8 @@ def _places(recording: Recording, length: int | None, with_next: bool) -> tuple[
     return episode, start, np.full(len(start), length)
 
 
-def _outputs_by_target(names: Mapping) -> dict[str, dict[str, str]]:
-    "Target -> output -> factor"
+def _outputs_by_target(names: Mapping) -> dict[str, dict]:
+    "Target -> output -> factor, or its values"
     if not names:
         raise ValueError("names is empty; give factors by target: {'wind': ['wind_speed_kt']}")
     if not isinstance(names, Mapping):
@@ -186,7 +199,8 @@ def _outputs(recording, by_target, how, places) -> pd.DataFrame:
     "One row for each window, one column for each output"
     episode, start, length = places
     known = [f.name for f in recording.factors]
-    factors = list(dict.fromkeys(k for x in by_target.values() for k in x.values()))
+    sources = [k for outputs in by_target.values() for k in outputs.values()]
+    factors = list(dict.fromkeys(k for k in sources if isinstance(k, str)))
     for k in factors:
         if k not in known:
             raise unknown('factor', k, known)
@@ -197,7 +211,13 @@ def _outputs(recording, by_target, how, places) -> pd.DataFrame:
     columns = {}
     for target, outputs in by_target.items():
         for k, factor in outputs.items():
-            columns[k] = _window_values(steps[factor].to_numpy(), first, length, how.get(target, 'mean'))
+            values = steps[factor].to_numpy() if isinstance(factor, str) else np.asarray(factor)
+            if values.shape != (len(steps),) or values.dtype.kind not in 'biuf':
+                raise ValueError(
+                    f"the output {k!r} takes the name of a factor, or {len(steps):,} numbers, one for each step; "
+                    f"got {values.dtype} of shape {values.shape}"
+                )
+            columns[k] = _window_values(values, first, length, how.get(target, 'mean'))
     return pd.DataFrame(columns)
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #5948594b
@@ -302,7 +322,7 @@ def _check_window(recording, length, splits, scale_by, state):
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #d9fbe1e1
 def make_targets(
     recording: Recording,
-    names: Mapping[str, Sequence[str] | Mapping[str, str]],
+    names: Mapping[str, Sequence[str] | Mapping[str, str | np.ndarray]],
     length: int | None = 50,
     *,
     how: Mapping[str, str] | str = 'mean',
@@ -319,7 +339,8 @@ def make_targets(
     Parameters
     ----------
     recording : with factors and a split
-    names : target -> factors, or -> output -> factor
+    names : target -> factors, or -> output -> factor, or -> output -> an array of a number for each step of the
+        recording, NaN where unknown
     length : rows of a window; windows do not overlap. None makes each episode one window
     how : 'mean', 'max' or 'last', for all targets or by target (default 'mean')
     events : targets whose outputs are events, present where above 0
