@@ -85,6 +85,11 @@ def timed(act) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
+def plain_state(view) -> dict:
+    """Return the traits of a widget that JSON can hold; its page receives the others as bytes."""
+    return {k: v for k, v in view.get_state().items() if isinstance(v, (str, bool, int, float, list, dict, type(None)))}
+
+
 def write_page(folder: Path, n: int):
     """Write a page with both maps of n points, and of a selected quarter and eighth of them."""
     import numpy as np
@@ -94,8 +99,9 @@ def write_page(folder: Path, n: int):
     from srlviz.core.views.steps import Steps
     from srlviz.evaluate.maps import code_map
     from srlviz.figures.maps import MapColumns, plot_code_map
-    from srlviz.widgets.base import asset, script, sheet
+    from srlviz.widgets.base import asset
     from srlviz.widgets.maps import CodesExplorer
+    from srlviz.widgets.scatter import CodeScatter
     from srlviz.widgets.views import PlotView
 
     rng = np.random.default_rng(0)
@@ -106,7 +112,7 @@ def write_page(folder: Path, n: int):
     explorer = CodesExplorer(made, recording, factor='x', max_points=n, interactive=True)
     view, column = explorer.pane.view, MapColumns(recording)['x']
     columns = {k: getattr(view, k) for k in ('points', 'ids', 'colour', 'chosen')}
-    old = dict(key='k', config={}, inks={}, label='', regions=True, region={}, clicked={}, cursor=None, channel='')
+    old = plain_state(PlotView())
     for name, share in dict(fig_json=0, quarter=4, eighth=8).items():
         steps = Steps(np.zeros(n // share, int), order[: n // share]) if share else None
         if share:
@@ -116,14 +122,13 @@ def write_page(folder: Path, n: int):
         old[name] = PlotView(figure).fig_json
     for name, part in columns.items():
         (folder / name).write_bytes(part)
-    kept = ('look', 'inks', 'ring', 'near', 'tags', 'clicked', 'hovered', 'region', 'height', 'label')
-    for name, state in dict(old=old, new={k: getattr(view, k) for k in kept} | dict(mode='pan')).items():
+    for name, state in dict(old=old, new=plain_state(view) | dict(mode='pan')).items():
         (folder / f'{name}.json').write_text(json.dumps(state))
     texts = dict(
         [
-            ('new.js', script('pictures.js', 'code_scatter.js')),
-            ('old.js', script('pictures.js', 'plot_view.js')),
-            ('all.css', sheet('code_scatter.css', 'plot_view.css')),
+            ('new.js', CodeScatter._esm),
+            ('old.js', PlotView._esm),
+            ('all.css', f'{CodeScatter._css}{PlotView._css}'),
             ('vendor.js', asset('vendor/regl_scatterplot.js')),
             ('plotly.js', (Path(plotly.__file__).parent / 'package_data/plotly.min.js').read_text(encoding='utf-8')),
             ('page.html', PAGE),

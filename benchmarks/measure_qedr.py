@@ -25,7 +25,7 @@ from srlviz.data.popgym import record_pomdp
 from srlviz.core.questions import save_answers
 from srlviz.evaluate.qedr import category_names
 from srlviz.evaluate.targets import landing_targets
-from srlviz.studies.papers.landing import encoder_input, set_name
+from srlviz.studies.papers.landing import encoder_input, input_columns, set_name
 from srlviz.studies.papers.probing import encode_method, fit_method, record_game
 from srlviz.studies.papers.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
@@ -58,14 +58,16 @@ def landing(folder: Path) -> None:
         name = f'landing_{method}_{p["inputs"]}'.replace(' ', '_')
         if not file.exists() or method == 'mean_baseline' or is_there(name):
             continue
-        if p['data'] not in questions:
+        if (p['data'], p['protocol']) not in questions:
             flights = read_flights(p['data'])
-            questions[p['data']] = flights, landing_targets(flights, p['length'])
-        flights, targets = questions[p['data']]
+            targets = landing_targets(flights, p['length'], protocol=p['protocol'])
+            questions[p['data'], p['protocol']] = flights, targets
+        flights, targets = questions[p['data'], p['protocol']]
         encoder = load_encoder(file)
-        codes = encode_method(encoder, encoder_input(targets.windows, p['inputs'], p['every']))
+        columns = input_columns(flights, p['inputs'], p['protocol'])
+        codes = encode_method(encoder, encoder_input(targets.windows, p['inputs'], p['every'], columns))
         results = qedr_ways(*window_inputs(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
-        said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights))
+        said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights, p['protocol']))
         said['budget'] = int(flights['fit'].n_steps)
         rows = qedr_rows(results, study='landing', task='approach', group='failures', **said)
         keep(results, rows, name, 'landing_benchmark.csv')
