@@ -1,11 +1,16 @@
-"""Training steps per second of our sequence encoders and of the modules of the landing paper's released code.
+"""CPU seconds an epoch of our sequence encoders and of the modules of the landing paper's released code.
 
 The released code (github.com/advimman/xeval, MIT) is read from the folder --xeval. It needs a few substitutes to run
 today: a stub of torchvision (no ResNet is made), `collections.Sequence`, a last matrix of the attention encoder as wide
 as its input, states of the ConvLSTM on the CPU. Both train on the same batch, step by step in turn: forward, loss,
-backward, Adam. CPU seconds; medians, and the median of the ratios of neighbouring steps.
+backward, Adam. An epoch is the paper's, one window of each of 3,600 flights. Medians, and the median of the ratios of
+neighbouring steps.
 
 Then, of ours: flights encoded per second, and the share of training time that waits for data.
+
+With --eight STEPS only this: autoencoders of frames learn eight flights in STEPS steps, and their loss over the same
+frames is printed in training mode (statistics of the batch) and in evaluation mode (running statistics, which `fit`
+computes again at its end), with the share of codes that are 0 for all frames.
 """
 
 import argparse
@@ -21,8 +26,10 @@ import torch
 from torch import nn
 
 from srlviz.core.files import sample_path
+from srlviz.core.recordings import Episode, Recording
 from srlviz.core.training import threads
 from srlviz.data.landing import read_flights
+from srlviz.encoders.frames.autoencoder import FrameAutoencoder
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.context import ContextModel
 from srlviz.encoders.sequences.encoder import batch_loss
@@ -31,6 +38,7 @@ from srlviz.encoders.sequences.networks import Conv1DNet
 from srlviz.encoders.sequences.batches import Batch
 
 N_SENSORS, N_CODES = 1090, 64
+WINDOWS = 3600  # of an epoch
 
 
 def released(folder: Path):
@@ -144,7 +152,7 @@ def side_by_side(encoder, theirs, their_loss, batch: Batch, steps: int):
 
 
 def training(xeval: Path, steps: int, film: int):
-    print(f"{'steps of training, 32 windows':34}{'25 to 75 rows':>30}{'50 rows':>30}")
+    print(f"{'CPU s an epoch, ours (released)':34}{'25 to 75 rows':>30}{'50 rows':>30}")
     for name, (encoder, theirs, loss) in pairs(xeval, film).items():
         filmed = 'frames' in encoder.inputs
         n, min_rows = (4, 3) if filmed else (32, steps)
@@ -156,7 +164,8 @@ def training(xeval: Path, steps: int, film: int):
                 n, max(shortest, encoder.min_rows), max(longest, encoder.min_rows), film if filmed else None
             )
             a, b, ratio = side_by_side(encoder, theirs, loss, batch, min(steps, min_rows))
-            row += f"{1 / a:9.1f}/s ({1 / b:.1f}) {ratio:5.2f}x  "
+            epoch = WINDOWS / n  # steps
+            row += f"{epoch * a:9.1f} s ({epoch * b:.1f}) {ratio:5.2f}x  "
         print(row + (f'({n} windows of half the rows, {film} px)' if filmed else ''), flush=True)
 
 
@@ -195,6 +204,44 @@ def waiting(flights):
         )
 
 
+def eight_flights(steps: int, size: int, networks: list[str]):
+    "Loss of autoencoders of frames in training and in evaluation mode, before and after `fit` on eight flights"
+    flights = read_flights(sample_path('landings'))[:8]
+    film = []
+    for flight in flights:
+        frames = torch.from_numpy(np.asarray(flight.obs['frame'][::10])).permute(0, 3, 1, 2).float()
+        small = torch.nn.functional.interpolate(frames, (size, size), mode='area').round().byte()
+        film.append(Episode({'frame': small.permute(0, 2, 3, 1).numpy()}))
+    film = Recording(film)
+    frames = torch.from_numpy(np.concatenate([e.obs['frame'][:: len(e) // 8][:8] for e in film]))
+    words = 'untrained', 'training', 'evaluation', 'share', 'always 0', 'CPU s'
+    print(f"{'network':16}" + ''.join(f'{w:>12}' for w in words))
+    for network in networks:
+        for rectified in (False, True):
+            form = dict(network=network, rectified=rectified, frames_per_episode=32, device='cpu', progress=False)
+            start = time.process_time()
+            encoder = FrameAutoencoder(epochs=-(-steps // 8), **form).fit(film)  # eight batches of 32 frames an epoch
+            seconds = time.process_time() - start
+            model = nn.ModuleDict(dict(net=encoder.net_, decoder=encoder.decoder_))
+            evaluated, codes = mean_squared_error(model.eval(), frames)
+            trained, _ = mean_squared_error(model.train(), frames)
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                encoder.rebuild()
+            untrained, _ = mean_squared_error(nn.ModuleDict(dict(net=encoder.net_, decoder=encoder.decoder_)), frames)
+            dead = (codes == 0).all(0).float().mean().item()
+            losses = f'{untrained:12.4f}{trained:12.4f}{evaluated:12.4f}{evaluated / untrained:12.3f}'
+            print(f"{network + ', ReLU' * rectified:16}{losses}{dead:12.0%}{seconds:12.0f}", flush=True)
+
+
+@torch.no_grad()
+def mean_squared_error(model: nn.ModuleDict, frames: torch.Tensor) -> tuple[float, torch.Tensor]:
+    "The error of an autoencoder over frames, and the codes"
+    codes = model['net'](frames)
+    predicted = model['decoder'](codes).permute(0, 2, 3, 1)
+    return ((predicted - frames / 255) ** 2).mean().item(), codes
+
+
 def main(xeval: str | None, flights: str, steps: int, film: int, cores: int, most: int):
     if xeval:
         with threads(1):
@@ -215,8 +262,15 @@ if __name__ == '__main__':
     parser.add_argument('--film', type=int, default=64, help='pixels of the ConvLSTM')
     parser.add_argument('--cores', type=int, default=2, help='threads while encoding and fitting')
     parser.add_argument('--most', type=int, default=256, help='flights to encode, at most')
+    parser.add_argument('--eight', type=int, default=0, help='steps of autoencoders of frames on eight flights')
+    parser.add_argument('--networks', nargs='+', default=['resnet18', 'resnet34'], help='for --eight')
     parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
     if args.smoke:
         args.flights, args.steps, args.film = '', 1, 32  # the shipped sample is the smallest set
-    main(args.xeval, args.flights, args.steps, args.film, args.cores, args.most)
+        eight_flights(1, args.film, ['resnet18'])
+    if args.eight:
+        with threads(1):
+            eight_flights(args.eight, args.film, args.networks)
+    else:
+        main(args.xeval, args.flights, args.steps, args.film, args.cores, args.most)

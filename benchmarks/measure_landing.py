@@ -5,8 +5,9 @@
 
 2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then each
 encoder of Table 4 and beyond, widths 64 and 128, one seed, sensors with and without tell-tale columns. Film is read
-once a second (every fifth row). A killed run resumes; shipped rows stay unless they are measured again. Networks over
-windows of film are trained for five epochs of one window per flight.
+once a second (every fifth row). A killed run resumes; shipped rows stay unless they are measured again. Encoders of
+sensors train until ten epochs bring no better validation loss; networks over windows of film for five epochs of one
+window per flight. The curves of all trainings are collected in data_samples/landing_training.csv.
 On a GPU: --device cuda --size 256 --every 1 --widths 32 64 128 256 --seeds 0 1 2.
 """
 
@@ -15,12 +16,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from srlviz.core.files import sample_path
+from srlviz.core.files import atomic_path, sample_path
 from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import generate_flights, read_flights
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.forecast import Forecaster
-from srlviz.studies.papers.landing import LANDING, table4
+from srlviz.studies.papers.landing import LANDING, shipped_curves, table4, training_curves
 from srlviz.studies.sweep import sweep
 
 SMALL = {  # for lessons: 32 codes of sensors
@@ -30,7 +31,8 @@ SMALL = {  # for lessons: 32 codes of sensors
 }
 WINDOWS = 4  # of a flight and epoch: 848 flights then give as many as the paper's 3,600 with one
 FILM = dict(windows=[1], epochs=[5])  # an epoch of a network over film takes minutes on a CPU
-STILLS = 'pca_ae', 'pca', 'resnet34_ae'  # learn from single frames
+UNTIL_SETTLED = dict(epochs=[100], patience=[10])  # of encoders of sensors
+STILLS = 'pca_ae', 'pca', 'resnet34_ae', 'signed_resnet34_ae'  # learn from single frames
 MOST = 1_000_000  # bytes of an encoder that ships
 
 
@@ -57,6 +59,7 @@ def grids(places: dict[str, Path], a: argparse.Namespace) -> list[dict]:
                     shared
                     | dict(data=[str(path)], method=[m], inputs=[i], n_codes=[width], every=[a.every if film else 1])
                     | dict(seed=a.seeds)
+                    | ({} if film else UNTIL_SETTLED)
                     | (FILM if film and m not in STILLS and a.device == 'cpu' else {})
                     for m, i in pairs
                     if ('quiet' in i) == quiet and not (film and quiet)
@@ -76,7 +79,8 @@ def small_encoders(flights: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    "Collect the scores of a sweep"
+    "Collect the scores and the training curves of a sweep"
+    collect_curves(training_curves(folder))
     found = load_scores(folder / 'scores.csv')
     place = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
     parts = [load_scores(place)] * place.exists() + [found[found['source'] == 'srlviz']]
@@ -84,6 +88,19 @@ def collect(folder: Path) -> None:
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
     save_scores(check_scores(table), place)
     print(f"{len(table):,} rows of {table['method'].nunique()} methods")
+
+
+def collect_curves(curves: pd.DataFrame) -> None:
+    "Add training curves to those that ship; they replace those of the same runs"
+    place = sample_path('paper_scores.csv').parent / 'landing_training.csv'
+    if curves.empty:
+        return
+    run = ['method', 'inputs', 'n_codes', 'seed']
+    shipped = shipped_curves()
+    is_measured_again = shipped.set_index(run).index.isin(curves.set_index(run).index)
+    curves = pd.concat([shipped[~is_measured_again], curves], ignore_index=True)
+    with atomic_path(place) as file:
+        curves.to_csv(file, index=False, float_format='%.5g')
 
 
 if __name__ == '__main__':

@@ -9,11 +9,12 @@ import pytest
 
 from srlviz.core.views.columns import distinct_columns
 from srlviz.core.files import sample_path
-from srlviz.core.scores import check_scores, merge_scores, paper_scores
+from srlviz.core.scores import check_scores, load_scores, merge_scores, paper_scores
 from srlviz.data.landing import flight_columns, read_flights
 from srlviz.data.landing.tiers import INPUTS, knowable, quiet_sensors
 from srlviz.envs.landing.approach import FAILURES
 from srlviz.evaluate.targets import TIME, TargetScores, landing_targets, score_targets
+from srlviz.figures.landing.targets import plot_target_ranking, target_grid
 
 SPLIT = ['fit', 'test', 'fit', 'valid', 'probe', 'probe', 'fit', 'probe', 'fit', 'valid', 'test', 'probe']
 
@@ -150,6 +151,35 @@ def test_rows_stand_beside_those_of_the_paper(targets):
     )
     assert table.notna().all(axis=None) and set(table.index) == {*targets.names, 'overall'}
     assert len(check_scores(rows)) == len(rows)
+
+
+def test_rows_of_training_change_no_table():
+    "How an encoder was trained is no score of it: grids, rankings, comparisons, menus and dashboards are as without"
+    from srlviz.studies.explore import explore
+    from srlviz.studies.papers.landing import target_cells
+    from srlviz.studies.papers.qedr import qedr_columns
+
+    scores = load_scores(sample_path('landing_benchmark.csv'))
+    scores = merge_scores(scores[scores['inputs'].isin(['sensors', '']) & (scores['data'] == '2000 flights')])
+    encoders = scores[scores['metric'] == 'seconds_per_flight']
+    training = dict(target='encoder', group='training')
+    summary = dict(epochs=40, best_epoch=40, converged=0, valid_share=0.4, seconds_per_epoch=9)
+    rows = [encoders.assign(**training, metric=k, value=float(v)) for k, v in summary.items()]
+    both = merge_scores(scores, check_scores(pd.concat(rows, ignore_index=True)))
+    assert len(both) == len(scores) + 5 * len(encoders)
+    for make in (
+        lambda s: target_grid(s).value,
+        lambda s: target_grid(s, metric='auroc', group='failures').value,
+        lambda s: target_cells(s, 'srlviz', 'mlp'),
+        qedr_columns,
+        lambda s: pd.Series(plot_target_ranking(s, 'wind').layout.yaxis.ticktext),
+    ):
+        assert make(both).equals(make(scores))
+    plain, marked = explore(scores), explore(both)
+    assert type(plain) is type(marked)
+    for name in ('metrics', 'groups', 'targets', 'heads', 'inputs', 'widths', 'sources'):
+        assert getattr(plain.table, name) == getattr(marked.table, name), name
+    assert '†' in marked.figure().layout.title.text and '†' not in plain.figure().layout.title.text
 
 
 def test_quiet_sensors_answer_the_same_questions(targets, flights):

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TENSOR', 'pick_device', 'native_bfloat16', 'seeded', 'threads', 'window_starts', 'epoch_batches', 'check_tensor',
-           'read_torch', 'save_weights', 'load_weights', 'train', 'load_optimizer', 'check_history']
+           'read_torch', 'save_weights', 'load_weights', 'train', 'load_optimizer', 'check_history',
+           'summarize_history']
 
 # %% ../../nbs/00_core/06_training.ipynb #8ffcf21a
 import io, json, math, os, pickletools, re, time, zipfile
@@ -493,3 +494,28 @@ def _resume(checkpoint, config, module, optimizer, scheduler):
             known = {k: saved['scheduler'][k] for k in scheduler.state_dict() if k in saved['scheduler']}
             scheduler.load_state_dict(known)
     return saved['history'], saved['best'], saved['best_state']
+
+# %% ../../nbs/00_core/06_training.ipynb #6b9f131a
+_SETTLED = 3  # epochs without a better validation loss
+
+
+def summarize_history(history: pd.DataFrame) -> dict[str, float]:
+    """Summarize the history of `train`.
+
+    Returns
+    -------
+    epochs : trained;  seconds_per_epoch : median, wall time
+    best_epoch : the one whose weights are kept, counted from 1
+    valid_share : its validation loss as a share of that of the first epoch
+    converged : 1 if the last three epochs brought no better validation loss, else 0
+
+    Without a validation loss only `epochs` and `seconds_per_epoch`.
+    """
+    epochs = len(history)
+    summary = dict(epochs=epochs, seconds_per_epoch=float(history['seconds'].median()))
+    valid = history['valid'].to_numpy()
+    if np.isnan(valid).any():
+        return summary
+    best = int(valid.argmin())
+    converged = epochs - 1 - best >= _SETTLED
+    return summary | dict(best_epoch=best + 1, valid_share=valid[best] / valid[0], converged=int(converged))

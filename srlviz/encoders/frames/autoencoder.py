@@ -32,22 +32,24 @@ def check_frames(frames: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 class _ResNetCodes(nn.Module):
-    """ResNet encoder of frames, with codes >= 0: (B, H, W, C) uint8 -> (B, n_codes).
+    """ResNet encoder of frames: (B, H, W, C) uint8 -> (B, n_codes).
 
     Parameters
     ----------
     depth : 18 or 34;  shape : height, width and channels of a frame
+    rectified : end with a ReLU, so that codes are >= 0
     normalise, bfloat16 : see `ResNet`
     """
 
-    def __init__(self, n_codes: int, shape: Sequence[int], depth: int = 34, **of_resnet):
+    def __init__(self, n_codes: int, shape: Sequence[int], depth: int = 34, rectified: bool = False, **of_resnet):
         super().__init__()
-        self.shape, self.resnet = tuple(shape), ResNet(depth, **of_resnet)
+        self.shape, self.resnet, self.rectified = tuple(shape), ResNet(depth, **of_resnet), rectified
         self.pool, self.linear = nn.AdaptiveAvgPool2d(3), nn.Linear(512 * 9, n_codes)
 
     def forward(self, frames):
         local = self.resnet.features(check_frames(frames, self.shape)).float()
-        return self.linear(self.pool(local).flatten(1)).relu()
+        codes = self.linear(self.pool(local).flatten(1))
+        return codes.relu() if self.rectified else codes
 
 
 class _LinearCodes(nn.Module):
@@ -161,6 +163,7 @@ class FrameAutoencoder(FrameEncoder):
     ----------
     network : 'resnet34' or 'resnet18' with a convolutional decoder, or 'linear'
     n_codes : size of the code
+    rectified : a ReLU behind the code of a ResNet, as in the released code
     weights : initial weights of a ResNet: None (random), 'imagenet', or the path of a file; see `load_resnet`
     pool : of the codes of a window's frames: 'std' (the paper's), 'mean' (the released code's), 'max', 'final'; None
         for the codes of frames
@@ -187,16 +190,19 @@ class FrameAutoencoder(FrameEncoder):
     looks = {
         'pca_ae': ('linear autoencoder', '#4BA3A3', 105),
         'linear_ae': ('linear autoencoder', '#4BA3A3', 106),
-        'resnet34_ae': ('ResNet34 autoencoder', '#3D85B0', 108),
+        'resnet34_ae': ('ResNet34 autoencoder, ReLU', '#3D85B0', 108),
+        'signed_resnet34_ae': ('ResNet34 autoencoder', '#2A5F7D', 108),
     }
     variants = {
-        'resnet34_ae': dict(network='resnet34'),
+        'resnet34_ae': dict(network='resnet34', rectified=True),
+        'signed_resnet34_ae': dict(network='resnet34', rectified=False),
         'pca_ae': dict(network='linear', pool='mean', epochs=1, lr=3e-3),
     }
     quick = dict(network='resnet18', epochs=1, frames_per_episode=8)
 
     network: str = 'resnet34'
     n_codes: int = 64
+    rectified: bool = False
     weights: str | Path | None = None
     pool: str | None = 'std'
     frames_per_episode: int = 1
@@ -241,8 +247,9 @@ class FrameAutoencoder(FrameEncoder):
             raise unknown('pool', self.pool, POOLS)
         if self.precision not in PRECISIONS:
             raise unknown('precision', self.precision, PRECISIONS)
-        if self.network == 'linear' and self.weights is not None:
-            raise ValueError(f"weights are for a ResNet, not network='linear'; got weights={self.weights!r}")
+        for name, default in (('weights', None), ('rectified', False)):
+            if self.network == 'linear' and getattr(self, name) != default:
+                raise ValueError(f"{name} is for a ResNet, not network='linear'; got {name}={getattr(self, name)!r}")
         for name in ('n_codes', 'frames_per_episode', 'batch_size'):
             check_whole(getattr(self, name), name, 1)
 
@@ -266,8 +273,9 @@ class FrameAutoencoder(FrameEncoder):
         """Build the untrained network for frames of `shape_`."""
         if self.network == 'linear':
             return _LinearCodes(n_codes or self.n_codes, self.shape_)
-        of_resnet = dict(depth=int(self.network[6:]), normalise=self.weights is not None, bfloat16=self._in_half())
-        return _ResNetCodes(n_codes or self.n_codes, self.shape_, **of_resnet)
+        of_resnet = dict(normalise=self.weights is not None, bfloat16=self._in_half())
+        depth = int(self.network.removeprefix('resnet'))
+        return _ResNetCodes(n_codes or self.n_codes, self.shape_, depth, self.rectified, **of_resnet)
 
     def rebuild(self) -> None:
         super().rebuild()

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'label_words', 'pick_targets', 'heads', 'TargetGrid',
-           'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking', 'r2_by_output',
-           'jitter', 'plot_predicted']
+           'target_rank', 'encoder_rank', 'target_grid', 'unconverged', 'plot_target_table', 'plot_target_ranking',
+           'r2_by_output', 'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #d25c34dc
 from collections.abc import Sequence
@@ -239,6 +239,15 @@ def _check_one_row_per_cell(rows):
         words = f"one cell has several rows that differ in {column} ({found})"
         raise ValueError(f"{words}; give one: scores[scores[{column!r}] == {rows[column].iloc[0]!r}]")
 
+# %% ../../../nbs/07_figures/landing/01_targets.ipynb #e6df8869
+_UNCONVERGED = '†'
+
+
+def unconverged(scores: pd.DataFrame) -> set[tuple]:
+    """Find the encoders, (inputs, method, n_codes), whose training had not converged; see `summarize_history`."""
+    rows = scores[(scores['group'] == 'training') & (scores['metric'] == 'converged') & (scores['value'] == 0)]
+    return set(zip(rows['inputs'], rows['method'], rows['n_codes']))
+
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #706808d0
 class _Tables(NamedTuple):
     "The content of a table of targets; rows (inputs, method, n_codes), columns (source, target)"
@@ -341,6 +350,7 @@ def plot_target_table(
         raise ValueError(f"no encoder of the table has {chosen or 'a score of a target'} and {metric}")
     tables = _tables_of(grids)
     widths = {n for _, m, n in tables.value.index if m != MEAN}
+    marked = unconverged(scores) & set(tables.value.index)
     headings = {inputs: inputs for inputs in tables.value.index.get_level_values(0) if inputs}
     headings |= {s: s for s in grids if len(grids) > 1}
 
@@ -356,7 +366,7 @@ def plot_target_table(
     return plot_scores(
         ScoreGrid(tables.value, tables.value * np.nan, tables.count),
         metric=metric,
-        row_words=lambda key: pretty(key[1]) + f' · {key[2]}' * (len(widths) > 1 and key[2] > 0),
+        row_words=lambda key: _row_words(key, len(widths) > 1, key in marked),
         row_group=lambda key: key[0],
         column_words=lambda key: output_words(key[1]),
         column_group=lambda key: key[0],
@@ -369,10 +379,20 @@ def plot_target_table(
         framed=set(best.index[best]),
         line=line,
         width=width,
-        title=_table_title(tables, show) if title is None else title,
+        title=(_table_title(tables, show) if title is None else title)
+        + f'; {_UNCONVERGED} training had not converged' * bool(marked),
     )
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b20144d3
+def _row_words(key: tuple, with_width: bool, is_marked: bool) -> str:
+    "The name of a row of the table"
+    _, method, n_codes = key
+    words = pretty(method)
+    if with_width and n_codes:
+        words += f' · {n_codes}'
+    return f'{words} {_UNCONVERGED}' if is_marked else words
+
+
 def _table_title(tables: _Tables, show: str) -> str:
     "The title of a table, which says where MEAN is unknown"
     metric = metric_label(tables.metric)
