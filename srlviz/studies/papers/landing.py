@@ -552,10 +552,14 @@ def gain_table(scores: pd.DataFrame) -> pd.DataFrame:
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #8ab07a58
 def mean_auroc(scores: pd.DataFrame, inputs: str, protocol: str = 'mlp') -> pd.Series:
-    """Average the AUROC of failures that inputs can show, also over seeds: (method, n_codes) -> mean, lowest first."""
+    """Average the AUROC of failures that inputs can show, also over seeds: (method, n_codes) -> mean, lowest first.
+
+    Methods that read nothing, such as the clock, are included
+    """
     tier = knowable(inputs)
-    rows = scores[(scores['metric'] == 'auroc') & (scores['inputs'] == inputs) & (scores['protocol'] == protocol)]
-    rows = rows[rows['target'].isin(tier.loc[tier['known'] != 'never', 'failure'])]
+    rows = scores[(scores['metric'] == 'auroc') & (scores['protocol'] == protocol)]
+    can_be_shown = tier.loc[tier['known'] != 'never', 'failure']
+    rows = rows[rows['inputs'].isin(['', inputs]) & rows['target'].isin(can_be_shown)]
     return rows.groupby(['method', 'n_codes'])['value'].mean().sort_values()
 
 
@@ -587,6 +591,9 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
         f"Of {len(trained)} trained encoders the lowest total is {total[least]:.2f} (`{least[0]}`), "
         f"the highest AUROC {_decimals(auroc[most])} (`{most[0]}`)."
     ]
+    for key in total.index:
+        if key in auroc.index and key[0] in BASELINES and not _has_width(key[0], inputs):
+            sentences.append(f"`{key[0]}` ({key[1]:,} numbers) has {total[key]:.2f} and {_decimals(auroc[key])}.")
     if unpredicted:
         names = ' and '.join(f'`{target}`' for target in unpredicted)
         sentences.append(f"Nothing predicts {names} better than the mean: left out of the total.")
