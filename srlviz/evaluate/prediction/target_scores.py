@@ -306,6 +306,24 @@ class TargetScores(Answer):
         """
         return _with_overall(super().compare(other, metric, over, **resampling), metric)
 
+    def removed_share(
+        self, other: Answer, *, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0
+    ) -> pd.DataFrame:
+        """Bound the share of the errors of another answer that this one removes, paired over flights.
+
+        Returns
+        -------
+        DataFrame, indexed by target and 'overall': value (1 - mse / mse of the other), low, high; NaN for an error of 0
+        """
+        self._check_same(other)
+        draws = self._draw_resamples('mse', 'episode', confidence_level, n_resamples, seed)
+        errors = other._metric_by_resample('mse', draws)
+        shares = 1 - self._metric_by_resample('mse', draws) / errors.where(errors > 0)
+        low, high = bounds(shares.to_numpy(), confidence_level, len(draws.units) > 1)
+        errors = other.values('mse')
+        value = 1 - self.values('mse') / errors.where(errors > 0)
+        return value.rename('value').to_frame().assign(low=low, high=high).rename(index=dict(mean='overall'))
+
     def constant(self) -> 'TargetScores':
         """Return the answer of a constant prediction, the mean of the split `probe`, to compare with."""
         parts = self.parts | dict(errors=self.parts['mean_errors'])

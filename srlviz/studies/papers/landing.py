@@ -454,7 +454,7 @@ def gains_over(
     rows = []
     for (method, _, inputs), result in results.items():
         key = columns | dict(method=method, inputs=inputs)
-        rows += _interval_rows('skill', _removed_share(result, result.constant()), result, key)
+        rows += _interval_rows('skill', result.removed_share(result.constant()), result, key)
     skills = pd.DataFrame(rows, columns=SCORE_COLUMNS)
     tiers = [inputs for method, _, inputs in results if method == baseline]
     left_out = []
@@ -471,7 +471,7 @@ def gains_over(
                 continue
             kept = [target for target in result.targets if target not in unpredicted]
             a, b = (answer.only(kept, can_be_shown) for answer in (result, other))
-            gain = _removed_share(a, b).loc[[*kept, 'overall']]
+            gain = a.removed_share(b).loc[[*kept, 'overall']]
             if len(a.present.columns):
                 ranks = a.compare(b, 'auroc').set_index('target').rename(columns=dict(difference='value'))
                 gain = pd.concat([gain, ranks.loc[[_AUROC], ['value', 'low', 'high']]])
@@ -485,13 +485,6 @@ def gains_over(
 def _has_width(method: str, inputs: str) -> bool:
     "Whether the number of codes of a method is chosen"
     return inputs != '' and 'n_codes' in inspect.signature(find_method(method).cls).parameters
-
-
-def _removed_share(result: TargetScores, other: TargetScores) -> pd.DataFrame:
-    "The share of the errors of another answer that are removed: value, low and high of each target and 'overall'"
-    errors = result.compare(other).set_index('target')
-    of = errors['b'].where(errors['b'] > 0)
-    return pd.DataFrame(dict(value=-errors['difference'] / of, low=-errors['high'] / of, high=-errors['low'] / of))
 
 
 def _interval_rows(metric: str, table: pd.DataFrame, result: TargetScores, columns: Mapping) -> list[dict]:
