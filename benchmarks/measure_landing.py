@@ -21,7 +21,7 @@ from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import generate_flights, read_flights
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.forecast import Forecaster
-from srlviz.studies.papers.landing import LANDING, shipped_curves, table4, training_curves
+from srlviz.studies.papers.landing import LANDING, headline, shipped_curves, sweep_gains, table4, training_curves
 from srlviz.studies.sweep import sweep
 
 SMALL = {  # for lessons: 32 codes of sensors
@@ -79,15 +79,27 @@ def small_encoders(flights: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    "Collect the scores and the training curves of a sweep"
+    "Collect the scores and training curves of a sweep, and the gains of its encoders over `pca_statistics`"
     collect_curves(training_curves(folder))
     found = load_scores(folder / 'scores.csv')
     place = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
-    parts = [load_scores(place)] * place.exists() + [found[found['source'] == 'srlviz']]
+    gains = sweep_gains(folder)
+    parts = [without_gains(load_scores(place), gains)] * place.exists()
+    parts += [found[found['source'] == 'srlviz'], gains]
     table = pd.concat(parts, ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
     save_scores(check_scores(table), place)
     print(f"{len(table):,} rows of {table['method'].nunique()} methods")
+    for _, part in table.groupby('data'):
+        print(headline(part))  # the README has that of 2,000 flights
+
+
+def without_gains(scores: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    "The scores without gains on flights and inputs that others are there for: these may be of other targets"
+    of = [*zip(scores['data'], scores['inputs'])]
+    renewed = {*zip(gains['data'], gains['inputs'])}
+    is_old = scores['metric'].str.match('gain|skill') & [pair in renewed for pair in of]
+    return scores[~is_old]
 
 
 def collect_curves(curves: pd.DataFrame) -> None:

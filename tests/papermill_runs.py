@@ -27,7 +27,7 @@ SMALL = {
     | dict(games=f'pong,{SHIPPED}', methods='majority,random_cnn', agents='shipped', n_jobs=2),
     'studies/landing_benchmark': dict(
         flights=40,
-        methods='lstm_ae_1layer,conv1d_ae',
+        methods='lstm_ae_1layer,pca_statistics',
         inputs='sensors',
         widths=8,
         epochs=1,

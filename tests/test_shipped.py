@@ -11,7 +11,9 @@ from srlviz.core.scores import paper_name, paper_scores
 from srlviz.core.files import sample_path
 from srlviz.envs.atari import GAMES, annotations
 from srlviz.envs.pomdp.base import TASKS
+from srlviz.evaluate.prediction.target_scores import unpredicted_targets
 from srlviz.evaluate.probe import with_category_means
+from srlviz.studies.papers.landing import BASELINES, gain_table, headline
 
 SCORES, NOTES = load_scores(sample_path('atari_scores.csv')), json.loads(sample_path('atari_scores.json').read_text())
 ROOT = Path(__file__).parents[1]
@@ -121,9 +123,29 @@ def test_landing_scores_are_of_encoders_beside_a_mean_of_the_same_flights():
         mean = rows[rows['method'] == 'mean_baseline'].set_index('target')['value']
         best = rows[rows['method'] != 'mean_baseline'].groupby('target')['value'].min()
         assert head == 'knn' or (best['auto'] < mean['auto'] and best['turb'] < mean['turb']), (data, head)
-    known = {*paper_scores('landing')['method'], 'masked_autoencoder', 'pca', 'signed_resnet34_ae'}
-    known |= {'pca_statistics', 'random_statistics', 'last_row'}
+    known = {
+        *paper_scores('landing')['method'],
+        'masked_autoencoder',
+        'pca',
+        'signed_resnet34_ae',
+        'residual_conv1d_ae',
+    }
+    known |= {*BASELINES}
     assert set(LANDING['method']) <= known and LANDING['value'].notna().all()
+
+
+def test_the_readme_has_the_headline_of_the_shipped_landings():
+    text = ' '.join((ROOT / 'README.md').read_text(encoding='utf-8').split())
+    assert headline(LANDING[LANDING['data'] == '2000 flights']) in text
+
+
+def test_gains_of_landings_have_intervals_and_no_unpredicted_target():
+    gains = gain_table(LANDING[LANDING['protocol'] == 'mlp'])
+    assert gains.notna().all(axis=None) and (gains['method'] != 'pca_statistics').all()
+    assert (gains['low'] <= gains['high']).all()
+    for inputs in gains['inputs'].unique():
+        unpredicted = unpredicted_targets(LANDING[LANDING['inputs'].isin(['', inputs])])
+        assert not set(unpredicted) & set(gains.loc[gains['inputs'] == inputs, 'target'])
 
 
 def test_encoders_that_ship_read_the_flights_that_ship():

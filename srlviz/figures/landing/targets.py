@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'label_words', 'pick_targets', 'heads', 'TargetGrid',
            'target_rank', 'encoder_rank', 'target_grid', 'unconverged', 'plot_target_table', 'plot_target_ranking',
-           'r2_by_output', 'jitter', 'plot_predicted']
+           'plot_target_gains', 'r2_by_output', 'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #d25c34dc
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from ...core.scores import method_label, srlviz_name, paper_name
 from .flights import short_name
 from ..checks import check_columns, check_names
 from ..inks import LINE, MUTED, WRONG
-from ..scores.intervals import plot_intervals
+from ..scores.intervals import plot_intervals, ranking_order
 from ..scores.score_map import ScoreGrid, key_index, number, plot_scores, ranked, signed
 from ..style import method_color, method_rank, pretty, style
 
@@ -468,6 +468,40 @@ def plot_target_ranking(
         line=17,
         title=f'{words[:1].upper()}{words[1:]}, the best on top',
     )
+
+# %% ../../../nbs/07_figures/landing/01_targets.ipynb #5f0529d1
+def plot_target_gains(table: pd.DataFrame, *, columns: int = 4, width: int | None = None, title: str = '') -> go.Figure:
+    """Draw the gains of encoders over a baseline, a panel for each target, the largest overall gain on top.
+
+    Parameters
+    ----------
+    table : method, n_codes, inputs, target, value, low, high: a row for each seed; the target 'mean' is the mean AUROC
+        of failures
+    columns : panels side by side;  width : available pixels
+    """
+    check_columns(table, ('method', 'n_codes', 'inputs', 'target', 'value', 'low', 'high'))
+    several = table['inputs'].nunique() > 1
+    labels = []
+    for r in table.itertuples():
+        labels.append(' · '.join([pretty(r.method)] + [r.inputs] * several + [f'{r.n_codes:,}']))
+    targets = sorted(table['target'].unique(), key=lambda target: (target != 'overall', *target_rank(target)))
+    panels = table['target'].map({target: output_words(target) for target in targets} | _GAIN_PANELS)
+    rows = table.assign(label=labels, panel=panels, colour=table['method'].map(method_color))
+    rows = rows.sort_values('target', key=lambda column: column.map(targets.index), kind='stable')
+    order = ranking_order(rows[rows['target'] == targets[0]])
+    return plot_intervals(
+        rows,
+        order=[*order, *(label for label in dict.fromkeys(labels) if label not in order)],
+        references={'': 0},
+        axis='gain',
+        columns=columns,
+        line=19,
+        width=width,
+        title=title,
+    )
+
+
+_GAIN_PANELS = dict(overall='all errors', mean='AUROC of failures')
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #8a981117
 def r2_by_output(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:

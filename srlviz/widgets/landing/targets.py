@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ...core.metrics import metric_label
 from ...core.recordings import Episode, Recording
 from ...core.scores import check_scores, paper_name
+from ...evaluate.prediction.target_scores import leave_out_targets, unpredicted_targets
 from ...evaluate.questions.targets import SupervisedTargets
 from ...figures.landing.flights import short_unit
 from ...figures.scores.score_map import number, signed
@@ -237,6 +238,7 @@ class _TargetScoresTable:
     Attributes
     ----------
     scores : the checked table
+    left_out : targets that no method predicts better than the mean, which are not in the table
     heads, inputs, widths, metrics, groups, sources : values found in all rows
     """
 
@@ -246,7 +248,9 @@ class _TargetScoresTable:
                 f"scores must be a score table, got {type(scores).__name__}; build it from results with "
                 "pd.concat([r.scores(method=...) for r in results]), and pass the results as results="
             )
-        self.scores = scores = check_scores(scores)
+        scores = check_scores(scores)
+        self.left_out = unpredicted_targets(scores)
+        self.scores = scores = leave_out_targets(scores, self.left_out)
         metrics = list(SupervisedTargets.metrics)
         rows = scores[scores['metric'].isin(metrics)]
         by_group = {g: rows[rows['group'] == g] for g in _GROUPS}
@@ -506,7 +510,10 @@ class TargetTable(Board, Explorer):
         if self.metric != 'mse' or not len(self.predictions):
             return None
         if self.head not in self._bounds:
-            self._bounds[self.head] = self.predictions.intervals(self.head)
+            bounds = self.predictions.intervals(self.head)
+            if self.table.left_out:
+                bounds = bounds[bounds['target'] != 'overall']  # of another total
+            self._bounds[self.head] = bounds
         return self._bounds[self.head] if len(self._bounds[self.head]) else None
 
     def _first_width(self):
@@ -661,6 +668,8 @@ class TargetTable(Board, Explorer):
         constant = next((k for k in self.predictions if k.split(' · ')[0] == MEAN), None)
         if constant is None or self.method not in self.predictions or self.pressed == 'paper':
             return ''
+        if self.target == 'overall' and self.table.left_out:  # the results have another total
+            return ''
         result = self.predictions[self.method]
         if not hasattr(result, 'compare'):
             return ''
@@ -724,7 +733,12 @@ class TargetTable(Board, Explorer):
         self.open_worst.layout.display = '' if seen and self.flight and self.flights is not None else 'none'
         self.words.value, self.detail.figure = self._detail_words(), self._detail_figure()
         points = _POINTS if seen and self.opened_flight.flights is not None else ''
-        self.status.show_message(_NONE if len(self.predictions) and not target else _HINT + points)
+        missing = ''
+        if self.table.left_out:
+            names = ' and '.join(output_words(k) for k in self.table.left_out)
+            missing = f' Left out of table and total, as nothing predicts it better than the mean: {names}.'
+        hint = _NONE if len(self.predictions) and not target else _HINT + points
+        self.status.show_message(hint + missing)
 
     def outputs_by_r2(self) -> list[str]:
         """List the outputs of the chosen target; more than 24 are sorted by R²."""
