@@ -78,6 +78,7 @@ class Clock(Parameters):
     looks = {'clock': ('clock', '#A0785A', 2), 'window_clock': ('clock', '#A0785A', 125)}
     variants = {'clock': {}, 'window_clock': dict(level='episode')}
     n_codes = 1
+    inputs = ''
 
     level: str = 'step'
     seed: int = 0

@@ -132,7 +132,7 @@ class _Compared(NamedTuple):
     of: str  # what a mean is taken over
 
 
-_LANDING = dict(data='2000 flights', protocol='mlp')
+_LANDING = dict(data='2000 flights, paper protocol', protocol='mlp')
 _COMPARED = (
     _Compared('atari', 'f1', 'all', dict(norm='none', data='random'), 'games'),
     _Compared('atari', 'accuracy', 'all', dict(norm='none', data='random'), 'games'),
