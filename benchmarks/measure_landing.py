@@ -96,9 +96,9 @@ def collect(folder: Path) -> None:
 
 def without_gains(scores: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
     "The scores without gains on flights and inputs that others are there for: these may be of other targets"
-    of = [*zip(scores['data'], scores['inputs'])]
-    renewed = {*zip(gains['data'], gains['inputs'])}
-    is_old = scores['metric'].str.match('gain|skill') & [pair in renewed for pair in of]
+    of = ['data', 'inputs']
+    is_renewed = pd.MultiIndex.from_frame(scores[of]).isin(pd.MultiIndex.from_frame(gains[of]))
+    is_old = scores['metric'].str.match('gain|skill') & is_renewed
     return scores[~is_old]
 
 
