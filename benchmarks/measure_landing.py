@@ -6,8 +6,9 @@
 2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then each
 encoder of Table 4 and beyond, widths 64 and 128, one seed, sensors with and without tell-tale columns. Film is read
 once a second (every fifth row). A killed run resumes; shipped rows stay unless they are measured again. Encoders of
-sensors train until ten epochs bring no better validation loss; networks over windows of film for five epochs of one
-window per flight. The curves of all trainings are collected in data_samples/landing_training.csv.
+sensors train until ten epochs bring no better validation loss, at most for a hundred; networks over windows of film
+for five epochs of one window per flight. The curves of all trainings are collected in
+data_samples/landing_training.csv.
 On a GPU: --device cuda --size 256 --every 1 --widths 32 64 128 256 --seeds 0 1 2.
 """
 
@@ -21,7 +22,15 @@ from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import generate_flights, read_flights
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.forecast import Forecaster
-from srlviz.studies.papers.landing import LANDING, headline, shipped_curves, sweep_gains, table4, training_curves
+from srlviz.studies.papers.landing import (
+    LANDING,
+    has_width,
+    headline,
+    shipped_curves,
+    sweep_gains,
+    table4,
+    training_curves,
+)
 from srlviz.studies.sweep import sweep
 
 SMALL = {  # for lessons: 32 codes of sensors
@@ -62,7 +71,7 @@ def grids(places: dict[str, Path], a: argparse.Namespace) -> list[dict]:
                     | ({} if film else UNTIL_SETTLED)
                     | (FILM if film and m not in STILLS and a.device == 'cpu' else {})
                     for m, i in pairs
-                    if ('quiet' in i) == quiet and not (film and quiet)
+                    if ('quiet' in i) == quiet and not (film and quiet) and (has_width(m) or width == a.widths[0])
                 ]
     return wanted
 
@@ -107,7 +116,7 @@ def collect_curves(curves: pd.DataFrame) -> None:
     place = sample_path('paper_scores.csv').parent / 'landing_training.csv'
     if curves.empty:
         return
-    run = ['method', 'inputs', 'n_codes', 'seed']
+    run = ['data', 'budget', 'method', 'inputs', 'n_codes', 'seed']
     shipped = shipped_curves()
     is_measured_again = shipped.set_index(run).index.isin(curves.set_index(run).index)
     curves = pd.concat([shipped[~is_measured_again], curves], ignore_index=True)

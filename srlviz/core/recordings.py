@@ -266,7 +266,7 @@ class Recording(Sequence):
 
     @property
     def starts(self) -> np.ndarray:
-        "The row of its whole episode at which each episode begins: of a window its first row, else 0."
+        "First row of each episode in its source episode, 0 unless it is a window; a fraction, if rows were left out."
         base, index = self.origin
         return base.starts[index] if hasattr(base, 'starts') else np.zeros(len(self), int)
 

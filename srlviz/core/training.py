@@ -499,15 +499,15 @@ def _resume(checkpoint, config, module, optimizer, scheduler):
 _SETTLED = 3  # epochs without a better validation loss
 
 
-def summarize_history(history: pd.DataFrame) -> dict[str, float]:
-    """Summarize the history of `train`.
+def summarize_history(history: pd.DataFrame, patience: int | None = None) -> dict[str, float]:
+    """Summarize the history of `train`, with its `patience`.
 
     Returns
     -------
     epochs : trained;  seconds_per_epoch : median, wall time
     best_epoch : the one whose weights are kept, counted from 1
-    valid_share : its validation loss as a share of that of the first epoch
-    converged : 1 if the last three epochs brought no better validation loss, else 0
+    valid_share : its validation loss as a share of that of the first epoch, if that is not 0
+    converged : 1 if the last three epochs (or `patience`, if that is less) brought no better validation loss, else 0
 
     Without a validation loss only `epochs` and `seconds_per_epoch`.
     """
@@ -517,5 +517,6 @@ def summarize_history(history: pd.DataFrame) -> dict[str, float]:
     if np.isnan(valid).any():
         return summary
     best = int(valid.argmin())
-    converged = epochs - 1 - best >= _SETTLED
-    return summary | dict(best_epoch=best + 1, valid_share=valid[best] / valid[0], converged=int(converged))
+    converged = epochs - 1 - best >= min(_SETTLED, patience or _SETTLED)
+    summary |= dict(best_epoch=best + 1, converged=int(converged))
+    return summary | (dict(valid_share=valid[best] / valid[0]) if valid[0] else {})

@@ -36,10 +36,13 @@ _BEFORE_TOUCHDOWN = (5, 20)  # seconds
 def _touchdown_loads(flights: Recording) -> dict[str, np.ndarray]:
     """Return the loads of a touchdown for each step that a landed flight has 5 to 20 s before it; NaN elsewhere.
 
-    The unit is the logarithm of 1 + g, with the sign of g, so that a load of 30 g does not outweigh all others.
+    The unit is the logarithm of 1 + |g|, with the sign of g, so that a load of 30 g does not outweigh all others.
     """
+    if not flights.hz:
+        raise ValueError("the flights have no rate, hz, so the time to the touchdown is unknown; use protocol='paper'")
     steps = flights.steps(['touchdown_t', 'outcome', *(f'touchdown_g_{k}' for k in _LOADS)])
-    seconds = steps['touchdown_t'] - (steps['t'] + 1) / flights.hz
+    row = steps['t'] + np.repeat(flights.starts, flights.lengths)  # of the whole flight
+    seconds = steps['touchdown_t'] - (row + 1) / flights.hz
     is_asked = (steps['outcome'] == 'landed') & seconds.between(*_BEFORE_TOUCHDOWN)
     loads = {}
     for k in _LOADS:
@@ -63,7 +66,8 @@ def landing_targets(
     flights : of `srlviz.data.landing`, or any recording with these factors, a group 'failures' and obs 'sensors'
     length : rows of a window, 50 for ten seconds; windows do not overlap, and each is followed by another row
     protocol : 'distinct': `auto` is the columns that vary and repeat no other, and `land` the loads of landed flights,
-        log(1 + g), asked of windows that end 5 to 20 s before the touchdown. 'paper': `auto` is all columns, and `land`
+        log(1 + g), asked of windows that end 5 to 20 s before the touchdown (factors touchdown_t, in seconds, and
+        outcome, 'landed'). 'paper': `auto` is all columns, and `land`
         the loads in g of every flight that touched down, crashes included, asked of every window
     splits : splits whose windows are in the table; the split 'fit' defines the scale
     progress : show a progress bar while rows after windows are read

@@ -20,7 +20,6 @@ from ..core.recordings import Recording
 from ..core.scores import load_scores, paper_name, paper_scores, spell_method
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
-from ..evaluate.prediction.target_scores import leave_out_targets, unpredicted_targets
 
 # %% ../../nbs/09_studies/10_cards.ipynb #074e6032
 TABS = ('worlds', 'representations', 'questions')
@@ -146,10 +145,8 @@ _OURS = ('atari_scores', 'landing_benchmark', 'popgym_mmer')
 
 @cache
 def _scores() -> tuple[pd.DataFrame, pd.DataFrame]:
-    "The papers' scores, and ours, without targets of landings that nothing predicts"
-    ours = pd.concat([load_scores(sample_path(f'{name}.csv')) for name in _OURS], ignore_index=True)
-    unpredicted = unpredicted_targets(ours[ours['data'] == _LANDING['data']])
-    return leave_out_targets(paper_scores(), unpredicted), leave_out_targets(ours, unpredicted)
+    "The papers' scores, and ours"
+    return paper_scores(), pd.concat([load_scores(sample_path(f'{name}.csv')) for name in _OURS], ignore_index=True)
 
 
 def _by_task(scores: pd.DataFrame, method: str, compared: _Compared, setting: Mapping) -> pd.DataFrame:

@@ -135,7 +135,7 @@ def subject_of(x, options: dict | None = None) -> Subject:
     if isinstance(x, (str, Path)):
         is_name = not _is_path(x)
         found = _named_subject(x) if is_name else None
-        if found is None and x in gymnasium.registry:
+        if found is None and is_name and x in gymnasium.registry:
             return Subject('recording', sample(x))
         if found is None and is_name and ':' in x and not Path(x).exists():
             return subject_of(imported(x, 'class to explore'))

@@ -216,7 +216,7 @@ class _Thinned(Sequence):
 
     def __init__(self, recording: Recording, every: int):
         self.recording, self.every, self.lengths = recording, every, -(-recording.lengths // every)
-        self.starts = recording.starts // every
+        self.starts = recording.starts / every
 
     def __len__(self):
         return len(self.recording)

@@ -124,9 +124,13 @@ class Targets:
 
     def without_duplicates(self) -> 'Targets':
         """Keep the columns of `auto` that are `distinct`."""
+        if self.distinct is None:
+            raise ValueError("the targets have no 'auto', and so no columns to leave out")
         keep = self.distinct
+        left_out = {f'columns of {STATE} that are constant or repeat another': len(self.names[STATE]) - len(keep)}
         return replace(
             self,
+            dropped=self.dropped | left_out,
             names=self.names | {STATE: [self.names[STATE][i] for i in keep]},
             mean=self.mean | {STATE: self.mean[STATE][keep]},
             std=self.std | {STATE: self.std[STATE][keep]},
@@ -211,11 +215,11 @@ def _outputs(recording, by_target, how, places) -> pd.DataFrame:
     columns = {}
     for target, outputs in by_target.items():
         for k, factor in outputs.items():
-            values = steps[factor].to_numpy() if isinstance(factor, str) else np.asarray(factor)
-            if values.shape != (len(steps),) or values.dtype.kind not in 'biuf':
+            values = steps[factor].to_numpy() if isinstance(factor, str) else np.ma.filled(factor, np.nan)
+            if values.shape != (len(steps),) or values.dtype.kind not in 'biuf' or np.isinf(values).any():
                 raise ValueError(
-                    f"the output {k!r} takes the name of a factor, or {len(steps):,} numbers, one for each step; "
-                    f"got {values.dtype} of shape {values.shape}"
+                    f"the output {k!r} takes the name of a factor, or {len(steps):,} finite numbers or NaN, one for "
+                    f"each step; got {values.dtype} of shape {values.shape}"
                 )
             columns[k] = _window_values(values, first, length, how.get(target, 'mean'))
     return pd.DataFrame(columns)

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['TABLE4', 'FIVE', 'TIERS', 'LANDING', 'CURVES', 'BASELINES', 'GAIN_COLUMNS', 'beyond', 'table4', 'encoder_input',
            'input_columns', 'landing_trial', 'set_name', 'check_arguments', 'target_cells', 'landing_conditions',
-           'errors_in', 'trial_files', 'training_curves', 'shipped_curves', 'gains_over', 'sweep_gains', 'gain_table',
-           'mean_auroc', 'headline']
+           'errors_in', 'trial_files', 'training_curves', 'shipped_curves', 'has_width', 'gains_over', 'sweep_gains',
+           'gain_table', 'mean_auroc', 'headline']
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #4d8c0908
 import inspect, time, warnings
@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...core.files import COUNT, TABLE, TEXT, atomic_path, check_fields, read_json, reading, sample_path
+from ...core.files import COUNT, TABLE, TEXT, atomic_path, check_fields, parse_real, parse_whole, read_json
+from ...core.files import sample_path, table_rows, table_text
 from ...core.jobs.runs import RunFolder
 from ...core.names import unknown
 from ...core.recordings import Recording
@@ -162,8 +163,8 @@ def encoder_input(recording: Recording, inputs: str, every: int, columns: Sequen
 def input_columns(flights: Recording, inputs: str, protocol: str) -> np.ndarray | None:
     """Find the sensors that an encoder reads, for `encoder_input`; None for all.
 
-    protocol : of `landing_targets`. 'distinct' leaves out columns that are constant or repeat another, so that no
-        signal counts many times in a training loss; 'paper' keeps all
+    protocol : of `landing_targets`. 'distinct' leaves out columns that are constant or repeat another (in the rows that
+        `distinct_columns` looks at), so that no signal counts many times in a training loss; 'paper' keeps all
     """
     if protocol == 'paper' or 'sensors' not in flights[0].obs:
         return None
@@ -231,8 +232,8 @@ def landing_trial(
     key['budget'] = int((train['fit'] if (train.split != '').any() else train).n_steps)
     cost = dict(target='extraction', group='cost', metric='seconds_per_flight', value=seconds)
     rows = [score_row(study='landing', task='approach', **key, **cost)]
-    if hasattr(encoder, 'history_'):
-        rows += _training_rows(encoder.history_, out, **key)
+    if {'epoch', 'loss', 'valid', 'seconds'} <= {*getattr(encoder, 'history_', ())}:
+        rows += _training_rows(encoder.history_, patience, out, **key)
     for head in heads:
         kind, _, select = head.partition(' ')
         options = dict(head=kind, select=select or 'valid', seed=seed, device=device, progress=False)
@@ -245,12 +246,13 @@ def landing_trial(
     return rows
 
 
-def _training_rows(history: pd.DataFrame, out: str | Path, **columns) -> list[dict]:
+def _training_rows(history: pd.DataFrame, patience: int, out: str | Path, **columns) -> list[dict]:
     "Save the history of an encoder's training, and return the score rows of the group 'training'"
     with atomic_path(Path(out) / 'history.csv') as file:
         history.to_csv(file, index=False)
     same = dict(study='landing', task='approach', target='encoder', group='training')
-    return [score_row(**same, **columns, metric=k, value=v) for k, v in summarize_history(history).items()]
+    summary = summarize_history(history, patience or None)
+    return [score_row(**same, **columns, metric=k, value=v) for k, v in summary.items()]
 
 
 def _failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: str | Path, **columns) -> list[dict]:
@@ -450,8 +452,7 @@ def trial_files(
         found.setdefault((p['method'], p['n_codes'], p['inputs']), []).append((p, file))
     files = {}
     for key, candidates in sorted(found.items()):
-        newest_first = sorted(candidates, key=lambda c: -c[1].stat().st_mtime)  # by other code or data
-        first, files[key] = min(newest_first, key=lambda c: c[0]['seed'])
+        first, files[key] = min(candidates, key=lambda c: c[0]['seed'])
         for p, _ in candidates:
             for k in first:
                 if k != 'seed' and p.get(k) != first[k]:
@@ -460,16 +461,46 @@ def trial_files(
 
 
 def _saved_files(folder: str | Path, name: str, trials: Sequence[Mapping] | None) -> Iterator[tuple[dict, Path]]:
-    "Iterate over the trials that have saved a file of this name: parameters and file"
+    "Iterate over the trials that have saved a file of this name: parameters and file; the newest of each trial"
     hashes = None if trials is None else {parameters_hash(p) for p in trials}
-    for result in sorted(Path(folder).glob('trials/*/result.json')):
+    newest = {}
+    for result in sorted(Path(folder).glob('trials/*/result.json'), key=lambda file: (file.stat().st_mtime, file)):
         p = check_fields(read_json(result), {'parameters': TABLE}, result)['parameters']
         file = result.with_name(name)
         if file.exists() and (hashes is None or parameters_hash(p) in hashes):
-            yield check_fields(p, _PARAMETERS, f'{result}: parameters'), file
+            newest[parameters_hash(p)] = check_fields(p, _PARAMETERS, f'{result}: parameters'), file
+    yield from newest.values()
 
 
-CURVES = ['method', 'inputs', 'n_codes', 'seed', 'epoch', 'loss', 'valid']
+def _set_and_budget(result: Path) -> dict:
+    "The columns data and budget of the scores of a trial"
+    scores = check_fields(read_json(result), {'scores': TABLE}, result)['scores']
+    columns = {k: scores.get(k) for k in ('data', 'budget')}
+    first = {k: v[0] if isinstance(v, list) and v else None for k, v in columns.items()}
+    return check_fields(first, dict(data=TEXT, budget=COUNT), f'{result}: scores')
+
+
+CURVES = ['data', 'budget', 'method', 'inputs', 'n_codes', 'seed', 'epoch', 'loss', 'valid']
+_MAX_HISTORY = 2**20  # bytes of a history
+
+
+def _read_history(file: Path) -> pd.DataFrame:
+    "The columns epoch, loss and valid of a history; an empty validation loss is NaN"
+    (_, header), *rows = table_rows(table_text(file, 'the history of a training', _MAX_HISTORY), file)
+    if lost := [k for k in ('epoch', 'loss', 'valid') if k not in header]:
+        raise ValueError(f"{file}: the column {lost[0]!r} is missing")
+    history = []
+    for n, (line, cells) in enumerate(rows):
+        row = dict(zip(header, cells))
+        try:
+            epoch, loss = parse_whole(row['epoch']), parse_real(row['loss'])
+            valid = parse_real(row['valid']) if row['valid'] else np.nan
+            if epoch != n:
+                raise ValueError(f"epoch {epoch} where {n} was expected")
+        except ValueError as e:
+            raise ValueError(f"{file}, line {line}: {e}") from e
+        history.append((epoch, loss, valid))
+    return pd.DataFrame(history, columns=['epoch', 'loss', 'valid'])
 
 
 def training_curves(folder: str | Path, trials: Sequence[Mapping] | None = None) -> pd.DataFrame:
@@ -483,19 +514,14 @@ def training_curves(folder: str | Path, trials: Sequence[Mapping] | None = None)
     """
     curves = []
     for p, file in _saved_files(folder, 'history.csv', trials):
-        with reading(file, 'the history of a training'):
-            history = pd.read_csv(file)[['epoch', 'loss', 'valid']].astype(float)
-        curves.append(history.assign(**{name: p[name] for name in _PARAMETERS})[CURVES])
+        key = {name: p[name] for name in _PARAMETERS} | _set_and_budget(file.with_name('result.json'))
+        curves.append(_read_history(file).assign(**key)[CURVES])
     return pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=CURVES)
 
 
 def shipped_curves() -> pd.DataFrame:
-    """Read the training curves of the shipped scores, as `training_curves` returns them; empty if there are none."""
-    try:
-        file = sample_path('landing_training.csv')
-    except FileNotFoundError:
-        return pd.DataFrame(columns=CURVES)
-    return pd.read_csv(file).fillna({'inputs': ''})[CURVES]
+    """Read the training curves of the shipped scores, as `training_curves` returns them."""
+    return pd.read_csv(sample_path('landing_training.csv')).fillna({'inputs': ''})[CURVES]
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #1cd867b0
 BASELINES = (  # methods that train nothing
@@ -507,46 +533,55 @@ BASELINES = (  # methods that train nothing
     'pca_statistics',
 )
 _WIDTH = 64  # of the baseline of methods whose width is not chosen
-_AUROC = 'mean'  # the target of the gain in mean AUROC
+_MEAN_AUROC = 'mean'  # the target of the gain in mean AUROC
 
 
-def gains_over(
-    results: Mapping[tuple[str, int, str], TargetScores], baseline: str = 'pca_statistics', **columns
-) -> pd.DataFrame:
-    """Compare encoders with a baseline of equal width on the same inputs, with intervals over flights.
+def has_width(method: str) -> bool:
+    """Whether the number of codes of a method can be chosen."""
+    return 'n_codes' in inspect.signature(find_method(method).cls).parameters
 
-    Methods that read nothing, and those with as many codes as the inputs have statistics, are compared with the
-    baseline of 64 codes; the former on each inputs that the baseline reads. An encoder without such a baseline has no
-    gain, and is printed
+
+def _shown_failures(inputs: str) -> list[str]:
+    "The failures that inputs can show"
+    tier = knowable(inputs)
+    return [*tier.loc[tier['known'] != 'never', 'failure']]
+
+
+def gains_over(results: Mapping[tuple[str, int, str], TargetScores], **columns) -> pd.DataFrame:
+    """Compare encoders with `pca_statistics` of equal width on the same inputs, with intervals over flights.
+
+    Methods without a width, and those that read nothing, are compared with the baseline of 64 codes; the latter on each
+    inputs that the baseline reads. An encoder without such a baseline has no gain, and is listed on stdout
 
     Parameters
     ----------
     results : (method, n_codes, inputs) -> answer, of one head, one seed and the same test windows
-    baseline : the method
     columns : of the score table: data, budget
 
     Returns
     -------
     Score rows of the metrics skill, skill_low, skill_high (over the mean) and gain, gain_low, gain_high (over the
-    baseline): targets and 'overall', as shares of the error that is compared with; gains without targets that no method
-    on these inputs predicts, see `unpredicted_targets`. The gain of the group 'failures', target 'mean', is a
+    baseline), as shares of the error that is compared with; the gain also of 'overall', and both without targets that
+    no method on these inputs predicts, see `unpredicted_targets`. The gain of the group 'failures', target 'mean', is a
     difference of mean AUROC, over failures that the inputs can show
     """
+    baseline = 'pca_statistics'
     rows = []
     for (method, _, inputs), result in results.items():
         key = columns | dict(method=method, inputs=inputs)
-        rows += _interval_rows('skill', result.removed_share(result.constant()), result, key)
+        skill = result.removed_share(result.constant()).drop(index='overall')
+        rows += _interval_rows('skill', skill, result, key)
     skills = pd.DataFrame(rows, columns=SCORE_COLUMNS)
     tiers = [inputs for method, _, inputs in results if method == baseline]
     left_out = []
     for inputs in dict.fromkeys(tiers):
         unpredicted = unpredicted_targets(skills[skills['inputs'].isin(['', inputs])])
-        tier = knowable(inputs)
-        can_be_shown = [*tier.loc[tier['known'] != 'never', 'failure']]
+        can_be_shown = _shown_failures(inputs)
         for (method, n_codes, reads), result in results.items():
             if method == baseline or reads not in ('', inputs):
                 continue
-            other = results.get((baseline, n_codes if _has_width(method, reads) else _WIDTH, inputs))
+            is_chosen = reads and result.about['n_codes'] == n_codes  # the width
+            other = results.get((baseline, n_codes if is_chosen else _WIDTH, inputs))
             if other is None:
                 left_out.append(f'{method} {n_codes}')
                 continue
@@ -555,7 +590,7 @@ def gains_over(
             gain = a.removed_share(b).loc[[*kept, 'overall']]
             if len(a.present.columns):
                 ranks = a.compare(b, 'auroc').set_index('target').rename(columns=dict(difference='value'))
-                gain = pd.concat([gain, ranks.loc[[_AUROC], ['value', 'low', 'high']]])
+                gain = pd.concat([gain, ranks.loc[[_MEAN_AUROC], ['value', 'low', 'high']]])
             rows += _interval_rows('gain', gain, result, columns | dict(method=method, inputs=inputs))
     left_out += [f'{method} {n}' for method, n, reads in results if reads and reads not in tiers]
     if left_out:
@@ -563,16 +598,11 @@ def gains_over(
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 
 
-def _has_width(method: str, inputs: str) -> bool:
-    "Whether the number of codes of a method is chosen"
-    return inputs != '' and 'n_codes' in inspect.signature(find_method(method).cls).parameters
-
-
 def _interval_rows(metric: str, table: pd.DataFrame, result: TargetScores, columns: Mapping) -> list[dict]:
     "Score rows of a value and its interval for each target"
     key = dict(study='landing', task='approach') | columns
     key |= {k: result.about[k] for k in ('n_codes', 'norm', 'protocol', 'seed')}
-    group_of = {'overall': 'all', _AUROC: 'failures'} | dict.fromkeys(result.targets, 'targets')
+    group_of = {'overall': 'all', _MEAN_AUROC: 'failures'} | dict.fromkeys(result.targets, 'targets')
     rows = []
     for target, interval in table.iterrows():
         for name, value in zip((metric, f'{metric}_low', f'{metric}_high'), interval):
@@ -595,7 +625,7 @@ def sweep_gains(folder: str | Path, head: str = 'mlp', trials: Sequence[Mapping]
 
     Returns
     -------
-    Score rows of gain and skill; none where the baseline was not trained
+    Score rows of skill, and of gain where the baseline was trained
     """
     if trials is None:
         sweep = RunFolder(folder)
@@ -603,24 +633,23 @@ def sweep_gains(folder: str | Path, head: str = 'mlp', trials: Sequence[Mapping]
         trials = sweep.requested.values()
     groups = {}
     for p in trials:
-        groups.setdefault(tuple(p.get(k) for k in _SAME), []).append(p)
+        groups.setdefault(parameters_hash({k: p.get(k) for k in _SAME}), []).append(p)
     tables = [pd.DataFrame(columns=SCORE_COLUMNS)]
     for group in groups.values():
         files = trial_files(folder, f'{head}.npz', group)
         if files:
-            of_trial = read_json(next(iter(files.values())).with_name('result.json'))['scores']
-            columns = {k: of_trial[k][0] for k in ('data', 'budget')}
+            columns = _set_and_budget(next(iter(files.values())).with_name('result.json'))
             tables.append(gains_over({key: TargetScores.load(file) for key, file in files.items()}, **columns))
     return pd.concat([t for t in tables if len(t)] or tables, ignore_index=True)
 
 
-GAIN_COLUMNS = ['method', 'n_codes', 'inputs', 'seed', 'target', 'value', 'low', 'high']
+GAIN_COLUMNS = ['data', 'budget', 'method', 'n_codes', 'inputs', 'seed', 'target', 'value', 'low', 'high']
 
 
 def gain_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Tabulate the gains of a score table: the columns `GAIN_COLUMNS`, one row for each encoder, seed and target."""
     rows = scores[scores['metric'].isin(['gain', 'gain_low', 'gain_high'])]
-    table = rows.pivot(index=GAIN_COLUMNS[:5], columns='metric', values='value').reset_index()
+    table = rows.pivot(index=GAIN_COLUMNS[:-3], columns='metric', values='value').reset_index()
     table = table.rename(columns=dict(gain='value', gain_low='low', gain_high='high'))
     return table.reindex(columns=GAIN_COLUMNS)
 
@@ -630,10 +659,8 @@ def mean_auroc(scores: pd.DataFrame, inputs: str, protocol: str = 'mlp') -> pd.S
 
     Methods that read nothing, such as the clock, are included
     """
-    tier = knowable(inputs)
     rows = scores[(scores['metric'] == 'auroc') & (scores['protocol'] == protocol)]
-    can_be_shown = tier.loc[tier['known'] != 'never', 'failure']
-    rows = rows[rows['inputs'].isin(['', inputs]) & rows['target'].isin(can_be_shown)]
+    rows = rows[rows['inputs'].isin(['', inputs]) & rows['target'].isin(_shown_failures(inputs))]
     return rows.groupby(['method', 'n_codes'])['value'].mean().sort_values()
 
 
@@ -647,8 +674,14 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
     Returns
     -------
     Text; '' if the table lacks the baseline or trained encoders of 64 codes
+
+    Raises
+    ------
+    ValueError : if the table is of several sets of flights
     """
     rows = scores[(scores['inputs'] == inputs) & (scores['source'] == 'srlviz')]
+    if rows['data'].nunique() > 1:
+        raise ValueError(f"scores are of several sets, data: {', '.join(map(repr, rows['data'].unique()))}; give one")
     unpredicted = unpredicted_targets(scores[scores['inputs'].isin(['', inputs])])
     errors = leave_out_targets(rows, unpredicted)
     errors = errors[(errors['metric'] == 'mse') & (errors['target'] == 'overall') & (errors['protocol'] == protocol)]
@@ -666,7 +699,7 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
         f"the highest AUROC {_decimals(auroc[most])} (`{most[0]}`)."
     ]
     for key in total.index:
-        if key in auroc.index and key[0] in BASELINES and not _has_width(key[0], inputs):
+        if key in auroc.index and key[0] in BASELINES and key[1] != _WIDTH:
             sentences.append(f"`{key[0]}` ({key[1]:,} numbers) has {total[key]:.2f} and {_decimals(auroc[key])}.")
     if unpredicted:
         names = ' and '.join(f'`{target}`' for target in unpredicted)
@@ -674,24 +707,29 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
     gains = gain_table(rows[rows['protocol'] == protocol])
     gains = gains[(gains['n_codes'] == _WIDTH) & gains['target'].isin(FIVE) & ~gains['method'].isin(BASELINES)]
     if len(gains):
-        sentences.append(_winners(gains))
+        sentences.append(_compared(gains))
+    recorded = rows[(rows['metric'] == 'converged') & (rows['n_codes'] == _WIDTH)]
+    n_running = (recorded['value'] == 0).sum()
+    if n_running:
+        sentences.append(f"Of {len(recorded)} trainings {n_running} still improved in their last epochs.")
     return ' '.join(sentences)
 
 
-def _winners(gains: pd.DataFrame) -> str:
-    "Say which encoders beat the baseline, with all seeds, on how many targets"
-    always = (gains['low'] > 0).groupby([gains['method'], gains['target']]).all()
-    won = always.groupby('method').sum().sort_values(ascending=False, kind='stable')
-    n = always.index.get_level_values('target').nunique()
-    if not won.any():
-        return f"None of them beats it on any of {n} targets (interval over flights above 0)."
+def _compared(gains: pd.DataFrame) -> str:
+    "Say on which targets encoders are better and worse than the baseline, with all seeds"
+    of = [gains['method'], gains['target']]
+    better, worse = (gains['low'] > 0).groupby(of).all(), (gains['high'] < 0).groupby(of).all()
+    n = better.index.get_level_values('target').nunique()
     words = []
-    for method, count in won[won > 0].items():
-        words.append(f"`{method}` on {count} ({', '.join(k for k in FIVE if always.get((method, k), False))})")
-    rest = '; the others on none' * (not won.all())
-    return f"Of {n} targets, with an interval over flights above 0, it is beaten by {', '.join(words)}{rest}."
+    for method in gains.sort_values('value', ascending=False)['method'].unique():
+        up, down = (', '.join(k for k in FIVE if table.get((method, k), False)) for table in (better, worse))
+        words.append(f"`{method}` is better in {up or 'none'} and worse in {down or 'none'}")
+    most = better.groupby('method').sum().max()
+    three = 'No encoder' if most < 3 else 'At least one encoder'
+    text = f"By intervals over flights, on {n} targets: {', '.join(words)}."
+    return f"{text} {three} is better than it on three targets or more."
 
 
 def _decimals(value: float) -> str:
     "Three decimals without a leading 0"
-    return f'{value:.3f}'.replace('0.', '.', 1)
+    return f'{value:.3f}'.removeprefix('0')
