@@ -362,6 +362,11 @@ def plot_target_table(
         text = signed(gain) if is_difference else number(value)
         return f'<b>{text}</b>' if tables.best.at[key, column] else text
 
+    def tell(key, column, _):
+        words = _cell_words(tables, key, column, intervals)
+        is_marked = key in marked and column[0] == 'ours'
+        return words + f'<br>{_UNCONVERGED} its training had not converged' * is_marked
+
     best = tables.best.stack([0, 1], future_stack=True)
     return plot_scores(
         ScoreGrid(tables.value, tables.value * np.nan, tables.count),
@@ -373,14 +378,14 @@ def plot_target_table(
         headings=headings,
         colour=tables.share,
         write=write,
-        tell=lambda key, column, _: _cell_words(tables, key, column, intervals),
+        tell=tell,
         gray=tables.share.isna(),
         selected=selected,
         framed=set(best.index[best]),
         line=line,
         width=width,
         title=(_table_title(tables, show) if title is None else title)
-        + f'; {_UNCONVERGED} training had not converged' * bool(marked),
+        + f'; {_UNCONVERGED} not converged' * bool(marked),
     )
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b20144d3
