@@ -94,7 +94,7 @@ class Clock(Parameters):
         hz = recording.hz or 1.0
         times = []
         for start, n in zip(recording.starts, recording.lengths):
-            rows = np.arange(start, start + n, dtype=np.float32)[:, None] / hz
+            rows = (start + np.arange(n))[:, None] / hz
             times.append((rows if self.level == 'step' else rows[-1]).astype(np.float32))
         return times
 
