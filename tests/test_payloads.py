@@ -823,6 +823,20 @@ FIGURES = dict(
         pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0], low=0, high=1))
     ),
     plot_target_table=lambda f: f(target_scores(), selected=(evil('inputs'), evil('method'), 64, 'ours', 'wind')),
+    plot_target_gains=lambda f: f(
+        pd.DataFrame(
+            dict(
+                method=evil('method'),
+                n_codes=64,
+                inputs=[evil('inputs'), evil('other')],
+                target=evil('target'),
+                value=0.1,
+                low=0.0,
+                high=0.2,
+            )
+        ),
+        title=evil('title'),
+    ),
     plot_target_ranking=lambda f: f(target_scores(), 'wind', selected=(evil('inputs'), evil('method'), 64)),
     plot_predicted=lambda f: f(
         np.ones(2), np.zeros(2), pd.DataFrame(dict(flight=evil('flight'), start=[0, 5])), name=evil('n'), unit=evil('u')
