@@ -19,7 +19,32 @@ from .frames.cnn import FrameEncoder
 
 # %% ../../nbs/03_encoders/00_baselines.ipynb #ecd57181
 @dataclass(kw_only=True, repr=False, eq=False)
-class Majority(Parameters):
+class _Unlearned(Parameters):
+    """Base class of encoders that learn nothing: `fit`, files, and the levels 'step' and 'episode'."""
+
+    level: str = 'step'
+    seed: int = 0
+
+    def fit(self, recording: Recording):
+        """Do nothing."""
+        return self
+
+    def _check_level(self) -> None:
+        if self.level not in ('step', 'episode'):
+            raise unknown('level', self.level, ('step', 'episode'))
+
+    def save(self, path: str | Path) -> None:
+        """Save the encoder in one file; see `save_encoder`."""
+        save_encoder(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str | None = None):
+        """Load a saved encoder; see `load_encoder`."""
+        return load_encoder(path, cls, device)
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class Majority(_Unlearned):
     """A constant encoder, whose codes are always 0.
 
     Parameters
@@ -36,36 +61,20 @@ class Majority(Parameters):
     variants = {'mean_baseline': dict(level='episode', n_codes=1)}
 
     n_codes: int = 1
-    level: str = 'step'
-    seed: int = 0
-
-    def fit(self, recording: Recording):
-        """Do nothing."""
-        return self
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Return zeros (T, n_codes) for each episode, or (n_codes,)."""
-        if self.level not in ('step', 'episode'):
-            raise unknown('level', self.level, ('step', 'episode'))
+        self._check_level()
         if self.level == 'episode':
             return [np.zeros(self.n_codes, np.float32) for _ in recording.lengths]
         return [np.zeros((n, self.n_codes), np.float32) for n in recording.lengths]
-
-    def save(self, path: str | Path) -> None:
-        """Save the encoder in one file; see `save_encoder`."""
-        save_encoder(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path, device: str | None = None):
-        """Load a saved encoder; see `load_encoder`."""
-        return load_encoder(path, cls, device)
 
     def __repr__(self):
         return f"Majority(n_codes={self.n_codes}, level={self.level!r})"
 
 # %% ../../nbs/03_encoders/00_baselines.ipynb #05fbdd27
 @dataclass(kw_only=True, repr=False, eq=False)
-class Clock(Parameters):
+class Clock(_Unlearned):
     """The time since the start of the episode, in seconds (in rows, if the recording has no rate).
 
     Parameters
@@ -80,32 +89,15 @@ class Clock(Parameters):
     n_codes = 1
     inputs = ''
 
-    level: str = 'step'
-    seed: int = 0
-
-    def fit(self, recording: Recording):
-        """Do nothing."""
-        return self
-
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Return the times (T, 1) of each episode, or (1,)."""
-        if self.level not in ('step', 'episode'):
-            raise unknown('level', self.level, ('step', 'episode'))
+        self._check_level()
         hz = recording.hz or 1.0
         times = []
         for start, n in zip(recording.starts, recording.lengths):
             rows = (start + np.arange(n))[:, None] / hz
             times.append((rows if self.level == 'step' else rows[-1]).astype(np.float32))
         return times
-
-    def save(self, path: str | Path) -> None:
-        """Save the encoder in one file; see `save_encoder`."""
-        save_encoder(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path, device: str | None = None):
-        """Load a saved encoder; see `load_encoder`."""
-        return load_encoder(path, cls, device)
 
 # %% ../../nbs/03_encoders/00_baselines.ipynb #b12958bc
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -43,10 +43,10 @@ def _touchdown_loads(flights: Recording) -> dict[str, np.ndarray]:
     steps = flights.steps(['touchdown_t', 'outcome', *(f'touchdown_g_{k}' for k in _LOADS)])
     row = steps['t'] + np.repeat(flights.starts, flights.lengths)  # of the whole flight
     seconds = steps['touchdown_t'] - (row + 1) / flights.hz
-    is_asked = (steps['outcome'] == 'landed') & seconds.between(*_BEFORE_TOUCHDOWN)
+    is_used = (steps['outcome'] == 'landed') & seconds.between(*_BEFORE_TOUCHDOWN)
     loads = {}
     for k in _LOADS:
-        g = steps[f'touchdown_g_{k}'].where(is_asked)
+        g = steps[f'touchdown_g_{k}'].where(is_used)
         loads[f'land_log_g_{k}'] = (np.sign(g) * np.log1p(g.abs())).to_numpy()
     return loads
 
@@ -66,15 +66,15 @@ def landing_targets(
     flights : of `srlviz.data.landing`, or any recording with these factors, a group 'failures' and obs 'sensors'
     length : rows of a window, 50 for ten seconds; windows do not overlap, and each is followed by another row
     protocol : 'distinct': `auto` is the columns that vary and repeat no other, and `land` the loads of landed flights,
-        log(1 + g), asked of windows that end 5 to 20 s before the touchdown (factors touchdown_t, in seconds, and
+        log(1 + g), in windows that end 5 to 20 s before the touchdown (factors touchdown_t, in seconds, and
         outcome, 'landed'). 'paper': `auto` is all columns, and `land`
-        the loads in g of every flight that touched down, crashes included, asked of every window
+        the loads in g of every flight that touched down, crashes included, in every window
     splits : splits whose windows are in the table; the split 'fit' defines the scale
     progress : show a progress bar while rows after windows are read
 
     Returns
     -------
-    Targets; `.windows` is the recording to encode. Where `land` is not asked it is NaN; these windows are left out of
+    Targets; `.windows` is the recording to encode. Elsewhere `land` is NaN; these windows are left out of
     training and scores of this target, and counted in `.dropped`
 
     Raises
