@@ -197,7 +197,7 @@ class Recording(Sequence):
     name : shown to users;  hz : rows per second, if time has a unit
     factors : sequence of Factor; by default one for each name in the first episode (integers are categorical)
     split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
-        once) or ''
+        once), 'shifted' (a test under another condition) or ''
     meta : how the recording was made; any JSON values
 
     `recording[3]` is an episode, `recording[2:5]` a recording, `recording['test']` the recording of that split.
