@@ -235,8 +235,9 @@ def _bandit_belief(task, obs, actions):
         **_columns('wins', _known_number, wins),
     )
 
-# %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #7bab6b03
+# %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #064613a9
 _MAX_STATES = 2**20  # that are counted at once; 100 MB or so
+_MAX_TILES = 1000  # has 1e299 boards with 500 mines, and no larger one fits a float
 
 
 def _group_tiles(sums: np.ndarray, closed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -308,6 +309,8 @@ def mine_probabilities(closed: np.ndarray, sums: np.ndarray, counts: np.ndarray)
     ------
     ValueError : if no board has these sums, or if the board is too large to be counted
     """
+    if len(closed) > _MAX_TILES:
+        raise ValueError(f"a board of {len(closed)} tiles is too large: boards of up to {_MAX_TILES} are counted")
     probability = np.zeros(len(closed))
     members, group = _group_tiles(sums, closed)
     sizes = np.bincount(group)
@@ -447,7 +450,7 @@ class ExactBelief(Parameters):
 
     seed: int = 0
 
-    level, looks = 'step', {'exact_belief': ('exact belief', '#444444', 3)}
+    level = 'step'
     n_codes = property(lambda self: getattr(self, 'n_codes_', None))
 
     def fit(self, recording: Recording):
