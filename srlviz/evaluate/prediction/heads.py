@@ -43,12 +43,12 @@ def three_layers(n_codes: int, n_out: int, n_hidden: int = 1024) -> nn.Sequentia
     return nn.Sequential(*layers, nn.Linear(n_hidden, n_out))
 
 
-def _mlp(x, y, select, *, seed, epochs, patience, batch_size, device, progress, label, **_):
+def _mlp(x, y, select, *, seed, n_hidden, epochs, patience, batch_size, device, progress, label, **_):
     device = pick_device(device)
     tensors = {s: tuple(torch.from_numpy(a).to(device) for a in _known_rows(x[s], y[s])) for s in ('probe', select)}
     (X, Y), (Xs, Ys) = tensors['probe'], tensors[select]
     with seeded(seed, 50):
-        head = three_layers(X.shape[1], Y.shape[1]).to(device)
+        head = three_layers(X.shape[1], Y.shape[1], n_hidden).to(device)
 
     def batches(epoch):
         rows = torch.from_numpy(np.random.default_rng([seed, epoch]).permutation(len(X)))
@@ -118,6 +118,7 @@ def fit_head(
     *,
     select: str = 'valid',
     seed: int = 0,
+    n_hidden: int = 1024,
     epochs: int = 50,
     patience: int | None = 5,
     batch_size: int = 128,
@@ -134,7 +135,7 @@ def fit_head(
     codes : split -> (N, n_codes)
     truth : split -> (N, n_out), standardized; rows with NaN are left out
     select : 'valid' or 'xeval', see above
-    seed, epochs, patience, batch_size, device : of 'mlp'; patience None runs all epochs
+    seed, n_hidden, epochs, patience, batch_size, device : of 'mlp'; patience None runs all epochs
     k : neighbours of 'knn'
     progress, label : of the progress bar of 'mlp'
 
@@ -159,6 +160,7 @@ def fit_head(
             )
     codes = {s: np.ascontiguousarray(a, np.float32) for s, a in codes.items()}
     truth = {s: np.ascontiguousarray(a, np.float32) for s, a in truth.items()}
-    options = dict(seed=seed, epochs=epochs, patience=patience, batch_size=batch_size, k=k, device=device)
+    options = dict(seed=seed, n_hidden=n_hidden, epochs=epochs, patience=patience)
+    options |= dict(batch_size=batch_size, k=k, device=device)
     predicted, history = HEADS[head](codes, truth, selecting, progress=progress, label=label, **options)
     return {s: a.astype(np.float32) for s, a in predicted.items()}, history
