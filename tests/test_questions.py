@@ -16,6 +16,7 @@ from srlviz.core.recordings import Episode, Recording
 from srlviz.core.scores import check_scores, paper_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.prediction.target_table import make_targets
+from srlviz.evaluate.questions.belief import BeliefSkill
 from srlviz.evaluate.questions.memories import Contamination, Cost, CreditShare, Recall
 from srlviz.evaluate.questions.neighbours import NeighbourAgreement
 from srlviz.evaluate.questions.probe import LinearProbe
@@ -61,7 +62,15 @@ def window_targets():
     return [np.asarray(w.obs['sensors']).mean(0) for w in asked.windows], asked
 
 
+def cards():
+    "Episodes of cards, and the cards themselves as codes"
+    split = dict(probe=0.5, valid=0.2, test=0.3)
+    recording = record_pomdp('RepeatPrevious-easy', 12, seed=5, split=split, progress=False)
+    return [e.obs['vector'] for e in recording], recording
+
+
 SUBJECTS = {
+    'BeliefSkill': lambda: (BeliefSkill(), *cards()),
     'SupervisedTargets': lambda: (SupervisedTargets('linear'), *window_targets()),
     'Returns': lambda: (Returns(min_episodes=2), agent(), played()),
     'ObservabilityGap': lambda: (ObservabilityGap(-0.5, 0.5, 'final_return'), agent(), played()),
