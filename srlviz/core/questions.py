@@ -279,7 +279,8 @@ class Question:
     metrics : name -> Metric
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
-    example : the world whose sample is the example of a question to codes
+    example : the world whose sample is the example of a question to codes; or 'agent', for episodes of
+        an agent, whose states are the codes
     """
 
     name: str = ''
@@ -325,7 +326,7 @@ class Question:
         codes, factors, left_out = complete_rows(codes, factors)
         answer = self.fit(codes, factors, seed=seed, progress=progress)
         if left_out:
-            answer.about['left_out'] = left_out
+            answer.about['left_out'] = answer.about.get('left_out', {}) | left_out
         if permuted and any(m.chance == 'permuted' for m in self.metrics.values()):
             shuffled = permute_episodes(codes, factors, seed)
             chance = self.fit(shuffled, factors, seed=seed, progress=progress)

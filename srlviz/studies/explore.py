@@ -466,12 +466,15 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
         from srlviz.memories.recurrent import GRU
 
         return 'GRU', GRU(8, 16), None
-    if question.needs == 'agent':
+    if 'agent' in (question.needs, question.example):
         from srlviz.agents.player import load_policy
         from srlviz.data.popgym import record_pomdp
 
         agent = load_policy(sample_path('agents') / 'RepeatPrevious-easy_GRU.safetensors')
-        return 'GRU', agent, record_pomdp('RepeatPrevious-easy', 3, agent, seed=5, progress=False)
+        if question.needs == 'agent':
+            return 'GRU', agent, record_pomdp('RepeatPrevious-easy', 3, agent, seed=5, progress=False)
+        recording = record_pomdp('RepeatPrevious-easy', 12, agent, seed=5, frames=True, progress=False)
+        return 'GRU', agent.encode(recording), recording.with_split(probe=0.4, valid=0.3, test=0.3)
     from srlviz.encoders.frames.pca import FramePCA
 
     recording = sample(question.example)

@@ -41,13 +41,18 @@ QUESTION_RULES = dict(
 
 
 def toy_recording(n: int = 24, steps: int = 40, seed: int = 0) -> Recording:
-    """Make a recording of three switches; its observations 'vector' are perfect codes."""
+    """Make a recording of three switches; its observations 'vector' are perfect codes.
+
+    The lamp is the reward of a step, and the door the action.
+    """
     names = ('lamp', 'door', 'fan')
     episodes = []
     for i in range(n):
         rng = np.random.default_rng([seed, i])
         switches = (rng.integers(0, 2, 3) + np.cumsum(rng.random((steps, 3)) < 0.1, axis=0)) % 2
-        episodes.append(Episode(dict(vector=switches.astype(np.float32)), factors=dict(zip(names, switches.T))))
+        lamp, door, _ = switches.T
+        vector = switches.astype(np.float32)
+        episodes.append(Episode(dict(vector=vector), door, lamp.astype(np.float32), dict(zip(names, switches.T))))
     recording = Recording(episodes, name='switches', factors=[Factor(name) for name in names])
     return recording.with_split(probe=0.5, valid=0.2, test=0.3)
 
