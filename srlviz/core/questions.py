@@ -275,7 +275,8 @@ class Question:
     Attributes
     ----------
     name : in files, tables and menus
-    needs : its subject: 'codes', 'agent' (a policy on a task) or 'memory' (a module)
+    needs : its subject: 'codes', 'encoder' (fitted, or a function of observations), 'agent' (a policy on a task) or
+        'memory' (a module)
     metrics : name -> Metric
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
@@ -299,8 +300,8 @@ class Question:
 
         Parameters
         ----------
-        subject : codes, one array per episode, as `encoder.encode(recording)` returns; or an agent or
-            a memory, as `needs` names it
+        subject : codes, one array per episode, as `encoder.encode(recording)` returns; or an encoder,
+            an agent or a memory, as `needs` names it
         recording : with factors and the splits 'probe', 'valid' and 'test'
         seed : of all random numbers
         progress : show a progress bar

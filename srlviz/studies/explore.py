@@ -459,13 +459,15 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
     Returns
     -------
     name : of the subject
-    subject : codes, a memory or an agent, as the question needs
-    recording : that belongs to it; None for a memory
+    subject : codes, an encoder, a memory or an agent, as the question needs
+    recording : that belongs to it; None for an encoder or a memory
     """
     if question.needs == 'memory':
         from srlviz.memories.recurrent import GRU
 
         return 'GRU', GRU(8, 16), None
+    if question.needs == 'encoder':
+        return 'observation', np.asarray, None
     if 'agent' in (question.needs, question.example):
         from srlviz.agents.player import load_policy
         from srlviz.data.popgym import record_pomdp
