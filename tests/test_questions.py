@@ -132,12 +132,12 @@ def _spread(answer, draws):
 
 
 @dataclass(frozen=True)
-class Rank(Question):
+class Directions(Question):
     "A stranger's question: how many directions do the codes use?"
 
     name = 'directions'
     cannot_tell = 'what the directions represent'
-    metrics = dict(effective_rank=Metric('Effective rank', _spread, low=1.0, high=np.inf, resampled=False))
+    metrics = dict(directions=Metric('Directions', _spread, low=1.0, high=np.inf, resampled=False))
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         x = codes['test'] - codes['test'].mean(0)
@@ -148,18 +148,18 @@ class Rank(Question):
 
 
 def test_a_question_of_a_stranger(tmp_path):
-    check_question(Rank())
+    check_question(Directions())
     from srlviz.core.checks.question import toy_recording
 
     toy = toy_recording()
-    answer = Rank().ask([e.obs['vector'] for e in toy], toy)
-    assert 2.5 < answer.value('effective_rank') <= 3
+    answer = Directions().ask([e.obs['vector'] for e in toy], toy)
+    assert 2.5 < answer.value('directions') <= 3
     path = answer.save(tmp_path / 'rank.npz')
-    assert Answer.load(path, Rank()).value('effective_rank') == answer.value('effective_rank')
+    assert Answer.load(path, Directions()).value('directions') == answer.value('directions')
     with pytest.raises(ValueError, match='directions'):  # nobody imports a stranger's class for a file
         Answer.load(path)
     rows = answer.scores(study='mine', task='switches', method='raw')
-    assert rows['metric'].tolist() == ['effective_rank']
+    assert rows['metric'].tolist() == ['directions']
 
 
 def test_answers_about_two_recordings_are_not_compared():
