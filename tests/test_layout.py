@@ -29,7 +29,7 @@ MAY = {
     'encoders': ['core'],
     'memories': ['core'],
     'agents': ['core'],
-    'evaluate': ['core'],
+    'evaluate': ['core', 'agents'],
     'figures': ['core'],
     'widgets': ['core', 'agents', 'evaluate', 'figures'],
     'studies': ROOMS,

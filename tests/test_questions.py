@@ -17,6 +17,7 @@ from srlviz.core.scores import check_scores, paper_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.prediction.target_table import make_targets
 from srlviz.evaluate.questions.belief import BeliefSkill
+from srlviz.evaluate.questions.frozen_return import FrozenReturn
 from srlviz.evaluate.questions.memories import Contamination, Cost, CreditShare, Recall
 from srlviz.evaluate.questions.neighbours import NeighbourAgreement
 from srlviz.evaluate.questions.probe import LinearProbe
@@ -77,6 +78,7 @@ SUBJECTS = {
     'Contamination': lambda: (Contamination(k=3), agent(), played()),
     'CreditShare': lambda: (CreditShare(by='gradient'), agent(), played()[:1]),
     'Recall': lambda: (Recall(steps=4, delays=(1, 2), test=32), GRU(8, 16), None),
+    'FrozenReturn': lambda: (FrozenReturn(budget=2048, runs=2), np.asarray, None),
     'Cost': lambda: (Cost(batch=2, length=16, runs=2), GRU(8, 16), None),
 }
 
@@ -93,7 +95,7 @@ def test_a_slow_question_to_codes_keeps_the_rules(question):
 
 
 @pytest.mark.parametrize('name', SUBJECTS)
-def test_a_question_to_an_agent_or_a_memory_keeps_the_rules(name):
+def test_a_question_to_an_encoder_an_agent_or_a_memory_keeps_the_rules(name):
     check_question(*SUBJECTS[name]())
 
 

@@ -275,11 +275,13 @@ class Question:
     Attributes
     ----------
     name : in files, tables and menus
-    needs : its subject: 'codes', 'agent' (a policy on a task) or 'memory' (a module)
+    needs : its subject: 'codes', 'encoder' (fitted, or a function of observations), 'agent' (a policy on a task) or
+        'memory' (a module)
     metrics : name -> Metric
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
-    example : the world whose sample is the example of a question to codes
+    example : the world whose sample is the example of a question to codes; or 'agent', for episodes of
+        an agent, whose states are the codes
     example_condition : a condition of this world whose episodes the example has as the split 'shifted'
     """
 
@@ -300,8 +302,8 @@ class Question:
 
         Parameters
         ----------
-        subject : codes, one array per episode, as `encoder.encode(recording)` returns; or an agent or
-            a memory, as `needs` names it
+        subject : codes, one array per episode, as `encoder.encode(recording)` returns; or an encoder,
+            an agent or a memory, as `needs` names it
         recording : with factors and the splits 'probe', 'valid' and 'test'
         seed : of all random numbers
         progress : show a progress bar

@@ -460,19 +460,24 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
     Returns
     -------
     name : of the subject
-    subject : codes, a memory or an agent, as the question needs
-    recording : that belongs to it; None for a memory
+    subject : codes, an encoder, a memory or an agent, as the question needs
+    recording : that belongs to it; None for an encoder or a memory
     """
     if question.needs == 'memory':
         from srlviz.memories.recurrent import GRU
 
         return 'GRU', GRU(8, 16), None
-    if question.needs == 'agent':
+    if question.needs == 'encoder':
+        return 'observation', np.asarray, None
+    if 'agent' in (question.needs, question.example):
         from srlviz.agents.player import load_policy
         from srlviz.data.popgym import record_pomdp
 
         agent = load_policy(sample_path('agents') / 'RepeatPrevious-easy_GRU.safetensors')
-        return 'GRU', agent, record_pomdp('RepeatPrevious-easy', 3, agent, seed=5, progress=False)
+        if question.needs == 'agent':
+            return 'GRU', agent, record_pomdp('RepeatPrevious-easy', 3, agent, seed=5, progress=False)
+        recording = record_pomdp('RepeatPrevious-easy', 12, agent, seed=5, frames=True, progress=False)
+        return 'GRU', agent.encode(recording), recording.with_split(probe=0.4, valid=0.3, test=0.3)
     from srlviz.encoders.frames.pca import FramePCA
 
     recording = sample(question.example)
