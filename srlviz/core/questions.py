@@ -325,7 +325,7 @@ class Question:
         codes, factors, left_out = complete_rows(codes, factors)
         answer = self.fit(codes, factors, seed=seed, progress=progress)
         if left_out:
-            answer.about['left_out'] = answer.about.get('left_out', {}) | left_out
+            answer.about['left_out'] = left_out
         if permuted and any(m.chance == 'permuted' for m in self.metrics.values()):
             shuffled = permute_episodes(codes, factors, seed)
             chance = self.fit(shuffled, factors, seed=seed, progress=progress)
