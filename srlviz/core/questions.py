@@ -280,6 +280,7 @@ class Question:
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
     example : the world whose sample is the example of a question to codes
+    example_condition : a condition of this world whose episodes the example has as the split 'shifted'
     """
 
     name: str = ''
@@ -288,6 +289,7 @@ class Question:
     cannot_tell: str = ''
     quick: Mapping[str, Any] = {}
     example: str = 'pong'
+    example_condition: str = ''
 
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."
@@ -325,7 +327,7 @@ class Question:
         codes, factors, left_out = complete_rows(codes, factors)
         answer = self.fit(codes, factors, seed=seed, progress=progress)
         if left_out:
-            answer.about['left_out'] = left_out
+            answer.about['left_out'] = left_out | answer.about.get('left_out', {})
         if permuted and any(m.chance == 'permuted' for m in self.metrics.values()):
             shuffled = permute_episodes(codes, factors, seed)
             chance = self.fit(shuffled, factors, seed=seed, progress=progress)
