@@ -5,7 +5,7 @@ splits 'valid' and 'test' have a fifth of the rows of 'probe'. One thread, CPU t
 
 The loops are timed on a few factors and multiplied, as their time is proportional to the number of factors. They choose
 among the same seven strengths on 'valid': Ridge and RidgeClassifier per factor and strength, MLPRegressor per factor.
-Differences: ours classifies by discriminant analysis, and trains one network for all factors, with shared hidden layers.
+Differences: ours classifies by discriminant analysis, and trains one network with shared layers for all factors.
 
 A new question needs a function of (codes, factors) that does the same with scikit-learn, and a line in QUESTIONS. It
 returns the metrics that can be compared.
