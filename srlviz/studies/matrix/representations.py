@@ -30,6 +30,7 @@ from ...encoders.frames.cnn import fit_splits
 from ...encoders.frames.pca import FramePCA
 from ...encoders.frames.supervised import Supervised
 from ...encoders.sequences.statistics import ProjectedStatistics, WindowStatistics
+from ...envs.pomdp.belief import ExactBelief
 from .settings import Setting
 from ..methods import find_method, methods, same_name
 from ..papers.probing import encode_method
@@ -319,6 +320,21 @@ def _true_state(setting, recording, budget):
     return TrueState()
 
 
+class _PlainBelief(ExactBelief):
+    "The exact belief of the plain task; of episodes of another condition, which may be another task, it is unknown"
+
+    def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
+        is_plain = recording.split != 'shifted'
+        plain = iter(super().encode(recording[is_plain]))
+        codes = [next(plain) if known else None for known in is_plain]
+        n_codes = next(c.shape[1] for c in codes if c is not None)
+        return [np.full((n, n_codes), np.nan, np.float32) if c is None else c for n, c in zip(recording.lengths, codes)]
+
+
+def _belief(setting, recording, budget):
+    return _PlainBelief()
+
+
 REFERENCES = dict(  # name -> function (setting, recording, budget) that makes the encoder
     constant=_constant,
     clock=_clock,
@@ -327,6 +343,7 @@ REFERENCES = dict(  # name -> function (setting, recording, budget) that makes t
     window_statistics=_window_statistics,
     supervised=_supervised,
     true_state=_true_state,
+    belief=_belief,
 )
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #1ddc96ff
