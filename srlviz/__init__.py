@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _FRONT_DOOR = {
     'Episode': 'core.recordings',
     'Factor': 'core.recordings',
+    'ProbeCallback': 'studies.probe_callback',
     'Recording': 'core.recordings',
     'align': 'core.recordings',
     'catalog': 'core.names',

@@ -218,6 +218,7 @@ def _kept_outputs(net: nn.Module, layers):
     def keeper(name):
         def keep(module, arguments, output):
             tensor = _first_tensor(output)
+            outputs.pop(name, None)  # the order is that of last outputs
             outputs[name] = output if tensor is None else tensor.clone()
 
         return keep
@@ -284,7 +285,8 @@ def as_encoder(
         the only key. `size`, `scale` and `layout` apply to frames
     layer : name of a module inside of `net`, as `net.named_modules()` has it, whose output are the codes; None: the
         output of `net`
-    maps : of a layer that returns feature maps: 'flat' takes all numbers, 'mean' the mean of each channel
+    maps : of a layer that returns feature maps (B, channels, ...): 'flat' takes all numbers, 'mean' the mean of each
+        channel
 
     Returns
     -------
@@ -311,7 +313,8 @@ def as_encoder(
     return _Network(net, _Reader(size, stack, scale, layout, inputs), batch_size, layer, maps)
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #c3d1a006
-_PASSIVE = (nn.Identity, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+_PASSIVE = (nn.Sequential, nn.Identity, nn.Flatten)
+_PASSIVE += (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)  # in evaluation mode
 
 
 def layer_encoders(
@@ -347,7 +350,7 @@ def layer_encoders(
         raise ValueError(f"net is a torch module, which has layers; got {type(net).__name__}")
     read = as_encoder(net, **options).read
     name = read.select(recording, type(net).__name__)
-    names = [k for k, m in net.named_modules() if k and not isinstance(m, _PASSIVE) and not any(m.children())]
+    names = [k for k, m in net.named_modules() if k and not isinstance(m, _PASSIVE)]
     with _evaluation_mode(net), _kept_outputs(net, names) as outputs:
         _run(net, read(recording[0].obs[name], 0, 1))
     found = {k: as_encoder(net, layer=k, **options) for k, output in outputs.items() if _has_rows(output, 1)}
