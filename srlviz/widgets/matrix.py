@@ -71,7 +71,7 @@ class MatrixTable:
 
         Parameters
         ----------
-        names : the column of the table that is fixed, and the one across: ('task', 'group') for the questions of a world
+        names : the column of the table that is fixed, and the one across: ('task', 'group') for questions of a world
         chosen : value of the fixed column
         """
         fixed, across = names
@@ -254,9 +254,7 @@ class CrossMatrix(Board, Explorer):
             reasons=reasons,
             row_group=(lambda key: 'reference' if key[0] in references else 'other') if references else None,
             selected=self.cell_data(),
-            title=chosen
-            if self.view == 'questions'
-            else f'{pretty(chosen)}: {metric_label(self.table.headlines[chosen])}',
+            title=title,
             **(HALF_PAGE if half else {}),
         )
 
