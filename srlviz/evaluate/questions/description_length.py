@@ -113,7 +113,7 @@ def likeliest_classes(x: np.ndarray, weights: np.ndarray, sizes: np.ndarray) -> 
     return likeliest
 
 # %% ../../../nbs/06_evaluate/questions/09_description_length.ipynb #b0c2f013
-_MAX_STEPS, _PATIENCE, _LEAST_GAIN = 100, 5, 1e-4  # gain in bits per row
+_MAX_STEPS, _PATIENCE, _LEAST_GAIN = 300, 5, 1e-4  # gain in bits per row
 
 
 def fit_codebook(
