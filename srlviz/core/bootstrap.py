@@ -42,6 +42,11 @@ class Draws:
     def __len__(self):
         return len(self.counts)
 
+    def of_items(self, rows: np.ndarray) -> 'Draws':
+        """Select some of the items, by a mask or by number, with the same resamples."""
+        unit = self.unit[rows]
+        return Draws(unit, self.counts[:, np.unique(unit)])
+
     def items(self, max_size: int = 2**22) -> Iterator[np.ndarray]:
         """Yield how often each item counts, (n, n_items), for n resamples at a time: at most `max_size` numbers."""
         n = max(1, max_size // max(1, len(self.unit)))

@@ -282,6 +282,7 @@ class Question:
     quick : arguments for an example that takes seconds
     example : the world whose sample is the example of a question to codes; or 'agent', for episodes of
         an agent, whose states are the codes
+    example_condition : a condition of this world whose episodes the example has as the split 'shifted'
     """
 
     name: str = ''
@@ -290,6 +291,7 @@ class Question:
     cannot_tell: str = ''
     quick: Mapping[str, Any] = {}
     example: str = 'pong'
+    example_condition: str = ''
 
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."

@@ -197,7 +197,7 @@ class Recording(Sequence):
     name : shown to users;  hz : rows per second, if time has a unit
     factors : sequence of Factor; by default one for each name in the first episode (integers are categorical)
     split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
-        once) or ''
+        once), 'shifted' (tested as well, of another condition) or ''
     meta : how the recording was made; any JSON values
 
     `recording[3]` is an episode, `recording[2:5]` a recording, `recording['test']` the recording of that split.
@@ -303,7 +303,7 @@ class Recording(Sequence):
             few = f"{len(self)} episodes cannot be divided into {len(fractions)} splits"
             raise ValueError(f"{few} ({', '.join(fractions)}); record more episodes")
         counts = _share(len(self), list(fractions.values()))
-        split = np.empty(len(self), dtype='<U5')
+        split = np.empty(len(self), dtype='<U7')
         split[np.random.default_rng(seed).permutation(len(self))] = np.repeat(list(fractions), counts)
         return self.replace(split=split)
 
@@ -534,7 +534,7 @@ class Recording(Sequence):
             'seconds' and 'frame'; a warning lists the columns that are left out
         actions, rewards : columns, or None
         time : column of seconds, time stamps or texts of time stamps, instead of `hz`
-        split : column of 'fit', 'valid', 'probe', 'test' or '', one value per episode; an empty cell is ''
+        split : column of 'fit', 'valid', 'probe', 'test', 'shifted' or '', one value per episode; an empty cell is ''
         about, name, hz, fill, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
         pauses : an episode in which `time` pauses, by more than one and a half steps, is 'split' there, with a warning;
             'keep' leaves it whole

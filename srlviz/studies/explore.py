@@ -29,6 +29,7 @@ from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
 from ..data.worlds.record import as_world, sample
+from ..evaluate.questions.shift import with_shift
 from .load import file_kind, load
 
 # %% ../../nbs/09_studies/09_explore.ipynb #dd29f145
@@ -485,6 +486,11 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
         recording = question.targets(recording)
         return 'pca', encoder.encode(recording.windows), recording
     recording = recording.with_split(probe=0.4, valid=0.3, test=0.3)
+    if question.example_condition:
+        world = as_world(question.example)
+        n = recording.n_steps if world.unit == 'steps' else len(recording)
+        varied = world.record(n, seed=1, condition=question.example_condition, progress=False)
+        recording = with_shift(recording, varied)
     return 'pca', encoder.encode(recording), recording
 
 

@@ -76,7 +76,8 @@ def of_recording(r, prefix='') -> dict:
     return {prefix + k: v for k, v in out.items()}
 
 
-SPLITS, ENDINGS, KINDS = ('fit', 'valid', 'probe', 'test'), ('terminated', 'truncated'), ('categorical', 'continuous')
+SPLITS = ('fit', 'valid', 'probe', 'test', 'shifted')
+ENDINGS, KINDS = ('terminated', 'truncated'), ('categorical', 'continuous')
 SPLIT = one_of(*SPLITS, '')
 RATE = lambda v: v is None or POSITIVE(v)
 
@@ -1016,7 +1017,7 @@ def _asked():
         return Episode({'sensors': sensors}, None, None, truth, 'truncated', f'e{i}')
 
     factors = [Factor('wind', 'weather', 'continuous'), Factor('fails', 'failures', 'continuous')]
-    r = Recording([episode(i) for i in range(8)], 'toy', 5, factors, [*SPLITS, *SPLITS])
+    r = Recording([episode(i) for i in range(8)], 'toy', 5, factors, [*SPLITS[:4], *SPLITS[:4]])
     names = dict(wind=['wind'], fail=['fails'])
     return make_targets(r, names, 4, how=dict(fail='max'), events=['fail'], state='sensors', progress=False)
 

@@ -42,20 +42,23 @@ QUESTION_RULES = dict(
 
 
 def toy_recording(n: int = 24, steps: int = 40, seed: int = 0) -> Recording:
-    """Make a recording of three switches; its observations 'vector' are perfect codes.
+    """Make a recording of n episodes of three switches, and n // 4 in which they flip more often, the split 'shifted'.
 
-    The lamp is the reward of a step, and the door the action.
+    Its observations 'vector' are perfect codes; the lamp is the reward, and the door the action.
     """
     names = ('lamp', 'door', 'fan')
     episodes = []
-    for i in range(n):
+    for i in range(n + n // 4):
         rng = np.random.default_rng([seed, i])
-        switches = (rng.integers(0, 2, 3) + np.cumsum(rng.random((steps, 3)) < 0.1, axis=0)) % 2
+        start = rng.integers(0, 2, 3)
+        flips = rng.random((steps, 3)) < (0.1 if i < n else 0.2)
+        switches = (start + np.cumsum(flips, axis=0)) % 2
         lamp, door, _ = switches.T
         vector = switches.astype(np.float32)
         episodes.append(Episode(dict(vector=vector), door, lamp.astype(np.float32), dict(zip(names, switches.T))))
     recording = Recording(episodes, name='switches', factors=[Factor(name) for name in names])
-    return recording.with_split(probe=0.5, valid=0.2, test=0.3)
+    split = recording[:n].with_split(probe=0.5, valid=0.2, test=0.3).split
+    return recording.replace(split=[*split, *['shifted'] * (n // 4)])
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #5a1e0c12
 def _check_members(question: Question) -> None:
