@@ -7,6 +7,11 @@ The loops are timed on a few factors and multiplied, as their time is proportion
 among the same seven strengths on 'valid': Ridge and RidgeClassifier per factor and strength, MLPRegressor per factor.
 Differences: ours classifies by discriminant analysis, and trains one network with shared layers for all factors.
 
+The loop of the description length is that of the reference (https://github.com/lena-voita/description-length-probing,
+control_tasks at commit 2696af0), with its linear probe, written anew for the same arrays, order of rows and portions.
+Differences: the reference adds nats of the predicted rows to bits of the first portion, here all are bits; its probe
+has no prior, and is trained by Adam in batches. That of the rank is a singular value decomposition.
+
 A new question needs a function of (codes, factors) that does the same with scikit-learn, and a line in QUESTIONS. It
 returns the metrics that can be compared.
 """
@@ -17,13 +22,18 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import torch
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 
 from srlviz.core.bootstrap import Draws
 from srlviz.core.training import threads
+from srlviz.evaluate.prediction.heads import standardized
 from srlviz.evaluate.prediction.linear import ALPHAS, is_ordered, skills
+from srlviz.evaluate.questions.description_length import DescriptionLength, as_classes, order_of_rows, portion_ends
+from srlviz.evaluate.questions.rank import Rank
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.evaluate.questions.selectivity import Selectivity, clock_codes, partners
 from srlviz.evaluate.questions.shift import Shift
@@ -105,10 +115,73 @@ def shift_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
     return dict(skill_shifted=ridge_loop(codes, factors, 'shifted'))
 
 
+class TwoLinearLayers(nn.Sequential):
+    "The reference's linear probe of rank 1000"
+
+    def __init__(self, n_codes: int, n_values: int):
+        super().__init__(nn.Linear(n_codes, 1000), nn.Linear(1000, n_values))
+
+    def fit(self, x, y, x_valid, y_valid, epochs=40, batch_size=500, sentence=25):
+        "Train until the loss on 'valid' (nats of a sentence) stops to fall by .001 for more than 4 epochs"
+        adam = torch.optim.Adam(self.parameters(), lr=1e-3)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(adam, factor=0.5, patience=0)
+        best, best_epoch, weights = np.inf, -1, None
+        for epoch in range(epochs):
+            for rows in torch.arange(len(x)).split(batch_size):
+                loss = nn.functional.cross_entropy(self(x[rows]), y[rows], reduction='sum') / (len(rows) / sentence)
+                adam.zero_grad()
+                loss.backward()
+                adam.step()
+            with torch.no_grad():
+                loss = float(nn.functional.cross_entropy(self(x_valid), y_valid)) * sentence
+            plateau.step(loss)
+            if loss < best - 0.001:
+                best, best_epoch = loss, epoch
+                weights = {name: w.clone() for name, w in self.state_dict().items()}
+            elif best_epoch < epoch - 4:
+                break
+        self.load_state_dict(weights)
+
+
+def description_length_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
+    "Bits per row of each factor by one probe for each factor and portion"
+    torch.manual_seed(0)
+    order = order_of_rows(factors['probe'].index)
+    x = {s: torch.from_numpy(rows) for s, rows in standardized(codes).items()}
+    ends, bits = portion_ends(len(order)), {}
+    for name in factors['probe']:
+        classes, valid, values = as_classes(factors['probe'][name], factors['valid'][name])
+        sent, y, y_valid = x['probe'][order], torch.from_numpy(classes[order]), torch.from_numpy(valid)
+        total = ends[0] * np.log2(len(values))
+        for start, end in zip(ends, ends[1:]):
+            probe = TwoLinearLayers(sent.shape[1], len(values))
+            probe.fit(sent[:start], y[:start], x['valid'][y_valid >= 0], y_valid[y_valid >= 0])
+            with torch.no_grad():
+                nats = nn.functional.cross_entropy(probe(sent[start:end]), y[start:end], reduction='sum')
+            total += float(nats) / np.log(2)
+        bits[name] = total / len(order)
+    return dict(bits_per_row=pd.Series(bits))
+
+
+def rank_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
+    "Shares of the number of codes"
+    x = codes['test'].astype(np.float64)
+    p = np.linalg.svd(x, compute_uv=False)
+    p = p / p.sum() + 1e-7
+    eigenvalues = np.linalg.eigvalsh(np.cov(x.T))
+    rank = dict(
+        effective_rank=np.exp(-(p * np.log(p)).sum()),
+        participation_ratio=eigenvalues.sum() ** 2 / (eigenvalues**2).sum(),
+    )
+    return {name: pd.Series({'mean': value / x.shape[1]}) for name, value in rank.items()}
+
+
 QUESTIONS = {
     'selectivity': (Selectivity(), selectivity_loop),
     'regression': (Regression(), regression_loop),
     'shift': (Shift(), shift_loop),
+    'description_length': (DescriptionLength(), description_length_loop),
+    'rank': (Rank(), rank_loop),
 }
 
 

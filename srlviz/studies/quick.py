@@ -428,6 +428,7 @@ def probe(
     stack: int = 1,
     scale: float | None = 255,
     layout: str = 'NCHW',
+    layer: str | None = None,
     norms: Sequence[str] = NORMS,
     baselines: Sequence = ('majority',),
     probing: Mapping | None = None,
@@ -453,6 +454,8 @@ def probe(
     inputs : what networks and functions read, such as 'sensors'; None for frames if there are any, see `as_encoder`
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
+    layer : name of the module of `net` whose output are the codes; None for the output of `net`. For all layers, net is
+        `layer_encoders(net, recording)`
     norms : 'none' (raw codes), 'standardize', or both
     baselines : methods to compare with
     probing : arguments of `linear_probe`. For data, protocol='fixed' and lr=0.01 are the defaults: with fewer than tens
@@ -474,7 +477,8 @@ def probe(
     recording = _as_recording(data, episode, factors)
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, or a path")
-    methods = _named_methods(net, dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs))
+    reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
+    methods = _named_methods(net, reads)
     for m in find_methods(baselines):
         methods.setdefault(m.name, m)
     if game is not None:
@@ -527,6 +531,8 @@ def _named_methods(net, options) -> dict:
 
     def method(x):
         is_function = callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')
+        if options['layer'] is not None and not is_function:
+            raise ValueError(f"layer={options['layer']!r} needs a torch module, which has layers; got {x!r:.80}")
         return as_encoder(x, **options) if is_function else x
 
     if isinstance(net, Mapping):
