@@ -52,7 +52,7 @@ class MatrixTable:
         self.reasons = dict(reasons or {})
         known = questions()
         named = [*dict.fromkeys([*self.scores['group'], *(question for _, _, question in self.reasons)])]
-        self.questions = [name for name in named if name in known]
+        self.questions = sorted(name for name in named if name in known)
         if not self.questions:
             raise ValueError("scores has no question in its column 'group'")
         self.headlines = {name: next(iter(known[name].metrics)) for name in self.questions} | dict(headlines or {})
@@ -133,7 +133,7 @@ class CrossMatrix(Board, Explorer):
     """
 
     choices = (
-        Choice('view', 'Columns', lambda b: [*_VIEWS], lambda b, v: f'all {v}', width=150),
+        Choice('view', 'Columns', lambda b: [*_VIEWS], lambda b, v: f'all {v}', width=190),
         Choice('task', 'World', lambda b: b.table.tasks, lambda b, v: str(v), width=210),
         Choice('question', 'Question', lambda b: b.table.questions, width=210),
         Choice('method', 'Representation', lambda b: b.table.methods, of_map=False, width=260, place='cell'),
@@ -288,7 +288,7 @@ class CrossMatrix(Board, Explorer):
         title = f'{pretty(self.method)}, {pretty(self.question)}'
         table = table[table['value'].notna()].assign(colour='#56748f')
         figure = plot_intervals(
-            table, better=self.table.better(metric), axis=metric_label(metric), line=18, title=title
+            table, better=self.table.better(metric), axis=metric_label(metric), line=15, title=title
         )
         return figure
 
@@ -305,7 +305,7 @@ class CrossMatrix(Board, Explorer):
             factor=self.factor,
             method=self.method,
             episode=self.episode,
-            height=210,
+            height=190,
         )
 
     def _on_cursor(self, t: int | None):

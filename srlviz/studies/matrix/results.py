@@ -107,7 +107,7 @@ class Matrix:
         for words, pairs in (('questions', self.between_questions()), ('worlds', self.between_worlds())):
             pairs = pairs.dropna(subset='value')
             if len(pairs):
-                high, low = (pairs.loc[pairs['value'].idxmax()], pairs.loc[pairs['value'].idxmin()])
+                high, low = pairs.loc[pairs['value'].idxmax()], pairs.loc[pairs['value'].idxmin()]
                 mean = f'{pairs["value"].mean():.2f} on average of {len(pairs)} pairs'
                 ends = f'most {_pair(high)}, least {_pair(low)}'
                 lines.append(f'two {words} agree by a rank correlation of {mean}; {ends}')
