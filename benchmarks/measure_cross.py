@@ -33,7 +33,7 @@ def main(argv):
     parser.add_argument('out')
     parser.add_argument('--worlds', default=','.join(SETTINGS))
     parser.add_argument('--seeds', default='0')
-    parser.add_argument('--epochs', type=int, default=10)
+    parser.add_argument('--epochs', type=int, default=15)
     parser.add_argument('--save', action='store_true')
     args = parser.parse_args(argv)
     torch.set_num_threads(1)

@@ -137,7 +137,7 @@ def cross_trial(
     representation: str,
     questions: list = (),
     n: int = 0,
-    epochs: int = 10,
+    epochs: int = 15,
     seed: int = 0,
     out: str,
     shared: str,

@@ -126,6 +126,12 @@ class _Reader(nn.Module):
         return self.head(y)
 
 
+def _known_error(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    "Mean squared error where the target is known"
+    known = target.isfinite()
+    return ((predicted - target.nan_to_num()) ** 2)[known].mean()
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
 class MemoryStates(Parameters):
     """The states of a memory that reads rows of numbers.
@@ -190,7 +196,7 @@ class MemoryStates(Parameters):
             reader = _Reader(self.memory_, n_features[0].shape[-1], Y.shape[-1])
 
         def loss(model, rows):
-            return nn.functional.mse_loss(model(X[rows]), Y[rows])
+            return _known_error(model(X[rows]), Y[rows])
 
         self.history_ = train(
             reader,
@@ -198,7 +204,7 @@ class MemoryStates(Parameters):
             lambda epoch: epoch_batches(np.arange(len(X)), min(self.batch_size, len(X)), self.seed, epoch),
             epochs=self.epochs,
             lr=self.lr,
-            validate=(lambda model: nn.functional.mse_loss(model(held_out[0]), held_out[1])) if held_out else None,
+            validate=(lambda model: _known_error(model(held_out[0]), held_out[1])) if held_out else None,
             seed=self.seed,
             progress=False,
         )
@@ -256,7 +262,7 @@ def moment_codes(encoder, setting: Setting, recording: Recording) -> list[np.nda
 class Budget:
     """How much a representation is trained: `epochs` of encoders and memories, `seed` of weights."""
 
-    epochs: int = 10
+    epochs: int = 15
     seed: int = 0
 
 
