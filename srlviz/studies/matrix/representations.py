@@ -394,7 +394,8 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
 
     Parameters
     ----------
-    representation : a name of `representation_names`; an encoder, torch module or function; a memory; an agent
+    representation : a name of `representation_names`; an encoder, torch module or function; a memory, of which a copy is
+        trained to predict the next row; an agent
     recording : of `setting.data`
 
     Raises
@@ -403,10 +404,10 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     """
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
+    elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too
+        encoder = OnNumbers(MemoryStates(memory=representation, epochs=2 * budget.epochs, seed=budget.seed))
     elif callable(getattr(representation, 'encode', None)):
         encoder = deepcopy(representation)
-    elif callable(getattr(representation, 'initial_state', None)):
-        encoder = OnNumbers(MemoryStates(memory=representation, epochs=2 * budget.epochs, seed=budget.seed))
     elif callable(representation):
         encoder = as_encoder(representation)
     else:
@@ -414,7 +415,9 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
             f"a representation is a name, an encoder, a torch module, a function, a memory or an agent; got "
             f"{type(representation).__name__}"
         )
-    return encoder.fit(recording) or encoder
+    if callable(getattr(encoder, 'fit', None)):
+        encoder = encoder.fit(recording) or encoder
+    return encoder
 
 
 def representation_codes(
