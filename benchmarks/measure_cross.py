@@ -2,17 +2,21 @@
 
     python benchmarks/measure_cross.py OUT [--worlds pong,approach-film] [--seeds 0,1] [--save]
 
-Resumable: trials that are done are found again. One process. `--save` writes what is done to data_samples. The film of
-an approach is drawn once for each seed, which takes most of the time of its first trial.
+Resumable: trials that are done are found again. One process. `--save` writes what is done to data_samples, and
+docs/agreement.png (with Chromium). The film of an approach is drawn once for each seed, which takes most of the time
+of its first trial.
 """
 
-import argparse, sys, time
+import argparse, io, sys, time
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from PIL import Image
 
-from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, LEFT_OUT
+from srlviz.figures.pictures import figure_png
+from srlviz.figures.scores.matrix import plot_agreement
+from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, LEFT_OUT, headline_metric
 from srlviz.studies.matrix.representations import REFERENCES
 from srlviz.studies.matrix.results import Matrix, open_matrix, save_matrix
 from srlviz.studies.matrix.settings import SETTINGS
@@ -23,9 +27,25 @@ PLACE = Path(__file__).parents[1] / 'data_samples' / 'cross_evaluation.csv'
 
 
 def shipped_rows(matrix: Matrix) -> Matrix:
-    "Keep four digits, and of metrics other than the headline only what is over all targets"
+    "Keep four digits; and of single targets the headline metrics only"
     scores = matrix.scores.assign(value=[float(f'{v:.4g}') for v in matrix.scores['value'].astype(float)])
-    return Matrix(scores[scores['target'] == 'mean'], matrix.reasons)
+    is_headline = scores['metric'] == scores['group'].map(headline_metric)
+    return Matrix(scores[is_headline | (scores['target'] == 'mean')], matrix.reasons)
+
+
+def picture(matrix: Matrix) -> Image.Image:
+    "The two maps of agreement, side by side"
+    figures = [
+        plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds'),
+        plot_agreement(matrix.between_worlds(), title='in two worlds, mean over questions'),
+    ]
+    images = [Image.open(io.BytesIO(figure_png(figure))).convert('RGB') for figure in figures]
+    both = Image.new('RGB', (sum(i.width for i in images), max(i.height for i in images)), 'white')
+    left = 0
+    for image in images:
+        both.paste(image, (left, 0))
+        left += image.width
+    return both
 
 
 def main(argv):
@@ -49,7 +69,9 @@ def main(argv):
             left_out=list(LEFT_OUT),
             packages={name: version(name) for name in ('torch', 'numpy', 'scikit-learn')},
         )
-        save_matrix(shipped_rows(open_matrix(args.out)), PLACE, about)
+        matrix = shipped_rows(open_matrix(args.out))
+        save_matrix(matrix, PLACE, about)
+        picture(matrix).save(PLACE.parents[1] / 'docs' / 'agreement.png', optimize=True)
 
 
 if __name__ == '__main__':

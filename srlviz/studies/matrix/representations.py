@@ -394,8 +394,8 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
 
     Parameters
     ----------
-    representation : a name of `representation_names`; an encoder, torch module or function; a memory, of which a copy is
-        trained to predict the next row; an agent
+    representation : a name of `representation_names`; an encoder, torch module or function; a memory, a copy of
+        which is trained to predict the next row; an agent
     recording : of `setting.data`
 
     Raises
