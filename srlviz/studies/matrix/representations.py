@@ -21,6 +21,7 @@ from ...agents.player import load_agents
 from ...core.names import catalog_names, unknown
 from ...core.parameters import Parameters
 from ...core.recordings import Recording
+from ...core.saving import is_fitted
 from ...core.states import stepped_states
 from ...core.training import epoch_batches, seeded, train
 from ...core.views.windows import cut_runs, windows
@@ -383,13 +384,15 @@ def representation_names() -> list[str]:
     return [*REFERENCES, 'agent', *methods(), *catalog_names('memories')]
 
 
-def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget()):
+def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None):
     """Fit a representation to a setting.
 
     Parameters
     ----------
     representation : a name of `representation_names`; an encoder, torch module or function; a memory; an agent
     recording : of `setting.data`
+    fit : whether to fit an encoder or train a memory that is given as an object; None fits encoders without learned
+        attributes, and trains memories
 
     Raises
     ------
@@ -398,9 +401,15 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
     elif callable(getattr(representation, 'encode', None)):
+        if fit is False or fit is None and is_fitted(representation):
+            return representation
         encoder = deepcopy(representation)
+        if getattr(encoder, 'inputs', '') == 'sensors' and 'sensors' not in recording[0].obs:
+            encoder = OnNumbers(encoder, budget.seed)
     elif callable(getattr(representation, 'initial_state', None)):
-        encoder = OnNumbers(MemoryStates(memory=representation, epochs=2 * budget.epochs, seed=budget.seed))
+        target = 'nothing' if fit is False else 'next row'
+        options = dict(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
+        encoder = OnNumbers(MemoryStates(**options))
     elif callable(representation):
         encoder = as_encoder(representation)
     else:
@@ -412,16 +421,17 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
 
 
 def representation_codes(
-    representation, setting: Setting, recording: Recording, budget: Budget = Budget()
+    representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None
 ) -> list[np.ndarray]:
     """Return the codes of a representation at the moments of a setting.
 
     Parameters
     ----------
     representation : as for `fitted`; or codes, one array for each episode of the recording, (T, n_codes)
+    fit : see `fitted`
     """
     if isinstance(representation, (list, tuple)):
         if [len(c) for c in representation] != recording.lengths.tolist():
             raise ValueError(f"codes are one array (T, n_codes) for each of the {len(recording)} episodes")
         return [np.asarray(c)[:: setting.every] for c in representation]
-    return moment_codes(fitted(representation, setting, recording, budget), setting, recording)
+    return moment_codes(fitted(representation, setting, recording, budget, fit), setting, recording)
