@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,7 @@ from srlviz.core.files import (
     write_json,
 )
 from ...core.jobs.progress import Bar
-from ...core.metrics import find_metric, metric_label, questions as all_questions
+from ...core.metrics import find_metric, questions as all_questions
 from ...core.names import unique_name, unknown
 from ...core.questions import Answer, Question, question_named
 from ...core.recordings import Recording
@@ -468,8 +467,9 @@ class _Run:
         for split in dict.fromkeys(recording.split.tolist()):
             lengths = recording.lengths[recording.split == split]
             about['rows'][split], about['episodes'][split] = int(lengths.sum()), len(lengths)
-        if isinstance(setting.world, Recording):
-            about['fingerprint'] = setting.world.fingerprint()
+        recorded = getattr(setting.world, 'recording', setting.world)
+        if isinstance(recorded, Recording):
+            about['fingerprint'] = recorded.fingerprint()
         factors = [f.name for f in recording.factors]
         return about | dict(inputs=setting.observation(recording), factors=factors)
 
@@ -732,7 +732,7 @@ def _check_same_settings(merged: dict, settings: dict, i: int):
     for kind in ('worlds', 'questions'):
         for name, about in settings[kind].items():
             before = merged[kind].setdefault(name, about)
-            wrong = sorted(k for k in {*before, *about} if before.get(k) != about.get(k))
+            wrong = [k for k in before | about if before.get(k) != about.get(k)]
             if wrong:
                 values = f'{wrong[0]}={about.get(wrong[0])!r:.80}, others {before.get(wrong[0])!r:.80}'
                 raise ValueError(f"cards[{i}] has in {name} {values}: cards of different settings are not merged")
