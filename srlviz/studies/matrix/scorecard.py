@@ -440,7 +440,7 @@ class _Run:
             worlds={s.name: self._about_world(s) for s in self.settings},
             questions={k: json.loads(json.dumps(q.arguments(), default=str)) for k, q in self.asked.items()},
         )
-        packages = {k: version(k) for k in ('numpy', 'scikit-learn', 'torch')}
+        packages = {k: version(k) for k in _PACKAGES}
         return Scorecard(
             names=(name,),
             references=references,
@@ -474,6 +474,7 @@ class _Run:
         return about | dict(inputs=setting.observation(recording), factors=factors)
 
 
+_PACKAGES = ('numpy', 'scikit-learn', 'torch')
 _ROW_COLUMNS = ['representation', 'world', 'n_codes', 'seconds']
 
 
@@ -546,6 +547,7 @@ _CARD: dict[str, Field] = dict(
     settings=TABLE,
     **dict.fromkeys(('cells', 'reasons', 'moments', 'rows'), TABLE),
 )
+_VERSIONS = dict.fromkeys(('srlviz', 'python', *_PACKAGES), (lambda x: _is_text(x, _MAX_NAME), 'text'))
 _SETTINGS: dict[str, Field] = dict(seed=COUNT, worlds=TABLE, questions=TABLE)
 _WORLD: dict[str, Field] = dict(
     n=(lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null'),
@@ -603,8 +605,7 @@ def load_card(path: str | Path) -> Scorecard:
     with reading(path, 'a scorecard of srlviz'):
         content = check_fields(json.loads(read_bytes(path, _MAX_BYTES)), _CARD, path)
         settings = _checked_settings(content['settings'])
-        if not _is_table_of(content['versions'], lambda v: _is_text(v, _MAX_NAME)):
-            raise ValueError("versions: expected package -> version")
+        versions = check_fields(content['versions'], _VERSIONS, 'versions')
         tables = {}
         names = [*content['names'], *content['references']]
         if len({*names}) < len(names):
@@ -619,9 +620,9 @@ def load_card(path: str | Path) -> Scorecard:
         if rows.duplicated(['representation', 'world']).any():
             raise ValueError("rows: a representation is twice in a world")
         tables['rows'] = rows
-        keys = ('names', 'references', 'versions')
-        parts = {k: content[k] if k == 'versions' else tuple(content[k]) for k in keys}
-        card = Scorecard(settings=settings, reasons=reasons, **parts, **tables)
+        parts = {k: tuple(content[k]) for k in ('names', 'references')}
+        parts |= dict(versions={k: versions[k] for k in _VERSIONS}, settings=settings, reasons=reasons)
+        card = Scorecard(**parts, **tables)
         pairs = {*zip(rows['representation'], rows['world'])}
         for pair in zip(tables['cells']['representation'], tables['cells']['world']):
             if pair not in pairs:
