@@ -129,7 +129,7 @@ class CrossMatrix(Board, Explorer):
     """
 
     choices = (
-        Choice('view', 'Columns', lambda b: [*_VIEWS], lambda b, v: f'all {v}', width=150),
+        Choice('view', 'Columns', lambda b: [*_VIEWS], lambda b, v: f'all {v}', width=190),
         Choice('task', 'World', lambda b: b.table.tasks, lambda b, v: str(v), width=210),
         Choice('question', 'Question', lambda b: b.table.questions, width=210),
         Choice('method', 'Representation', lambda b: b.table.methods, of_map=False, width=260, place='cell'),

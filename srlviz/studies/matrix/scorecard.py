@@ -11,6 +11,7 @@ import json
 import math
 import platform
 import re
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -239,7 +240,7 @@ class Scorecard:
             table = self.table(world)
             if len(table):
                 parts.append(table.to_string())
-            parts += [f'  no score: {line:.160}' for line in self.reason_lines(world)]
+            parts += [f'  no score: {textwrap.shorten(line, 110)}' for line in self.reason_lines(world)]
         return '\n'.join(parts)
 
     def _world_words(self, world: str) -> str:
@@ -352,7 +353,7 @@ def scorecard(
     if isinstance(representation, np.ndarray):
         representation = list(representation)
     name = _checked_name(name or representation_name(representation))
-    if representation == name and isinstance(representation, str):
+    if isinstance(representation, str) and representation == name:
         references = [r for r in references if r != name]
     name = unique_name(name, references)
     asked = code_questions(questions)
@@ -789,7 +790,7 @@ def _intervals_words(card: Scorecard) -> str:
 
 
 def _table_html(table: pd.DataFrame) -> Markup:
-    head = Markup('').join(Markup('<th>{}</th>').format(name) for name in ['question', *table])
+    head = Markup('').join(Markup('<th>{}</th>').format(name) for name in ['question', *map(pretty, table)])
     rows = []
     for name, row in table.iterrows():
         cells = Markup('').join(Markup('<td>{}</td>').format(value) for value in [name, *row])
