@@ -2,6 +2,7 @@
 
 recording = srlviz.record('pong', 2000)         # play a game; keep frames and labelled RAM; any of catalog('worlds')
 knows = srlviz.probe(net, recording)            # which state variables can be read off the codes of your network?
+card = srlviz.scorecard(net)                    # all questions about it, beside reference rows, with intervals
 srlviz.explore(knows)                           # widgets for a recording, codes, encoder, memory, agent, scores, name
 srlviz.load(path)                               # whatever the kit wrote
 srlviz.check(encoder)                           # does it follow the rules of its protocol?
@@ -26,12 +27,14 @@ _FRONT_DOOR = {
     'explore': 'studies.explore',
     'link': 'widgets.base',
     'load': 'studies.load',
+    'merge_cards': 'studies.matrix.scorecard',
     'merge_scores': 'core.scores',
     'paper_scores': 'core.scores',
     'probe': 'studies.quick',
     'qedr': 'evaluate.qedr',
     'record': 'data.worlds.record',
     'sample': 'data.worlds.record',
+    'scorecard': 'studies.matrix.scorecard',
     'sweep': 'studies.sweep',
 }
 

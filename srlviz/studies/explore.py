@@ -202,17 +202,20 @@ _PROTOCOLS = dict(encoder='encoders', memory='memories', agent='agents')  # prot
 
 def _several(x) -> Subject:
     "The subject of encoders, memories, agents, answers, maps, codes or widgets: one of them, or several by name"
+    from srlviz.studies.matrix.scorecard import Scorecard, merge_cards
     from srlviz.studies.quick import Probed
 
     if isinstance(x, Probed):
         return Subject('probe', x)
     values = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else [x]
+    if values and all(isinstance(value, Scorecard) for value in values):
+        return Subject('scorecard', values[0] if len(values) == 1 else merge_cards(values))
     kinds = [_kind_of(value) for value in values]
     if not kinds or '' in kinds:
         raise ValueError(
             f"there is no widget for {x!r:.80} ({type(x).__name__}); explore takes a recording, codes, maps, answers, "
-            "scores, encoders, memories, agents, a result of srlviz.probe, or the name of a game, task, memory or "
-            "encoder, or a path"
+            "scores, encoders, memories, agents, a scorecard, a result of srlviz.probe, or the name of a game, task, "
+            "memory or encoder, or a path"
         )
     kind = kinds[0]
     if len({*kinds}) > 1:
@@ -438,6 +441,11 @@ def _open_probe(probed, recording, widget, options):
     return catalog('widgets')['ProbeHeatmap'](probed.scores, probed.results, probed.recording, **options)
 
 
+def _open_card(card, recording, widget, options):
+    _refuse_recording(recording, 'a scorecard')
+    return card.widget(**options)
+
+
 def _open_runs(folder, recording, widget, options):
     _refuse_recording(recording, 'a folder of runs')
     return catalog('widgets')['RunMonitor'](folder, **options)
@@ -530,6 +538,7 @@ WIDGETS = {
     'scores': Widgets((*_DASHBOARDS, 'ScoreBoard'), _open_scores),
     'answers': Widgets(_OF_ANSWER, _open_answers),
     'probe': Widgets(('ProbeHeatmap', *_OF_CODES, 'Workbench'), _open_probe),
+    'scorecard': Widgets(('CrossMatrix',), _open_card),
     'runs': Widgets(('RunMonitor',), _open_runs),
     'workbench': Widgets(('Workbench',), _open_workbench),
     'question': Widgets(_OF_ANSWER, _open_question),
@@ -542,9 +551,9 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     Parameters
     ----------
     x : a recording; codes, or maps of codes; an encoder, torch module, memory or agent, or several by name; an answer
-        or several; a score table; a result of `srlviz.probe`; the name of a game, task, memory, encoder or question,
-        which opens on sample data; a Gymnasium environment; widgets, which are arranged in a workbench; or a path to
-        any of these, or to a folder of runs
+        or several; a score table; a scorecard, or several; a result of `srlviz.probe`; the name of a game, task,
+        memory, encoder or question, which opens on sample data; a Gymnasium environment; widgets, which are arranged in
+        a workbench; or a path to any of these, or to a folder of runs
     recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
         the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x

@@ -30,6 +30,7 @@ FILE_KINDS = {
     'targets': FileKind('supervised targets', 'srlviz.evaluate.prediction.target_table', 'load_targets'),
     'probe': FileKind('a result of srlviz.probe', 'srlviz.studies.quick', 'load_probe'),
     'answers': FileKind('answers', 'srlviz.core.questions', 'load_answers'),
+    'scorecard': FileKind('a scorecard', 'srlviz.studies.matrix.scorecard', 'load_card'),
     'scores': FileKind('a table of scores', 'srlviz.core.scores', 'load_scores'),
     'table': FileKind('a table of rows in time', 'srlviz.data.importers', 'load_csv'),
     'encoder': FileKind('an encoder', 'srlviz.core.saving', 'load_encoder'),
@@ -103,11 +104,17 @@ def _table_kind(path: Path) -> str:
     return 'scores' if {'study', 'metric', 'value'} <= {*header} else 'table'
 
 
-_FILE_TESTS = {'.npz': _npz_kind, '.safetensors': _tensors_kind, '.csv': _table_kind}
+def _json_kind(path: Path) -> str:
+    "Tell a scorecard from other JSON by its format."
+    content = read_json(path)
+    return 'scorecard' if isinstance(content, dict) and content.get('format') == 'srlviz scorecard' else ''
+
+
+_FILE_TESTS = {'.npz': _npz_kind, '.safetensors': _tensors_kind, '.csv': _table_kind, '.json': _json_kind}
 
 # %% ../../nbs/09_studies/08_load.ipynb #49bb0aab
 def load(path: str | Path, kind: str = '', **options):
-    """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, a probe, a workbench.
+    """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, a scorecard, probe, ...
 
     Parameters
     ----------

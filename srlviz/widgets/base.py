@@ -243,12 +243,17 @@ _HEAD = Markup(
 )
 
 
-def write_page(path, figures: Sequence[go.Figure], title: str = 'srlviz') -> pathlib.Path:
-    """Write figures into one self-contained HTML page, plotly.js included."""
+def write_page(path, figures: Sequence[go.Figure | Markup], title: str = 'srlviz') -> pathlib.Path:
+    """Write figures, and HTML between them, into one self-contained HTML page, plotly.js included."""
     path = pathlib.Path(path)
     parts = [_HEAD.format(title)]
-    for i, figure in enumerate(figures):
-        parts.append(style(figure, dark=False).to_html(full_html=False, include_plotlyjs=i == 0))
+    has_script = False
+    for figure in figures:
+        if isinstance(figure, Markup):
+            parts.append(figure)
+        else:
+            parts.append(style(figure, dark=False).to_html(full_html=False, include_plotlyjs=not has_script))
+            has_script = True
     page = ''.join([*parts, '</main></body></html>'])
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding='utf-8')

@@ -8,7 +8,6 @@ __all__ = ['MatrixTable', 'largest_error', 'CrossMatrix']
 # %% ../../nbs/08_widgets/11_matrix.ipynb #8cc07c83
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
@@ -18,6 +17,7 @@ from ..core.questions import Answer
 from ..core.recordings import Recording
 from ..core.scores import check_scores
 from ..evaluate.order import column_ranks
+from ..evaluate.prediction.errors import worst_moments
 from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.matrix import plot_matrix
@@ -98,22 +98,17 @@ class MatrixTable:
 _VIEWS = {'questions': ('task', 'group'), 'worlds': ('group', 'task')}
 
 
-def largest_error(items: pd.DataFrame) -> tuple[str, int, int] | None:
-    """Find the factor, episode and step where predictions are most wrong; None without items.
+def largest_error(answer: Answer) -> tuple[str, int, int] | None:
+    """Find the factor, episode and step where predictions are most wrong; the first, if none is; None without items.
 
-    Errors of numbers are compared in standard deviations of their factor; a wrong category counts 1.
+    Errors of factors are compared as in `srlviz.evaluate.prediction.errors.worst_moments`.
     """
-    worst, found = -1.0, None
-    for factor, rows in items.groupby('factor', sort=False):
-        truth, predicted = rows['truth'], rows['predicted']
-        if pd.api.types.is_float_dtype(truth):
-            error = (truth - predicted).abs().to_numpy(float) / (float(truth.std()) or 1.0)
-        else:
-            error = (truth.astype(str) != predicted.astype(str)).to_numpy(float)
-        if len(error) and np.nanmax(error, initial=-1) > worst:
-            at = int(np.nanargmax(error))
-            worst, found = float(error[at]), (str(factor), int(rows['episode'].iloc[at]), int(rows['t'].iloc[at]))
-    return found
+    if not answer.truth.size:
+        return None
+    worst = worst_moments(answer.truth, answer.predicted, n=1)
+    if not len(worst):
+        return (str(answer.truth.columns[0]), *map(int, answer.truth.index[0]))
+    return str(worst['factor'][0]), int(worst['episode'][0]), int(worst['t'][0])
 
 
 class CrossMatrix(Board, Explorer):
@@ -127,6 +122,7 @@ class CrossMatrix(Board, Explorer):
     reasons : (representation, world, question) -> why there is no score
     headlines : question -> the metric in the map; by default the first of the question
     references : representations to list first
+    intervals : method, task, group, target, value, low, high of headline metrics, drawn where there is no answer
     task, question : initial values;  interactive : see `Explorer`
 
     Traits: view ('questions' of a world, or 'worlds' of a question), task, question, method, factor, episode, t.
@@ -154,6 +150,7 @@ class CrossMatrix(Board, Explorer):
         reasons: Mapping | None = None,
         headlines: Mapping[str, str] | None = None,
         references: tuple[str, ...] = (),
+        intervals: pd.DataFrame | None = None,
         task: str = '',
         question: str = '',
         interactive: bool | None = None,
@@ -161,6 +158,7 @@ class CrossMatrix(Board, Explorer):
         super().__init__(interactive)
         self.table = MatrixTable(scores, headlines, reasons, tuple(references))
         self.answers, self.recordings = answers or {}, recordings or {}
+        self.intervals = intervals
         self.hint = SafeHTML()
         self.details = [
             PlotView(label='the chosen cell', scrub=k > 0, config=dict(displayModeBar=False)) for k in range(2)
@@ -205,7 +203,7 @@ class CrossMatrix(Board, Explorer):
 
     def seek_worst(self):
         """Go to the target and the step of the largest error of the chosen cell."""
-        found = None if self.answer is None else largest_error(self.answer.items)
+        found = None if self.answer is None else largest_error(self.answer)
         if found is None:
             return
         with self.quietly():
@@ -283,6 +281,9 @@ class CrossMatrix(Board, Explorer):
         metric, answer = self.table.headlines[self.question], self.answer
         if answer is not None and len(answer.truth) and answer.metrics[metric].resampled:
             table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label'))
+        elif self.intervals is not None:
+            chosen = self.intervals[['method', 'task', 'group']] == [self.method, self.task, self.question]
+            table = self.intervals[chosen.all(axis=1)].rename(columns=dict(target='label'))
         else:
             table = rows.groupby('target', sort=False)['value'].mean().rename_axis('label').reset_index()
         title = f'{pretty(self.method)}, {pretty(self.question)}'

@@ -49,7 +49,7 @@ srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.pub
 srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
 srlviz.studies.papers.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.lerobot
 srlviz.data.importers srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.returns srlviz.evaluate.targets
-srlviz.studies.sweeps.store srlviz.widgets.maps srlviz.widgets.workbench'''
+srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.widgets.maps srlviz.widgets.workbench'''
 
 
 def warm() -> None:

@@ -69,6 +69,7 @@ ELSEWHERE = {
     'studies.load._npz_kind': _HEADER,
     'studies.load._tensors_kind': _HEADER,
     'studies.load._table_kind': _HEADER,
+    'studies.load._json_kind': _HEADER,
     'core.files.is_safetensors': _HEADER,
     'studies.trials._hash_source': _NO_FILE,
     'widgets.base.asset': _NO_FILE,

@@ -1207,9 +1207,46 @@ _WORKBENCH = json_with(
         'data.codes.*': TEXT,
     }
 )
+
+
+def scorecard(place):
+    import srlviz
+    from srlviz.core.recordings import Recording
+
+    rng = np.random.default_rng(0)
+    switches = (np.cumsum(rng.random((4000, 2)) < 0.2, axis=0) % 2).astype(np.float32)
+    arrays = dict(episode=np.arange(4000) // 50, factors=dict(lamp=switches[:, 0].astype(int)), name='room')
+    room = Recording.from_arrays(switches, **arrays)
+    codes = [rows[:, 1:] for rows in np.split(switches, 80)]
+    asked = dict(questions=['reward_action', 'rank', 'selectivity'], references=['raw'], progress=False)
+    srlviz.scorecard(codes, room, name='door', **asked).save(place / 'card.json')
+
+
+def read_scorecard(place):
+    from srlviz.studies.matrix.scorecard import load_card
+
+    card = load_card(place / 'card.json')
+    tables = {name: getattr(card, name) for name in ('cells', 'moments', 'rows')}
+    about = dict(names=card.names, references=card.references, settings=card.settings, versions=card.versions)
+    shown = dict(look=len(repr(card)) > 0, scores=len(card.scores), worst=len(card.worst()))
+    return tables | about | shown | dict(reasons=[[*key, reason] for key, reason in card.reasons.items()])
+
+
+_COLUMNS = ('low', 'high', 'difference', 'difference_low', 'difference_high', 'value')
+_CARD_KEYS = ('representation', 'world', 'question')
+_SCORECARD = json_with(
+    dict.fromkeys(('names.*', 'references.*', 'versions.*', 'versions', 'reasons.reason.*'), TEXT)
+    | dict.fromkeys((f'{t}.{c}.*' for t in ('cells', 'reasons', 'moments', 'rows') for c in _CARD_KEYS), TEXT)
+    | {f'cells.{c}.*': lambda v: v is None or NUMBER(v) for c in _COLUMNS}
+    | {'cells.target.*': TEXT, 'cells.metric.*': TEXT, 'cells.episodes.*': lambda v: v is None or whole()(v)}
+    | {'moments.factor.*': TEXT, 'moments.episode.*': whole(), 'moments.t.*': whole(), 'moments.error.*': NUMBER}
+    | {'moments.truth.*': ANY, 'moments.predicted.*': ANY, 'rows.n_codes.*': whole(), 'rows.seconds.*': NUMBER}
+    | {'settings.seed': whole(), 'settings.questions.*': ANY, 'settings.worlds.*': ANY}
+)
 ANSWERS = [
     Reader('load_probe probe.json', 'json', 'saved/probe.json', saved_probe, read_saved_probe, _SAVED_PROBE),
     Reader('load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_INFINITE)),
+    Reader('load_card', 'json', 'card.json', scorecard, read_scorecard, _SCORECARD),
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
     Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_ANSWER)),
     Reader(

@@ -21,9 +21,10 @@ from ...agents.player import load_agents
 from ...core.names import catalog_names, unknown
 from ...core.parameters import Parameters
 from ...core.recordings import Recording
+from ...core.saving import is_fitted
 from ...core.states import stepped_states
 from ...core.training import epoch_batches, seeded, train
-from ...core.views.windows import cut_runs, windows
+from ...core.views.windows import cut_runs
 from ...encoders.baselines import Clock, Majority, RandomCNN
 from ...encoders.custom import as_encoder
 from ...encoders.frames.cnn import fit_splits
@@ -83,7 +84,7 @@ class OnNumbers:
 TARGETS = ('next row', 'factors', 'nothing')
 
 
-def _asked(recording: Recording) -> pd.DataFrame:
+def _factor_table(recording: Recording) -> pd.DataFrame:
     "The factors of a recording, a row for each step"
     return recording.steps([f.name for f in recording.factors]).drop(columns=['episode', 't'])
 
@@ -93,23 +94,38 @@ class FactorColumns:
 
     A number gives its standardised value; an integer, a boolean or text also a column for each of its values, unless it
     has more than 256.
+
+    Parameters
+    ----------
+    n_intervals : a number with a fraction also gives a column for each of so many intervals between its quantiles, from
+        which its class can be read; 0 for none
     """
 
+    def __init__(self, n_intervals: int = 0):
+        self.n_intervals = n_intervals
+
     def fit(self, table: pd.DataFrame):
-        """Learn scales and values from a table of factors."""
-        self.names_, self.scales_, self.values_ = [*table], {}, {}
+        """Learn scales, values and intervals from a table of factors."""
+        self.scales_, self.values_, self.edges_ = {}, {}, {}
         for name in table:
             column = table[name]
             if pd.api.types.is_numeric_dtype(column):
                 self.scales_[name] = float(column.mean()), float(column.astype(float).std(ddof=0)) or 1.0
-            if not pd.api.types.is_float_dtype(column) and column.nunique() <= 256:
+            is_number = pd.api.types.is_float_dtype(column)
+            if not is_number and column.nunique() <= 256:
                 self.values_[name] = sorted(column.unique())
+            if is_number and self.n_intervals:
+                shares = np.linspace(0, 1, self.n_intervals + 1)[1:-1]
+                self.edges_[name] = np.unique(np.nanquantile(column, shares))
         return self
 
     def columns(self, table: pd.DataFrame) -> np.ndarray:
         """Convert a table to (N, n_columns) float32."""
         columns = [(table[name].astype(float) - mean) / scale for name, (mean, scale) in self.scales_.items()]
         columns += [table[name] == value for name, values in self.values_.items() for value in values]
+        for name, edges in self.edges_.items():
+            interval = np.digitize(table[name], edges)
+            columns += [interval == k for k in range(len(edges) + 1)]
         return np.stack(columns, 1).astype(np.float32)
 
 
@@ -129,7 +145,7 @@ class _Reader(nn.Module):
 def _known_error(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     "Mean squared error where the target is known"
     known = target.isfinite()
-    return ((predicted - target.nan_to_num()) ** 2)[known].mean()
+    return ((predicted - target.nan_to_num()) ** 2)[known].sum() / known.sum().clamp(min=1)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -185,22 +201,16 @@ class MemoryStates(Parameters):
         return torch.from_numpy(np.clip(x, -10, 10).astype(np.float32))
 
     def _train(self, fit: Recording, valid: Recording | None):
-        factors = FactorColumns().fit(_asked(fit)) if self.supervised else None
-        length = min(self.length, int(fit.lengths.min()))
-        X, Y = self._sequences(fit, length, factors)
-        held_out = self._sequences(valid, min(length, int(valid.lengths.min())), factors) if valid else None
+        factors = FactorColumns().fit(_factor_table(fit)) if self.supervised else None
+        X, Y = self._sequences(fit, factors)
+        held_out = self._sequences(valid, factors) if valid else None
         with seeded(self.seed), torch.no_grad():
-            n_features = self.memory_(
-                X[:1], self.memory_.initial_state(1), torch.zeros(X[:1].shape[:2], dtype=torch.bool)
-            )
-            reader = _Reader(self.memory_, n_features[0].shape[-1], Y.shape[-1])
-
-        def loss(model, rows):
-            return _known_error(model(X[rows]), Y[rows])
-
+            starts = torch.zeros(X[:1].shape[:2], dtype=torch.bool)
+            features, _ = self.memory_(X[:1], self.memory_.initial_state(1), starts)
+            reader = _Reader(self.memory_, features.shape[-1], Y.shape[-1])
         self.history_ = train(
             reader,
-            loss,
+            lambda model, rows: _known_error(model(X[rows]), Y[rows]),
             lambda epoch: epoch_batches(np.arange(len(X)), min(self.batch_size, len(X)), self.seed, epoch),
             epochs=self.epochs,
             lr=self.lr,
@@ -209,18 +219,23 @@ class MemoryStates(Parameters):
             progress=False,
         )
 
-    def _sequences(self, recording: Recording, length: int, factors: FactorColumns | None) -> tuple:
-        "Inputs (N, T, n_in) and what is to be predicted (N, T, n_out)"
+    def _sequences(self, recording: Recording, factors: FactorColumns | None) -> tuple:
+        """Inputs (N, length, n_in) and what is to be predicted (N, length, n_out).
+
+        The last sequence of an episode is filled with rows of 0, of which nothing is known.
+        """
         inputs, targets = [], []
-        for window in windows(recording, length, length):
-            x = self._scaled(window)
+        for episode in recording:
+            x = self._scaled(episode)
             if factors is None:
-                inputs.append(x[:-1])
-                targets.append(x[1:])
+                y = torch.cat([x[1:], torch.full_like(x[:1], torch.nan)])
             else:
-                inputs.append(x)
-                table = pd.DataFrame({name: window.factors[name] for name in factors.names_})
-                targets.append(torch.from_numpy(factors.columns(table)))
+                y = torch.from_numpy(factors.columns(_factor_table(Recording([episode], factors=recording.factors))))
+            for start in range(0, len(x), self.length):
+                rows = slice(start, start + self.length)
+                missing = max(0, start + self.length - len(x))
+                inputs.append(nn.functional.pad(x[rows], (0, 0, 0, missing)))
+                targets.append(nn.functional.pad(y[rows], (0, 0, 0, missing), value=torch.nan))
         return torch.stack(inputs), torch.stack(targets)
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
@@ -266,19 +281,26 @@ class Budget:
     seed: int = 0
 
 
+_N_INTERVALS = 40  # contains the classes of all questions that cut numbers into 8 or 10
+
+
 class TrueState:
-    """The asked factors themselves, as columns of numbers: the ceiling of what codes can tell."""
+    """The factors themselves, as columns of numbers: what codes can tell at best.
+
+    A number is there as its value and as its intervals, so that its classes can be read by a linear head, too.
+    """
 
     level, supervised = 'step', True
 
     def fit(self, recording: Recording):
-        """Learn the scales of numbers and the values of categories."""
-        self.columns_ = FactorColumns().fit(_asked(recording))
+        """Learn the scales of numbers, their intervals (from the split 'probe'), and the values of categories."""
+        probe = recording['probe'] if 'probe' in recording.split else recording
+        self.columns_ = FactorColumns(_N_INTERVALS).fit(_factor_table(probe))
         return self
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Return the columns (T, n_codes) of each episode."""
-        rows = self.columns_.columns(_asked(recording))
+        rows = self.columns_.columns(_factor_table(recording))
         return np.split(rows, recording.lengths.cumsum()[:-1])
 
 
@@ -389,7 +411,7 @@ def representation_names() -> list[str]:
     return [*REFERENCES, 'agent', *methods(), *catalog_names('memories')]
 
 
-def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget()):
+def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None):
     """Fit a representation to a setting.
 
     Parameters
@@ -397,17 +419,27 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     representation : a name of `representation_names`; an encoder, torch module or function; a memory, a copy of
         which is trained to predict the next row; an agent
     recording : of `setting.data`
+    fit : whether to fit an encoder or train a memory that is given as an object; None fits encoders without learned
+        attributes, and trains memories
 
     Raises
     ------
     ValueError : for an unknown name, and if it cannot read this setting; the message says why
     """
+    if isinstance(representation, type):
+        raise ValueError(f"{representation.__name__} is a class; give an instance: {representation.__name__}(...)")
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
     elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too
-        encoder = OnNumbers(MemoryStates(memory=representation, epochs=2 * budget.epochs, seed=budget.seed))
+        target = 'nothing' if fit is False else 'next row'
+        options = dict(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
+        encoder = OnNumbers(MemoryStates(**options))
     elif callable(getattr(representation, 'encode', None)):
+        if fit is False or fit is None and is_fitted(representation):
+            return representation
         encoder = deepcopy(representation)
+        if getattr(encoder, 'inputs', '') == 'sensors' and 'sensors' not in recording[0].obs:
+            encoder = OnNumbers(encoder, budget.seed)
     elif callable(representation):
         encoder = as_encoder(representation)
     else:
@@ -421,16 +453,17 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
 
 
 def representation_codes(
-    representation, setting: Setting, recording: Recording, budget: Budget = Budget()
+    representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None
 ) -> list[np.ndarray]:
     """Return the codes of a representation at the moments of a setting.
 
     Parameters
     ----------
     representation : as for `fitted`; or codes, one array for each episode of the recording, (T, n_codes)
+    fit : see `fitted`
     """
     if isinstance(representation, (list, tuple)):
         if [len(c) for c in representation] != recording.lengths.tolist():
             raise ValueError(f"codes are one array (T, n_codes) for each of the {len(recording)} episodes")
         return [np.asarray(c)[:: setting.every] for c in representation]
-    return moment_codes(fitted(representation, setting, recording, budget), setting, recording)
+    return moment_codes(fitted(representation, setting, recording, budget, fit), setting, recording)

@@ -217,4 +217,4 @@ def find_setting(what, **options) -> Setting:
     if isinstance(what, str) and what in SETTINGS:
         return replace(SETTINGS[what], **options)
     world = as_world(what)
-    return Setting(world.name, world, **options)
+    return Setting(world.name, what if isinstance(what, Recording) else world, **options)
