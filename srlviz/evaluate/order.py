@@ -28,7 +28,7 @@ def column_ranks(table: pd.DataFrame) -> pd.DataFrame:
     return (2 * (rank - 1) / (n - 1).where(n > 1) - 1).where(table.notna())
 
 # %% ../../nbs/06_evaluate/09_order.ipynb #57ac1ca8
-MIN_ROWS = 4  # representations of a comparison: of three, one exchange decides
+MIN_ROWS = 6  # representations of a comparison: the intervals of fewer hold the truth too rarely
 
 
 def order_agreement(
@@ -49,7 +49,9 @@ def order_agreement(
     Returns
     -------
     DataFrame, a row for each pair: a, b (labels of the columns), value (Spearman's correlation), low, high, n
-        (representations, at most) and tables (that have at least `MIN_ROWS`); NaN where there is none, or all are tied
+        (representations, at most) and tables (that have at least `MIN_ROWS`); NaN where there is none, or all are tied.
+        The interval is for other representations, in the same worlds and with the same episodes; a perfect correlation
+        has none
 
     Raises
     ------
@@ -71,7 +73,8 @@ def order_agreement(
         if values:
             value = float(np.mean([value for value, _ in values]))
             draws = np.ma.masked_invalid([draws for _, draws in values]).mean(0).filled(np.nan)
-            low, high = bounds(draws, confidence_level)
+            if abs(value) < 1:  # resamples of a perfect order are perfect, too
+                low, high = bounds(draws, confidence_level)
         found.append((a, b, value, low, high, max(map(len, parts), default=0), len(values)))
     return pd.DataFrame(found, columns=['a', 'b', 'value', 'low', 'high', 'n', 'tables'])
 

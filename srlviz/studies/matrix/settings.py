@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.files import check_whole, inside, make_folder, only_writer
-from ...core.names import unknown
+from ...core.names import catalog, unknown
 from ...core.recordings import Recording, load_recording
 from ...core.views.columns import distinct_columns, take_columns
 from ...core.views.windows import thin
@@ -72,28 +72,36 @@ class Setting:
         Parameters
         ----------
         seed : of the episodes and the split
-        shared : folder in which recordings are kept for the next call; None records again
+        shared : folder in which recordings of worlds of the catalogue are kept for the next call; None records again
 
         Raises
         ------
         ValueError : as the world's `record`, and for an observation or a factor that it does not have
         """
-        if shared is None:
+        name = self._folder_name(seed)
+        if shared is None or not name:
             return self._prepared(self._recorded(seed))
-        folder = inside(make_folder(shared), self._folder_name(seed))
+        folder = inside(make_folder(shared), name)
         with only_writer(folder.parent, name=f'.{folder.name}.lock', patience=np.inf):
             if not folder.exists():
                 self._recorded(seed).save(folder)
         return self._prepared(load_recording(folder))
 
     def _folder_name(self, seed: int) -> str:
-        "Name the folder of a recording by what decides its content"
-        about = (str(self.world), self.n, sorted(self.record.items()), self.inputs, self.condition)
-        digest = hashlib.sha256(f'{about} {self.prepare.__module__} {self.prepare.__qualname__}'.encode()).hexdigest()
+        "Name the folder of a recording by what decides its content; '' if that is not known by name"
+        world = str(getattr(self.world, 'name', self.world))
+        prepare = self.prepare.__qualname__
+        if world not in catalog('worlds') or '<' in prepare:  # a recording, an environment, or a local function
+            return ''
+        options = sorted(self.record.items())
+        about = (world, self.n, options, self.inputs, self.condition, [*self.factors], self.prepare.__module__, prepare)
+        digest = hashlib.sha256(repr(about).encode()).hexdigest()
         return f"{re.sub('[^A-Za-z0-9_-]', '-', self.name)}-{digest[:8]}-seed{seed}"
 
     def _recorded(self, seed: int) -> Recording:
         "Record the plain world with its splits, and the episodes of the condition in the split 'shifted'"
+        if isinstance(self.world, Recording) and self.condition:
+            raise ValueError(f"{self.name} is a recording, which has no condition; see RecordedWorld(conditions=...)")
         world = as_world(self.world)
         recording = self._record(world, self.n, seed, None)
         if not {'probe', 'test'} <= {*recording.split}:
