@@ -164,7 +164,6 @@ def description_length_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
 
 
 def rank_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
-    "Shares of the number of codes"
     x = codes['test'].astype(np.float64)
     p = np.linalg.svd(x, compute_uv=False)
     p = p / p.sum() + 1e-7
@@ -173,7 +172,7 @@ def rank_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
         effective_rank=np.exp(-(p * np.log(p)).sum()),
         participation_ratio=eigenvalues.sum() ** 2 / (eigenvalues**2).sum(),
     )
-    return {name: pd.Series({'mean': value / x.shape[1]}) for name, value in rank.items()}
+    return {name: pd.Series({'mean': value}) for name, value in rank.items()}
 
 
 QUESTIONS = {

@@ -21,7 +21,7 @@ from ..core.recordings import Recording, align
 from ..core.training import evaluation_mode, seeded
 from ..encoders.custom import as_encoder
 from ..evaluate.prediction.linear import fit_linear, skills, varying
-from ..evaluate.questions.rank import effective_rank
+from ..evaluate.questions.rank import effective_rank, spectra
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #5b02e36b
 def _features_of_policy(policy: nn.Module) -> Callable:
@@ -127,7 +127,7 @@ class ProbeCallback:
         test = self._factors['test']
         predicted = heads.predict(codes['test'], test.index)
         known = skills(test, predicted, Draws.whole(np.zeros(len(test)))).iloc[0]
-        rank = effective_rank(np.linalg.svd(codes['test'].astype(np.float64), compute_uv=False))
+        rank = effective_rank(spectra(codes['test'])[0])
         each = {f'skill of {name}': value for name, value in known.items()}
         return dict(probe_skill=float(known.mean()), effective_rank=rank) | each
 

@@ -410,12 +410,16 @@ def beliefs(recording: Recording) -> list[dict[str, Belief | Estimate]]:
     Raises
     ------
     ValueError : for a recording of something else (the tasks with a belief are named), windows that lack the start of
-        their episode, observations of another space, or a board that is too large
+        their episode, a recording that was thinned, observations of another space, or a board that is too large
     """
     task = _task_of(recording)
     function = _function_of(type(task))
     if (recording.starts > 0).any():
         raise ValueError("a belief needs all observations since the start of the episode; these are windows of it")
+    if (every := recording.meta.get('every', 1)) != 1:
+        raise ValueError(
+            f"beliefs need every step; the recording has one in {every!r:.80}, so compute them before `thin`"
+        )
     found = []
     for episode in recording:
         if 'vector' not in episode.obs or episode.actions is None:
