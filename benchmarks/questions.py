@@ -4,7 +4,7 @@ Codes of normal numbers mix the factors and noise; half of the factors are float
 splits 'valid' and 'test' have a fifth of the rows of 'probe'. One thread, CPU time, interleaved, medians over rounds.
 
 The loops are timed on a few factors and multiplied, as their time is proportional to the number of factors. They choose
-among the same seven strengths on 'valid': Ridge and RidgeClassifier per factor and strength, MLPRegressor per factor.
+among the same nine strengths on 'valid': Ridge and RidgeClassifier per factor and strength, MLPRegressor per factor.
 Differences: ours classifies by discriminant analysis, and trains one network with shared layers for all factors.
 
 The loop of the description length is that of the reference (https://github.com/lena-voita/description-length-probing,
@@ -31,7 +31,7 @@ from torch import nn
 from srlviz.core.bootstrap import Draws
 from srlviz.core.training import threads
 from srlviz.evaluate.prediction.heads import standardized
-from srlviz.evaluate.prediction.linear import ALPHAS, is_ordered, skills
+from srlviz.evaluate.prediction.linear import STRENGTHS, is_ordered, skills
 from srlviz.evaluate.questions.description_length import DescriptionLength, as_classes, order_of_rows, portion_ends
 from srlviz.evaluate.questions.rank import Rank
 from srlviz.evaluate.questions.regression import Regression
@@ -70,7 +70,7 @@ def ridge_loop(codes: dict, factors: dict, tested: str = 'test') -> pd.Series:
         scaler = StandardScaler().fit(codes['probe'])
         estimator = Ridge if is_ordered(factors['probe'][name]) else RidgeClassifier
         best = None
-        for alpha in ALPHAS:
+        for alpha in STRENGTHS:
             model = estimator(alpha=alpha).fit(scaler.transform(codes['probe']), factors['probe'][name])
             score = model.score(scaler.transform(codes['valid']), factors['valid'][name])
             if best is None or score > best[0]:

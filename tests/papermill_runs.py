@@ -25,6 +25,9 @@ SMALL = {
     | dict(game='breakout', methods='majority,random_cnn,st_dim', epochs=4, curve='100,300'),
     'studies/atari_tables': GAMES
     | dict(games=f'pong,{SHIPPED}', methods='majority,random_cnn', agents='shipped', n_jobs=2),
+    'studies/cross_evaluation': dict(
+        representations='clock,raw,random,agent', questions='selectivity,rank,description_length', n=40, epochs=1
+    ),
     'studies/landing_benchmark': dict(
         flights=40,
         methods='lstm_ae_1layer,pca_statistics',

@@ -760,6 +760,18 @@ FIGURES = dict(
     plot_difference=lambda f: f(np.zeros((8, 8), np.uint8), np.ones((8, 8), np.uint8), captions=[evil('a'), evil('b')]),
     plot_catalogue=lambda f: f({evil('k'): [evil('n')]}, title=evil('t')),
     plot_predictors=lambda f: f(pd.DataFrame(dict(address=[3], variable=[evil('v')], r2=[0.5])), title=evil('t')),
+    plot_matrix=lambda f: f(
+        pd.DataFrame({evil('q'): [0.5, np.nan]}, index=[evil('m'), 'b']),
+        pd.DataFrame({evil('q'): [1.0, np.nan]}, index=[evil('m'), 'b']),
+        metrics={evil('q'): evil('metric')},
+        names={evil('q'): evil('n')},
+        reasons={('b', evil('q')): evil('reason')},
+        title=evil('t'),
+    ),
+    plot_agreement=lambda f: f(
+        pd.DataFrame(dict(a=[(evil('a'), 'x')], b=[evil('b')], value=[0.5], low=[0.1], high=[0.9], n=[4])),
+        title=evil('t'),
+    ),
     plot_frame=lambda f: f(
         np.zeros((8, 8), np.uint8), pd.DataFrame(dict(name=[evil('n')], x=[1.0], y=[2.0])), title=evil('t')
     ),

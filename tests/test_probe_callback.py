@@ -10,6 +10,7 @@ from srlviz.core.jobs.runs import RunFolder
 from srlviz.core.recordings import Episode, Recording
 from srlviz.studies.probe_callback import ProbeCallback
 from srlviz.studies.sweep import sweep
+from srlviz.widgets.runs import RunMonitor
 
 
 def _poles(size=4):
@@ -108,3 +109,6 @@ def test_a_sweep_keeps_the_curves_of_its_probes(tmp_path):
     curves = folder.curves(folder.runs['key'], ['probe_skill'])
     assert (folder.runs['status'] == 'done').sum() == 2
     assert curves['step'].unique().tolist() == [0, 10, 20] and curves['value'].between(0, 1).all()
+    monitor = RunMonitor(tmp_path, interactive=True)
+    monitor.curve = 'probe_skill'  # refused, if there is no such curve
+    assert monitor.curve == 'probe_skill' and monitor.figures()

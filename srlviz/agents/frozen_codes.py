@@ -21,6 +21,7 @@ from .recurrent import task_id, task_name
 from ..core.files import check_whole
 from ..core.play import flat
 from ..core.recordings import Episode, Recording
+from ..core.training import evaluation_mode
 
 # %% ../../nbs/05_agents/09_frozen_codes.ipynb #72a2ec87
 def _as_function(codes) -> Callable[[np.ndarray], np.ndarray]:
@@ -29,15 +30,9 @@ def _as_function(codes) -> Callable[[np.ndarray], np.ndarray]:
         return codes
 
     def run(obs):
-        modes = {module: module.training for module in codes.modules()}
         device = next((p.device for p in codes.parameters()), torch.device('cpu'))
-        try:
-            codes.eval()
-            with torch.no_grad():
-                return codes(torch.from_numpy(obs).to(device)).cpu().numpy()
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
+        with evaluation_mode(codes):
+            return codes(torch.from_numpy(obs).to(device)).cpu().numpy()
 
     return run
 

@@ -19,6 +19,7 @@ from ..core.files import check_whole
 from ..core.names import unknown
 from ..core.parameters import Parameters
 from ..core.recordings import Recording
+from ..core.training import evaluation_mode
 from .frames.cnn import frame_shape
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #2eecc34d
@@ -102,7 +103,7 @@ class _Network(Parameters):
         label = f'encoding with {type(self.net).__name__}'
         quiet = not progress or recording.n_steps < 1000
         codes = []
-        with _evaluation_mode(self.net), Bar(total=recording.n_steps, desc=label, unit=' rows', disable=quiet) as bar:
+        with evaluation_mode(self.net), Bar(total=recording.n_steps, desc=label, unit=' rows', disable=quiet) as bar:
             for e in recording:
                 batches = []
                 for start in range(0, len(e), self.batch_size):
@@ -143,20 +144,6 @@ def _run(net, x: torch.Tensor):
         return net(x.to(device))
     except Exception as e:
         raise ValueError(_failure(net, x, e)) from e
-
-
-@contextmanager
-def _evaluation_mode(net):
-    "Context without gradients in which all modules of a network are in evaluation mode"
-    modes = {m: m.training for m in net.modules()} if isinstance(net, nn.Module) else {}
-    try:
-        for m in modes:
-            m.training = False
-        with torch.no_grad():
-            yield
-    finally:
-        for m, mode in modes.items():
-            m.training = mode
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #fe69b056
 def _failure(net, x, error) -> str:
@@ -351,7 +338,7 @@ def layer_encoders(
     read = as_encoder(net, **options).read
     name = read.select(recording, type(net).__name__)
     names = [k for k, m in net.named_modules() if k and not isinstance(m, _PASSIVE)]
-    with _evaluation_mode(net), _kept_outputs(net, names) as outputs:
+    with evaluation_mode(net), _kept_outputs(net, names) as outputs:
         _run(net, read(recording[0].obs[name], 0, 1))
     found = {k: as_encoder(net, layer=k, **options) for k, output in outputs.items() if _has_rows(output, 1)}
     if not found:

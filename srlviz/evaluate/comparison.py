@@ -377,7 +377,7 @@ def _quadratic(w: np.ndarray, m: np.ndarray) -> np.ndarray:
 def _rank_draws(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Spearman's and Kendall's correlations (R, 2) of x and y (n,), each taken w (R, n) times; NaN if all are tied"
     a, b = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
-    n = w.sum(1, keepdims=True)
+    n = np.maximum(w.sum(1, keepdims=True), 1)
     rank = [w @ ((1 - m) / 2) for m in (a, b)]  # below or tied: 1, 1/2 for each
     rank = [r - (w * r).sum(1, keepdims=True) / n for r in rank]
     spearman = [(w * rank[0] * rank[1]).sum(1), *((w * r * r).sum(1) for r in rank)]

@@ -6,14 +6,13 @@
 __all__ = ['MIN_ROWS', 'column_ranks', 'order_agreement']
 
 # %% ../../nbs/06_evaluate/09_order.ipynb #f1cbe423
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
 from ..core.bootstrap import Draws, bounds, check_resampling
-from ..core.names import unknown
 from .comparison import rank_correlation
 
 # %% ../../nbs/06_evaluate/09_order.ipynb #62193bfe
@@ -33,9 +32,8 @@ MIN_ROWS = 4  # representations of a comparison: of three, one exchange decides
 
 
 def order_agreement(
-    table: pd.DataFrame,
+    tables: pd.DataFrame | Mapping[str, pd.DataFrame],
     *,
-    rows: Sequence[str] | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
@@ -44,36 +42,41 @@ def order_agreement(
 
     Parameters
     ----------
-    table : representations x columns, higher is better; a pair is compared over the rows that both have
-    rows : representations to compare; None takes all
-    confidence_level, n_resamples, seed : of the bootstrap over representations
+    tables : representations x columns, higher is better; a pair is compared over the rows that both have. Several
+        tables, name -> table, such as one for each world: the mean of their correlations
+    confidence_level, n_resamples, seed : of the bootstrap over representations, the same ones in all tables
 
     Returns
     -------
     DataFrame, a row for each pair: a, b (labels of the columns), value (Spearman's correlation), low, high, n
-        (representations); value is NaN for fewer than `MIN_ROWS`, or where all are tied
+        (representations, at most) and tables (that have at least `MIN_ROWS`); NaN where there is none, or all are tied
 
     Raises
     ------
-    ValueError : for an unknown row, or fewer than two columns
+    ValueError : for fewer than two columns
     """
     check_resampling(confidence_level, n_resamples)
-    for name in rows if rows is not None else ():
-        if name not in table.index:
-            raise unknown('representation', name, table.index)
-    table = table if rows is None else table.loc[list(rows)]
-    if table.shape[1] < 2:
-        raise ValueError(f"an order is compared between two columns or more; got {table.shape[1]}")
+    tables = [tables] if isinstance(tables, pd.DataFrame) else list(tables.values())
+    columns = list(dict.fromkeys(name for table in tables for name in table))
+    names = list(dict.fromkeys(name for table in tables for name in table.index))
+    if len(columns) < 2:
+        raise ValueError(f"an order is compared between two columns or more; got {len(columns)}")
+    counts = pd.DataFrame(Draws.of(np.arange(len(names)), n_resamples, seed).counts, columns=names)
     found = []
-    for a, b in combinations(table.columns, 2):
-        both = table[[a, b]].dropna().to_numpy(float)
+    for a, b in combinations(columns, 2):
+        parts = [t[[a, b]].dropna() for t in tables if a in t and b in t]
+        values = [_correlation(part, counts) for part in parts if len(part) >= MIN_ROWS]
+        values = [(value, draws) for value, draws in values if value == value]
         value = low = high = np.nan
-        if len(both) >= MIN_ROWS:
+        if values:
+            value = float(np.mean([value for value, _ in values]))
+            draws = np.ma.masked_invalid([draws for _, draws in values]).mean(0).filled(np.nan)
+            low, high = bounds(draws, confidence_level)
+        found.append((a, b, value, low, high, max(map(len, parts), default=0), len(values)))
+    return pd.DataFrame(found, columns=['a', 'b', 'value', 'low', 'high', 'n', 'tables'])
 
-            def counts(n):
-                return Draws.of(np.arange(n), n_resamples, seed).counts
 
-            (value, _), draws = rank_correlation(*both.T, counts)
-            low, high = bounds(draws[:, 0], confidence_level)
-        found.append((a, b, value, low, high, len(both)))
-    return pd.DataFrame(found, columns=['a', 'b', 'value', 'low', 'high', 'n'])
+def _correlation(both: pd.DataFrame, counts: pd.DataFrame) -> tuple[float, np.ndarray]:
+    "Spearman's correlation of two columns, and its resamples; `counts`: how often each row is drawn in each"
+    (value, _), draws = rank_correlation(*both.to_numpy(float).T, lambda n: counts[both.index].to_numpy())
+    return value, draws[:, 0]

@@ -93,6 +93,10 @@ _LABELS = {
     'other_localization': 'Other localization',
     'score_clock_lives_display': 'Score, clock, lives, display',
     'misc': 'Miscellaneous',
+    'qedr': 'QEDR',
+    'mig': 'MIG',
+    'sap': 'SAP',
+    'dci': 'DCI',
 }
 
 

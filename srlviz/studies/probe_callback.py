@@ -18,7 +18,7 @@ from ..core.bootstrap import Draws
 from ..core.files import check_whole
 from ..core.jobs.curves import log_curve
 from ..core.recordings import Recording, align
-from ..core.training import seeded
+from ..core.training import evaluation_mode, seeded
 from ..encoders.custom import as_encoder
 from ..evaluate.prediction.linear import fit_linear, skills, varying
 from ..evaluate.questions.rank import effective_rank
@@ -120,15 +120,8 @@ class ProbeCallback:
     def _measured(self, net: nn.Module) -> dict[str, float]:
         parameters = net.parameters() if isinstance(net, nn.Module) else ()
         device = next((p.device for p in parameters), torch.device('cpu'))
-        modes = {m: m.training for m in net.modules()} if isinstance(net, nn.Module) else {}
-        try:
-            for m in modes:
-                m.training = False
-            with torch.no_grad(), seeded(0, device=device):
-                encoded = self.encode(net, self.recording)
-        finally:
-            for m, mode in modes.items():
-                m.training = mode
+        with evaluation_mode(net), seeded(0, device=device):
+            encoded = self.encode(net, self.recording)
         codes = align(encoded, self.recording, columns=[])[0]
         heads = fit_linear(codes, self._factors)
         test = self._factors['test']

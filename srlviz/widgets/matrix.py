@@ -52,7 +52,7 @@ class MatrixTable:
         self.reasons = dict(reasons or {})
         known = questions()
         named = [*dict.fromkeys([*self.scores['group'], *(question for _, _, question in self.reasons)])]
-        self.questions = [name for name in named if name in known]
+        self.questions = sorted(name for name in named if name in known)
         if not self.questions:
             raise ValueError("scores has no question in its column 'group'")
         self.headlines = {name: next(iter(known[name].metrics)) for name in self.questions} | dict(headlines or {})
@@ -289,7 +289,7 @@ class CrossMatrix(Board, Explorer):
         title = f'{pretty(self.method)}, {pretty(self.question)}'
         table = table[table['value'].notna()].assign(colour='#56748f')
         figure = plot_intervals(
-            table, better=self.table.better(metric), axis=metric_label(metric), line=18, title=title
+            table, better=self.table.better(metric), axis=metric_label(metric), line=15, title=title
         )
         return figure
 
@@ -306,7 +306,7 @@ class CrossMatrix(Board, Explorer):
             factor=self.factor,
             method=self.method,
             episode=self.episode,
-            height=210,
+            height=190,
         )
 
     def _on_cursor(self, t: int | None):

@@ -44,7 +44,7 @@ QUESTION_RULES = dict(
 def toy_recording(n: int = 24, steps: int = 40, seed: int = 0) -> Recording:
     """Make a recording of n episodes of three switches, and n // 4 in which they flip more often, the split 'shifted'.
 
-    Its observations 'vector' are perfect codes; the lamp is the reward of a step, and the door the action.
+    Its observations 'vector' are perfect codes; the lamp is the reward, and the door the action.
     """
     names = ('lamp', 'door', 'fan')
     episodes = []

@@ -51,17 +51,17 @@ def clock_codes(t: np.ndarray, longest: float) -> np.ndarray:
         columns += [np.sin(np.pi * n * time), np.cos(np.pi * n * time)]
     return np.stack(columns, 1)
 
-# %% ../../../nbs/06_evaluate/questions/06_selectivity.ipynb #d464370d
+# %% ../../../nbs/06_evaluate/questions/06_selectivity.ipynb #cbe7ea2f
 def _selectivity(answer: Answer, draws: Draws) -> pd.DataFrame:
     own = skill(answer, draws)
     if own.empty:  # saved without items
         return own
-    return own - skills(answer.parts['control_truth'], answer.parts['control_predicted'], draws)
+    return own - skills(answer.parts['control_truth'], answer.parts['control_predicted'], draws).clip(lower=0)
 
 
 def _beyond_clock(answer: Answer, draws: Draws) -> pd.DataFrame:
     own = skill(answer, draws)
-    return own if own.empty else own - skills(answer.truth, answer.parts['clock_predicted'], draws)
+    return own if own.empty else own - skills(answer.truth, answer.parts['clock_predicted'], draws).clip(lower=0)
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,15 @@ class Selectivity(Question):
     example = 'approach'
     metrics = dict(
         skill=SKILL,
-        selectivity=Metric('Selectivity', _selectivity, low=-2.0, high=2.0, chance=0.0, attainable=False),
-        beyond_clock=Metric('Skill beyond the clock', _beyond_clock, low=-2.0, high=2.0, attainable=False),
+        selectivity=Metric('Selectivity', _selectivity, low=-2.0, chance=0.0),
+        beyond_clock=Metric('Skill beyond the clock', _beyond_clock, low=-2.0),
     )
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         factors, left_out = varying(factors, ('probe', 'test'))
         codes, factors, control, alone = _with_control(codes, factors, seed)
-        heads, control_heads = fit_linear(codes, factors), fit_linear(codes, control)
+        heads = fit_linear(codes, factors)
+        control_heads = fit_linear(codes, control, alpha=heads.alpha)
         clock = {s: table.index.get_level_values('t').to_numpy() for s, table in factors.items()}
         longest = clock['probe'].max()
         clock = {s: clock_codes(t, longest) for s, t in clock.items()}
@@ -102,18 +103,16 @@ class Selectivity(Question):
 
 
 def _with_control(codes: Mapping, factors: Mapping, seed: int) -> tuple[dict, dict, dict, dict[str, int]]:
-    """Select the rows that have a partner.
+    """Select the rows of 'probe' and 'test' that have a partner; of 'valid' all.
 
     Returns
     -------
     codes, factors : split -> these rows
-    control : split -> the factors of their partners
+    control : 'probe', 'test' -> the factors of their partners
     left_out : 'rows of test without a partner' -> number of rows
     """
-    kept_codes, kept, control, left_out = {}, {}, {}, {}
-    for split in ('probe', 'valid', 'test'):
-        if split not in codes or split not in factors:
-            continue
+    kept_codes, kept, control, left_out = dict(codes), dict(factors), {}, {}
+    for split in ('probe', 'test'):
         table = factors[split]
         if not {'episode', 't'} <= {*table.index.names}:
             raise ValueError("factors need an index of episode and t, as align gives it, to find another episode")
@@ -121,11 +120,10 @@ def _with_control(codes: Mapping, factors: Mapping, seed: int) -> tuple[dict, di
         rows = np.flatnonzero(partner >= 0)
         if len(rows) < len(table):
             left_out[f'rows of {split} without a partner'] = len(table) - len(rows)
-        if not len(rows) and split != 'valid':
+        if not len(rows):
             raise ValueError(
                 f"no step of the split {split!r} occurs in two episodes, so there is no control; record more episodes"
             )
-        if len(rows):
-            kept_codes[split], kept[split] = np.asarray(codes[split])[rows], table.iloc[rows]
-            control[split] = table.iloc[partner[rows]].set_axis(table.index[rows])
+        kept_codes[split], kept[split] = np.asarray(codes[split])[rows], table.iloc[rows]
+        control[split] = table.iloc[partner[rows]].set_axis(table.index[rows])
     return kept_codes, kept, control, left_out

@@ -26,6 +26,11 @@ def _column_words(column: str, metric: str, name: str) -> str:
     return f'{name or column} {_ARROWS[metric.better]}' if metric else name or column
 
 
+def _row_words(key: tuple) -> str:
+    words = key_words(key)
+    return words[:1].upper() + words[1:]
+
+
 def plot_matrix(
     value: pd.DataFrame,
     rank: pd.DataFrame,
@@ -72,6 +77,7 @@ def plot_matrix(
 
     return plot_scores(
         ScoreGrid(value, value * np.nan, value.notna().astype(float)),
+        row_words=_row_words,
         column_words=lambda key: _column_words(key[0], metrics[key[0]], names.get(key[0], '')),
         row_group=row_group,
         colour=rank,

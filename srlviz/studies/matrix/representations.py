@@ -127,6 +127,12 @@ class _Reader(nn.Module):
         return self.head(y)
 
 
+def _known_error(predicted: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    "Mean squared error where the target is known"
+    known = target.isfinite()
+    return ((predicted - target.nan_to_num()) ** 2)[known].mean()
+
+
 @dataclass(kw_only=True, repr=False, eq=False)
 class MemoryStates(Parameters):
     """The states of a memory that reads rows of numbers.
@@ -191,7 +197,7 @@ class MemoryStates(Parameters):
             reader = _Reader(self.memory_, n_features[0].shape[-1], Y.shape[-1])
 
         def loss(model, rows):
-            return nn.functional.mse_loss(model(X[rows]), Y[rows])
+            return _known_error(model(X[rows]), Y[rows])
 
         self.history_ = train(
             reader,
@@ -199,7 +205,7 @@ class MemoryStates(Parameters):
             lambda epoch: epoch_batches(np.arange(len(X)), min(self.batch_size, len(X)), self.seed, epoch),
             epochs=self.epochs,
             lr=self.lr,
-            validate=(lambda model: nn.functional.mse_loss(model(held_out[0]), held_out[1])) if held_out else None,
+            validate=(lambda model: _known_error(model(held_out[0]), held_out[1])) if held_out else None,
             seed=self.seed,
             progress=False,
         )
@@ -257,7 +263,7 @@ def moment_codes(encoder, setting: Setting, recording: Recording) -> list[np.nda
 class Budget:
     """How much a representation is trained: `epochs` of encoders and memories, `seed` of weights."""
 
-    epochs: int = 10
+    epochs: int = 15
     seed: int = 0
 
 
@@ -389,7 +395,8 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
 
     Parameters
     ----------
-    representation : a name of `representation_names`; an encoder, torch module or function; a memory; an agent
+    representation : a name of `representation_names`; an encoder, torch module or function; a memory, a copy of
+        which is trained to predict the next row; an agent
     recording : of `setting.data`
     fit : whether to fit an encoder or train a memory that is given as an object; None fits encoders without learned
         attributes, and trains memories
@@ -400,16 +407,16 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     """
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
+    elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too
+        target = 'nothing' if fit is False else 'next row'
+        options = dict(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
+        encoder = OnNumbers(MemoryStates(**options))
     elif callable(getattr(representation, 'encode', None)):
         if fit is False or fit is None and is_fitted(representation):
             return representation
         encoder = deepcopy(representation)
         if getattr(encoder, 'inputs', '') == 'sensors' and 'sensors' not in recording[0].obs:
             encoder = OnNumbers(encoder, budget.seed)
-    elif callable(getattr(representation, 'initial_state', None)):
-        target = 'nothing' if fit is False else 'next row'
-        options = dict(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
-        encoder = OnNumbers(MemoryStates(**options))
     elif callable(representation):
         encoder = as_encoder(representation)
     else:
@@ -417,7 +424,9 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
             f"a representation is a name, an encoder, a torch module, a function, a memory or an agent; got "
             f"{type(representation).__name__}"
         )
-    return encoder.fit(recording) or encoder
+    if callable(getattr(encoder, 'fit', None)):
+        encoder = encoder.fit(recording) or encoder
+    return encoder
 
 
 def representation_codes(

@@ -171,22 +171,22 @@ _CORNERS = ('corner_far_left_x', 'corner_far_left_y', 'corner_far_right_x', 'cor
 SETTINGS = {
     s.name: s
     for s in (
-        Setting('pong', 'pong', 16000, dict(n_streams=32), every=2, length=8, condition='enemy_y held'),
+        Setting('pong', 'pong', 32000, dict(n_streams=32), every=4, length=8, condition='enemy_y held'),
         Setting(
             'RepeatPrevious-easy',
             'RepeatPrevious-easy',
-            240,
+            400,
             factors=('ago_0', 'ago_1', 'ago_2', 'ago_3', 'remaining_0'),
             condition='medium',
         ),
         Setting(
             'approach-sensors',
             'approach',
-            60,
+            200,
             dict(camera=False),
             inputs='sensors',
             factors=(*_POSE, *_CORNERS),
-            every=4,
+            every=10,
             condition='engine out',
             prepare=_quiet_and_distinct,
         ),

@@ -234,9 +234,9 @@ def _scores(found) -> tuple[dict, dict]:
     for c in table:
         if c not in SCORE_COLUMNS:
             raise ValueError(f"a trial returned the column {c!r}; scores have {', '.join(SCORE_COLUMNS)}")
+    about = json.dumps(dict(table.attrs), default=lambda x: x.tolist() if hasattr(x, 'tolist') else str(x))
     if not len(table):
         table = pd.DataFrame(columns=list(SCORE_COLUMNS))
-    about = json.dumps(dict(table.attrs), default=lambda x: x.tolist() if hasattr(x, 'tolist') else str(x))
     return check_scores(table).to_dict('list'), json.loads(about)
 
 

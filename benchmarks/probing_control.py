@@ -1,0 +1,61 @@
+"""Does probing predict control? Probes of representations of a task, beside the return of PPO on their frozen codes.
+
+    python benchmarks/probing_control.py [--task RepeatPrevious-easy] [--budget 20000] [--runs 2] [--out FILE.csv]
+
+Representations are fitted as in the matrix, on its setting of the task. PPO reads the codes of the episode so far and
+has no memory of its own. The last line is the rank correlation of each question with the return, with an interval over
+representations.
+"""
+
+import argparse, time
+
+import pandas as pd, torch
+
+from srlviz.evaluate.order import order_agreement
+from srlviz.evaluate.questions.frozen_return import FrozenReturn
+from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions, headline_metric
+from srlviz.studies.matrix.representations import Budget, fitted, moment_codes
+from srlviz.studies.matrix.settings import find_setting
+
+REPRESENTATIONS = ('constant', 'raw', 'window_statistics', 'random', 'masked_autoencoder', 'GRU', 'supervised', 'agent')
+QUESTIONS = ('probe', 'selectivity', 'description_length', 'rank')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--task', default='RepeatPrevious-easy')
+    parser.add_argument('--budget', type=int, default=20_000)
+    parser.add_argument('--runs', type=int, default=2)
+    parser.add_argument('--out')
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    setting = find_setting(args.task)
+    recording = setting.data()
+    history = int(recording.lengths[recording.split == 'test'].max())
+    rows = []
+    for name in REPRESENTATIONS:
+        try:
+            encoder = fitted(name, setting, recording, Budget())
+        except ValueError as e:
+            print(f'{name}: {e}')
+            continue
+        codes = moment_codes(encoder, setting, recording)
+        answers, _ = ask_all(codes, setting.moments(recording), code_questions(QUESTIONS))
+        row = dict(representation=name) | {q: a.value(headline_metric(q)) for q, a in answers.items()}
+        began = time.process_time()
+        question = FrozenReturn(args.task, args.budget, args.runs, history)
+        answer = question.ask(encoder, progress=False)
+        low, high = answer.interval('frozen_return')[['low', 'high']].iloc[0]
+        row |= dict(frozen_return=answer.value('frozen_return'), low=low, high=high, cpu=time.process_time() - began)
+        rows.append(row)
+        print('  '.join(f'{k} {v:.3f}' if isinstance(v, float) else f'{v:20}' for k, v in row.items()), flush=True)
+    table = pd.DataFrame(rows).set_index('representation')
+    if args.out:
+        table.to_csv(args.out)
+    turned = table[[*QUESTIONS, 'frozen_return']].assign(description_length=-table['description_length'])
+    pairs = order_agreement(turned)
+    print(pairs[pairs['b'] == 'frozen_return'].drop(columns='tables').round(2).to_string(index=False))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,139 @@
+"""The matrix of representations, questions and worlds: strangers as rows and columns; its widget."""
+
+import numpy as np, pytest
+from lab import SHOTS, nothing_broke, of_cells, open_page, wait_for
+from torch import nn
+
+from srlviz.core.recordings import Recording
+from srlviz.encoders.custom import as_encoder
+from srlviz.evaluate.questions.shift import with_shift
+from srlviz.memories.recurrent import GRU
+from srlviz.studies.matrix.cross_evaluation import answer_rows, ask_all, classes_of_numbers, code_questions
+from srlviz.studies.matrix.representations import Budget, fitted, moment_codes, representation_codes
+from srlviz.studies.matrix.settings import SETTINGS, find_setting
+
+
+def test_a_world_and_representations_of_a_stranger():
+    "A Gymnasium environment by its id; a torch module, a function, a memory and arrays"
+    setting = find_setting('CartPole-v1', n=40, every=2, length=6)
+    recording = setting.data()
+    assert [f.name for f in recording.factors] and setting.name == 'CartPole-v1'
+    net = nn.Linear(4, 3)
+    rows = {
+        'module': net,
+        'function': lambda x: x[:, :2],
+        'memory': GRU(4, 8),
+        'arrays': [np.asarray(e.obs['vector']) for e in recording],
+    }
+    for name, representation in rows.items():
+        codes = representation_codes(representation, setting, recording, Budget(epochs=1))
+        answers, reasons = ask_all(codes, setting.moments(recording), code_questions(['selectivity', 'regression']))
+        assert set(answers) == {'selectivity', 'regression'} and not reasons, name
+    assert answers['regression'].value('r2_linear') > 0.99  # the observation is the state
+
+
+def test_an_observation_that_is_shuffled_over_time_changes_only_later_codes():
+    setting = find_setting('RepeatPrevious-easy', n=12, length=5)
+    recording = setting.data()
+    changed = recording.replace(
+        episodes=[e.replace(obs={k: np.r_[v[:20], v[:19:-1]] for k, v in e.obs.items()}) for e in recording]
+    )
+    for name in ('masked_autoencoder', 'S6', 'agent', 'window_statistics'):
+        encoder = fitted(name, setting, recording, Budget(epochs=1))
+        a, b = (moment_codes(encoder, setting, r) for r in (recording, changed))
+        assert all(np.allclose(x[:20], y[:20], atol=1e-5) for x, y in zip(a, b)), name
+        assert any(not np.allclose(x[20:], y[20:], atol=1e-5) for x, y in zip(a, b)), name
+
+
+def test_numbers_are_cut_by_the_probe_split_alone():
+    values = np.arange(80.0)
+    recording = Recording.from_arrays(
+        dict(vector=values[:, None]), episode=np.repeat(np.arange(8), 10), factors=dict(x=values)
+    )
+    recording = recording.replace(split=['probe'] * 4 + ['test'] * 4)
+    cut = classes_of_numbers(recording, 4).steps()
+    assert cut['x'].tolist() == [*np.repeat([0, 1, 2, 3], 10), *[3] * 40] and cut['x'].dtype.kind == 'i'
+
+
+def test_bad_input_is_named():
+    "One code, one factor, constant factors, episodes of length 1, a missing condition, no layer of the name"
+    rng = np.random.default_rng(0)
+    n = 60
+    about = dict(episode=np.arange(n), factors=dict(a=rng.integers(0, 2, n), b=np.zeros(n, int)))
+    single = Recording.from_arrays(dict(vector=rng.normal(size=(n, 1)).astype(np.float32)), **about)
+    single = single.with_split(fit=0.3, valid=0.1, probe=0.3, test=0.3)
+    answers, reasons = ask_all([e.obs['vector'] for e in single], single, code_questions())
+    assert {'shift', 'mig', 'belief', 'reward_action'} <= set(reasons) and 'probe' in answers
+    assert all(isinstance(reason, str) and len(reason) > 10 for reason in reasons.values()), reasons
+    table = answer_rows(answers, study='cross', task='single', method='code')
+    assert np.isfinite(table['value']).all() and set(table['group']) == set(answers)
+    with pytest.raises(ValueError, match='fog'):
+        find_setting('pong', condition='fog', n=64).data()
+    with pytest.raises(ValueError, match='split'):
+        with_shift(single.replace(split=[''] * n), single)
+    with pytest.raises(ValueError, match='conv2'):
+        as_encoder(nn.Sequential(nn.Linear(1, 2)), layer='conv2').encode(single)
+
+
+def test_the_settings_that_ship_can_be_recorded():
+    "Their factors, conditions and observations are there; a tenth of their size"
+    for name in ('pong', 'RepeatPrevious-easy'):
+        recording = find_setting(name, n=SETTINGS[name].n // 10).data()
+        assert {'fit', 'valid', 'probe', 'test', 'shifted'} <= {*recording.split}
+        assert set(SETTINGS[name].factors) <= {f.name for f in recording.factors}
+        assert len(recording[0].obs) == 1
+
+
+CELL = """
+import pandas as pd
+from srlviz.core.checks.question import toy_recording
+from srlviz.evaluate.questions.description_length import DescriptionLength
+from srlviz.evaluate.questions.selectivity import Selectivity
+from srlviz.widgets.matrix import CrossMatrix
+toy = toy_recording()
+state = [e.obs['vector'] for e in toy]
+codes = dict(constant=[0 * x for x in state], half=[x[:, :2] for x in state], state=state)
+answers, tables = {}, []
+for question in (Selectivity(), DescriptionLength()):
+    for name, c in codes.items():
+        answer = question.ask(c, toy, progress=False)
+        answers[name, 'switches', question.name] = answer
+        tables.append(answer.scores(study='cross', task='switches', method=name, group=question.name))
+reasons = {('film', 'switches', 'selectivity'): 'film reads frames; switches has <b>vector</b>'}
+board = CrossMatrix(pd.concat(tables), answers, dict(switches=toy), reasons=reasons, references=('constant',))
+board
+"""
+
+PLACE = """(g, [row, column]) => {
+    const heat = g._fullData[0], r = g.getBoundingClientRect(), l = g._fullLayout;
+    for (let i = 0; i < heat.z.length; i++) for (let j = 0; j < heat.z[i].length; j++) {
+        const data = heat.customdata?.[i]?.[j];
+        if (data?.[0] !== row || data?.[1] !== column) continue;
+        const x = l.xaxis.c2p((heat.x[j] + heat.x[j + 1]) / 2), y = l.yaxis.c2p((heat.y[i] + heat.y[i + 1]) / 2);
+        return [r.left + l.xaxis._offset + x, r.top + l.yaxis._offset + y];
+    }
+    throw new Error('no such cell');
+}"""
+
+
+@pytest.mark.browser
+def test_a_press_opens_the_answer_and_then_the_moment(browser, open_lab):
+    lab = open_lab(of_cells(CELL.strip()))
+    page = open_page(browser, lab)
+    nothing_broke(page)
+    board = page.locator('.jp-OutputArea .js-plotly-plot:visible').first
+    page.mouse.click(*board.evaluate(PLACE, ['half', 'selectivity']))
+    wait_for(lambda: lab.ask('[board.method, board.question, board.factor]') == ['half', 'selectivity', 'fan'])
+    step = lab.ask('[board.episode, board.t]')
+    items = 'board.answer.items.set_index(["factor", "episode", "t"]).loc[("fan", board.episode, board.t)]'
+    assert lab.ask(f'bool({items}["truth"] != {items}["predicted"])')
+    assert lab.ask('[board.moment.episode, board.moment.t]') == step
+    page.mouse.click(*board.evaluate(PLACE, ['film', 'selectivity']))
+    wait_for(lambda: page.get_by_text('film reads frames').count(), say='the reason is shown')
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    box = page.locator('.jp-OutputArea-output:visible').last.bounding_box()
+    for plot in page.locator('.jp-OutputArea .js-plotly-plot:visible').all():
+        inner = plot.bounding_box()
+        assert inner['x'] + inner['width'] <= box['x'] + box['width'] + 1
+    page.screenshot(path=SHOTS / 'matrix.png')
+    nothing_broke(page)
