@@ -48,6 +48,7 @@ ELSEWHERE = {
     'encoders.frames.resnet.load_resnet': 'its smallest file has 45 MB; 03_encoders/frames/07_resnet forges it',
     'encoders.frames.resnet._digest': 'of load_resnet',
     'envs.pomdp.base.memory_bytes': _NO_FILE,
+    'envs.pomdp.belief.ExactBelief.load': _ONE_LINE,
     'studies.papers.atari._result': _FORGED,
     'studies.papers.landing._saved_files': _FORGED,
     'studies.papers.landing._set_and_budget': _BY_JSON,
