@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ROOMS', 'unknown', 'spelled', 'unique_name', 'catalog', 'named_class', 'imported', 'catalog_names', 'first_sentence',
-           'first_sentences', 'variant_classes', 'Look', 'looks', 'look_of', 'installed']
+           'first_sentences', 'variant_classes', 'Look', 'looks', 'look_of', 'arguments_of', 'installed']
 
 # %% ../../nbs/00_core/01_names.ipynb #3ca66464
 import ast, importlib, importlib.util, inspect, pkgutil, re
@@ -235,6 +235,17 @@ class _Source:
                     found.setdefault(f.name, 'abstractmethod' in _base_names(f.decorator_list))
         return found
 
+    def arguments(self, name: str) -> list[str]:
+        "Arguments of the constructor of a class: of its `__init__`, or the fields of a dataclass, with inherited ones"
+        found = []
+        for owner in self.ancestors(name):
+            for line in self.classes[owner].body if owner in self.classes else []:
+                if isinstance(line, ast.FunctionDef) and line.name == '__init__':
+                    return found + [a.arg for a in (*line.args.args[1:], *line.args.kwonlyargs)]
+                if isinstance(line, ast.AnnAssign):
+                    found.append(line.target.id)
+        return found
+
 
 def _base_names(nodes: Iterable[ast.expr]) -> list[str]:
     "nn.Module -> Module"
@@ -308,21 +319,34 @@ def _look_key(method: str) -> str:
 
 
 @cache
-def looks() -> dict[str, Look]:
-    """Collect the attributes `looks` of encoders and memories: name in lower case -> Look."""
+def _declared() -> dict[str, tuple[Look, list[str]]]:
+    "Collect the attributes `looks` of encoders and memories: name in lower case -> Look, and arguments of its class"
     found = {}
     for room in ('encoders', 'memories'):
-        for owner in _Source(Path(resources.files('srlviz')) / room).classes.values():
+        source = _Source(Path(resources.files('srlviz')) / room)
+        for name, owner in source.classes.items():
             for line in owner.body:
                 if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == 'looks':
-                    declared = ast.literal_eval(line.value)
-                    found |= {_look_key(method): Look(*look) for method, look in declared.items()}
+                    for method, look in ast.literal_eval(line.value).items():
+                        found[_look_key(method)] = Look(*look), source.arguments(name)
     return found
+
+
+def looks() -> dict[str, Look]:
+    """Collect the attributes `looks` of encoders and memories: name in lower case -> Look."""
+    return {method: look for method, (look, _) in _declared().items()}
 
 
 def look_of(method: str) -> Look:
     """Return the appearance of a method, in any spelling: 'st_dim' or 'ST-DIM'."""
-    return looks().get(_look_key(method), Look())
+    look, _ = _declared().get(_look_key(method), (Look(), None))
+    return look
+
+
+def arguments_of(method: str) -> list[str] | None:
+    """Return the constructor arguments of a method's class by name, such as n_codes; None for an unknown method."""
+    _, names = _declared().get(_look_key(method), (None, None))
+    return names
 
 # %% ../../nbs/00_core/01_names.ipynb #5058a94a
 def installed(room: str) -> dict[str, EntryPoint]:

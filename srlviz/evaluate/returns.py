@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.files import check_whole, parse_real, parse_whole, table_rows, table_text
-from ..core.scores import PAPER_RANGES, score_row
+from ..core.scores import STUDY_RANGES, score_row
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #f7d8aaef
 _EPOCH_STEPS, _MIN_EPISODES = 65_536, 100  # of the paper: steps of an epoch; RLlib's metrics_num_episodes_for_smoothing
@@ -301,7 +301,7 @@ def final_return(episodes: pd.DataFrame, last: int = _MIN_EPISODES) -> float:
 # %% ../../nbs/06_evaluate/03_returns.ipynb #c344d6d3
 def _check_study(study: str, means) -> None:
     "Returns of the study 'popgym' lie within the paper's range"
-    low, high = PAPER_RANGES['popgym', 'mmer']
+    low, high = STUDY_RANGES['popgym', 'mmer']
     worst = max((m for m in means if np.isfinite(m)), key=lambda m: max(low - m, m - high))
     if study == 'popgym' and not low - 1e-9 <= worst <= high + 1e-9:
         raise ValueError(

@@ -329,9 +329,6 @@ class Dynamics(SequenceEncoder):
             stop_gradient=self.stop_gradient,
         )
 
-    def rebuild(self) -> None:
-        self.model_ = self._untrained()
-
     def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
         """Reconstruct episodes; action columns are NaN. See `reconstruct_episodes`."""
         return reconstruct_episodes(self, recording, progress)

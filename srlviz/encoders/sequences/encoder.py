@@ -28,7 +28,13 @@ from ...core.training import pick_device, seeded, threads, train
 from ..frames.cnn import decisive_arguments, fit_splits
 from .masked import POOLS, pooled
 from .batches import Ahead, Batch, Places, Scale, WindowRows, draw_windows, modalities
-from .batches import read_shapes, sensor_scale, warn_short_episodes, whole_episodes
+from srlviz.encoders.sequences.batches import (
+    column_names,
+    read_shapes,
+    sensor_scale,
+    warn_short_episodes,
+    whole_episodes,
+)
 
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #3acfc297
 class SequenceNetwork(nn.Module):
@@ -83,6 +89,7 @@ class SequenceEncoder(Parameters, ABC):
     ----------
     model_ : the trained module;  history_ : DataFrame of epoch, loss, valid, lr, seconds
     shapes_ : shape of one row of each modality, such as {'sensors': (1090,)}
+    columns_ : names of the N sensors, or None; `encode` refuses a recording that names others
     mean_, factor_ : (N,) standardisation of the sensors; see `Scale`
     """
 
@@ -134,6 +141,7 @@ class SequenceEncoder(Parameters, ABC):
         fit, held_out = fit_splits(recording)
         self.shapes_ = read_shapes(fit, self.learns_from, type(self).__name__)
         warn_short_episodes(fit.lengths, self.min_rows, type(self).__name__)
+        self.columns_ = column_names(recording, self.shapes_['sensors'][0]) if 'sensors' in self.shapes_ else None
         if 'sensors' in self.shapes_:
             self.mean_, self.factor_, _ = sensor_scale(fit, self.cap, self.progress, self.gaps)
         config = decisive_arguments(self)
@@ -245,7 +253,7 @@ class SequenceEncoder(Parameters, ABC):
                 bar.update(int(places.stops.sum()))
 
     def _check_fitted(self, recording: Recording | Sequence = (), names: Sequence[str] = ()) -> None:
-        """Raise a ValueError before `fit`, or for rows of another shape than in training."""
+        """Raise a ValueError before `fit`, or for rows of another shape or of other columns than in training."""
         name = type(self).__name__
         if not hasattr(self, 'model_'):
             raise ValueError(f"this {name} is not fitted yet; call fit(recording) first")
@@ -254,10 +262,23 @@ class SequenceEncoder(Parameters, ABC):
             if k in self.shapes_ and shape != tuple(self.shapes_[k]):
                 found = f"recording {recording.name!r} has {shape}"
                 raise ValueError(f"this {name} was trained on rows of {k} {self.shapes_[k]}; {found}")
+        trained_on = getattr(self, 'columns_', None)  # which older files lack
+        columns = column_names(recording, shapes['sensors'][0]) if 'sensors' in shapes else None
+        for i, (column, expected) in enumerate(zip(columns or (), trained_on or ())):
+            if column != expected:
+                found = f"of recording {recording.name!r} it is {column!r:.80}"
+                raise ValueError(f"this {name} was trained on other columns: column {i} was {expected!r:.80}, {found}")
 
     def rebuild(self) -> None:
-        """Build the untrained module before `load` restores its weights."""
-        self.model_ = self.blank_model()
+        """Build the untrained module before `load` restores its weights, after checking the names of columns."""
+        columns, n = getattr(self, 'columns_', None), self.shapes_.get('sensors', (0,))[0]
+        if columns is not None and (not isinstance(columns, list) or [*map(type, columns)] != [str] * n):
+            raise ValueError(f"columns_ must be the names of {n} sensors, got {columns!r:.80}")
+        self.model_ = self._untrained()
+
+    def _untrained(self) -> nn.Module:
+        """Build the untrained module, without reading initial weights from elsewhere."""
+        return self.blank_model()
 
     def save(self, path: str | Path) -> None:
         """Save the fitted encoder in one file; see `save_encoder`."""

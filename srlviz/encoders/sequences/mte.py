@@ -420,9 +420,6 @@ class MTE(SequenceEncoder):
             l_corr=self.l_corr,
         )
 
-    def rebuild(self) -> None:
-        self.model_ = self._untrained()
-
     def reconstruct(self, recording: Recording, progress: bool = True) -> list[dict[str, np.ndarray]]:
         """Reconstruct episodes, each segment of `longest` rows from its own code; see `reconstruct_episodes`."""
         return reconstruct_episodes(self, recording, progress)

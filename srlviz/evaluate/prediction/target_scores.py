@@ -307,14 +307,19 @@ class TargetScores(Answer):
         return _with_overall(super().compare(other, metric, over, **resampling), metric)
 
     def removed_share(
-        self, other: Answer, *, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0
+        self, other: Answer | None = None, *, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0
     ) -> pd.DataFrame:
         """Bound the share of the errors of another answer that this one removes, paired over flights.
+
+        other : None for a constant prediction, the mean of the split `probe`
 
         Returns
         -------
         DataFrame, indexed by target and 'overall': value (1 - mse / mse of the other), low, high; NaN for an error of 0
         """
+        if other is None:
+            parts = self.parts | dict(errors=self.parts['mean_errors'])
+            other = TargetScores(self.question, self.truth, self.predicted, parts, self.about)
         self._check_same(other)
         draws = self._draw_resamples('mse', 'episode', confidence_level, n_resamples, seed)
         errors = other._metric_by_resample('mse', draws)
@@ -323,11 +328,6 @@ class TargetScores(Answer):
         errors = other.values('mse')
         value = 1 - self.values('mse') / errors.where(errors > 0)
         return value.rename('value').to_frame().assign(low=low, high=high).rename(index=dict(mean='overall'))
-
-    def constant(self) -> 'TargetScores':
-        """Return the answer of a constant prediction, the mean of the split `probe`, to compare with."""
-        parts = self.parts | dict(errors=self.parts['mean_errors'])
-        return TargetScores(self.question, self.truth, self.predicted * 0, parts, self.about)
 
     def only(self, targets: Sequence[str], events: Sequence[str]) -> 'TargetScores':
         """Return this answer with a total over some targets and a mean over some events, to compare; not to save."""
@@ -493,14 +493,24 @@ _ABOUT = dict(head=TEXT, select=TEXT, norm=TEXT, protocol=TEXT, seed=COUNT, n_co
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #49c6a973
 def unpredicted_targets(scores: pd.DataFrame) -> list[str]:
-    """List the targets of a score table that none of its methods predicts better than the mean, by `skill_low`.
+    """List the targets of a score table that none of its methods predicts better than the mean.
 
-    A target without such rows counts as predicted. The intervals are of single methods, so with many methods a target
-    that none predicts may stay.
+    That is, whose `skill` has no interval above 0 after Bonferroni's correction for the number of methods and seeds. A
+    target without such rows counts as predicted.
+
+    scores : of one set of test windows
     """
-    lows = scores[(scores['metric'] == 'skill_low') & (scores['group'] == 'targets')]
-    lows = lows[lows['method'] != 'mean_baseline']
-    best = lows.groupby('target', sort=False)['value'].max()
+    from scipy.stats import norm
+
+    rows = scores[(scores['group'] == 'targets') & (scores['method'] != 'mean_baseline')]
+    rows = rows[rows['metric'].isin(['skill', 'skill_low'])]
+    key = [c for c in SCORE_COLUMNS if c not in ('metric', 'value')]
+    skills = rows.pivot(index=key, columns='metric', values='value').reindex(columns=['skill', 'skill_low']).dropna()
+    by_target = skills.groupby('target', sort=False)
+    n = by_target['skill'].transform('size')
+    stretch = norm.isf(0.025 / n) / norm.isf(0.025)
+    low = skills['skill'] - stretch * (skills['skill'] - skills['skill_low'])
+    best = low.groupby('target', sort=False).max()
     return [*best.index[best <= 0]]
 
 

@@ -569,7 +569,7 @@ def gains_over(results: Mapping[tuple[str, int, str], TargetScores], **columns) 
     rows = []
     for (method, _, inputs), result in results.items():
         key = columns | dict(method=method, inputs=inputs)
-        skill = result.removed_share(result.constant()).drop(index='overall')
+        skill = result.removed_share().drop(index='overall')
         rows += _interval_rows('skill', skill, result, key)
     skills = pd.DataFrame(rows, columns=SCORE_COLUMNS)
     tiers = [inputs for method, _, inputs in results if method == baseline]

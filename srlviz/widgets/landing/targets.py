@@ -27,6 +27,7 @@ from srlviz.figures.landing.targets import (
     MEAN,
     encoder_label,
     encoder_rank,
+    has_chosen_width,
     heads,
     label_words,
     r2_by_output,
@@ -239,7 +240,7 @@ class _TargetScoresTable:
     ----------
     scores : the checked table
     left_out : targets that no method predicts better than the mean, which are not in the table
-    heads, inputs, widths, metrics, groups, sources : values found in all rows
+    heads, inputs, widths, metrics, groups, sources : values found in all rows; widths of methods that have a choice
     """
 
     def __init__(self, scores: pd.DataFrame):
@@ -270,7 +271,8 @@ class _TargetScoresTable:
         encoders = rows[rows['method'] != MEAN]
         self.heads = heads(rows)
         self.inputs = [i for i in encoders['inputs'].unique() if i]
-        self.widths = sorted(int(n) for n in encoders['n_codes'].unique() if n)
+        sized = encoders[encoders['method'].map(has_chosen_width).astype(bool)]
+        self.widths = sorted(int(n) for n in sized['n_codes'].unique() if n)
         self.sources = self._with_both({'paper' if s == 'paper' else 'ours' for s in rows['source'].unique()})
 
     def _with_both(self, found: set) -> list[str]:
@@ -316,8 +318,8 @@ def _follow_target(board, target: str) -> dict:
 
 def _follow_method(board, method: str) -> dict:
     """Choose a width and inputs that include the encoder."""
-    _, inputs, n_codes = board.encoders[method]
-    width = n_codes if n_codes and board.width not in (0, n_codes) else board.width
+    name, inputs, n_codes = board.encoders[method]
+    width = n_codes if n_codes in board.table.widths and has_chosen_width(name) and board.width else board.width
     inputs = 'all' if inputs and board.inputs not in ('all', inputs) else board.inputs
     return dict(width=width, inputs=inputs)
 
@@ -518,6 +520,7 @@ class TargetTable(Board, Explorer):
 
     def _first_width(self):
         rows = self.table.scores[(self.table.scores['method'] != MEAN) & (self.table.scores['n_codes'] > 0)]
+        rows = rows[rows['method'].map(has_chosen_width).astype(bool)]
         ours = rows[rows['source'] != 'paper']
         known = (ours if len(ours) else rows)['n_codes']
         return int(known.mode().max()) if len(known) else 0
