@@ -201,7 +201,7 @@ SETTINGS = {
         Setting(
             'approach-film',
             'approach',
-            24,
+            32,
             dict(size=64),
             inputs='frame',
             factors=(*_POSE, *_CORNERS),
