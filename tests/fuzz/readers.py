@@ -1232,6 +1232,43 @@ def read_scorecard(place):
     return tables | about | shown | dict(reasons=[[*key, reason] for key, reason in card.reasons.items()])
 
 
+def matrix(place):
+    from srlviz.core.files import write_json
+    from srlviz.core.scores import score_row
+    from srlviz.studies.matrix.results import Matrix, save_matrix
+
+    key = dict(study='cross', task='RepeatPrevious-easy', method='raw', group='rank', budget=15)
+    names = ('effective_rank', 'participation_ratio', 'dead_codes')
+    table = pd.DataFrame([score_row(target='mean', metric=name, value=0.5, **key) for name in names])
+    save_matrix(
+        Matrix(table, {('raw', 'RepeatPrevious-easy', 'mig'): 'one code'}), place / 'matrix.csv', dict(epochs=15)
+    )
+    parameters = dict(
+        world='RepeatPrevious-easy', representation='raw', questions=['rank', 'mig'], n=0, epochs=15, seed=0
+    )
+    about = dict(reasons=dict(mig='one code'), world='RepeatPrevious-easy')
+    result = dict(parameters=parameters, status='done', about=about, scores=table.to_dict('list'))
+    (place / 'runs/trials/a').mkdir(parents=True)
+    write_json(place / 'runs/trials/a/result.json', result)
+
+
+def read_matrix(place):
+    from srlviz.studies.matrix.results import load_matrix
+
+    return of_matrix(load_matrix(place / 'matrix.csv'))
+
+
+def read_matrix_runs(place):
+    from srlviz.studies.matrix.results import open_matrix
+
+    return of_matrix(open_matrix(place / 'runs'))
+
+
+def of_matrix(found):
+    reasons = [[*key, reason] for key, reason in sorted(found.reasons.items())]
+    return dict(scores=found.scores, reasons=reasons, words=repr(found), best=len(found.headline()))
+
+
 _COLUMNS = ('low', 'high', 'difference', 'difference_low', 'difference_high', 'value')
 _CARD_KEYS = ('representation', 'world', 'question')
 _SCORECARD = json_with(
@@ -1243,10 +1280,28 @@ _SCORECARD = json_with(
     | {'moments.truth.*': ANY, 'moments.predicted.*': ANY, 'rows.n_codes.*': whole(), 'rows.seconds.*': NUMBER}
     | {'settings.seed': whole(), 'settings.questions.*': ANY, 'settings.worlds.*': ANY}
 )
+_TRIAL = 'runs/trials/a/result.json'
+_MATRIX = json_with({'reasons.*.*': TEXT, 'about': ANY, 'about.*': ANY})
+_MATRIX_RUN = json_with(
+    {
+        'about.reasons.*': ANY,
+        'parameters.world': TEXT,
+        'about.world': ANY,
+        'about.world.*': ANY,
+        'scores.value.*': NUMBER,
+        'scores.data.*': TEXT,
+    }
+    | {'parameters.representation': TEXT, 'parameters.questions.*': TEXT, 'parameters.n': whole(), 'status': TEXT}
+    | {f'scores.{column}.*': TEXT for column in ('study', 'task', 'method', 'inputs', 'norm', 'protocol', 'target')}
+    | {f'scores.{column}.*': whole() for column in ('n_codes', 'budget', 'seed')}
+    | {'parameters.seed': whole(), 'parameters.epochs': whole(), 'parameters': ANY, 'about': ANY}
+)
 ANSWERS = [
     Reader('load_probe probe.json', 'json', 'saved/probe.json', saved_probe, read_saved_probe, _SAVED_PROBE),
     Reader('load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_INFINITE)),
     Reader('load_card', 'json', 'card.json', scorecard, read_scorecard, _SCORECARD),
+    Reader('load_matrix', 'json', 'matrix.json', matrix, read_matrix, _MATRIX),
+    Reader('open_matrix', 'json', _TRIAL, matrix, read_matrix_runs, _MATRIX_RUN, says=('has no results',)),
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
     Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_ANSWER)),
     Reader(

@@ -220,5 +220,7 @@ def better_columns(scores: pd.DataFrame) -> pd.DataFrame:
     """Arrange headline values as representations x (setting, question), turned so that higher is better."""
     rows = headline_rows(scores)
     sign = rows['metric'].map(lambda name: -1 if find_metric(name).better == 'lower' else 1)
-    rows = rows.assign(value=rows['value'] * sign)
+    rows = rows.assign(value=rows['value'].astype(float) * sign.astype(float))
+    if not len(rows):
+        return pd.DataFrame(columns=pd.MultiIndex.from_arrays([[], []], names=['task', 'group']))
     return rows.pivot_table('value', 'method', ['task', 'group'], sort=False)

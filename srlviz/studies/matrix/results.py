@@ -14,13 +14,14 @@ import pandas as pd
 
 from ...core.files import TABLE, TEXTS, check_fields, read_json, sample_path, write_json
 from ...core.metrics import find_metric
+from ...core.names import catalog
 from ...core.questions import load_answers
 from ...core.recordings import Recording
-from ...core.scores import check_scores, load_scores, save_scores
+from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, save_scores
 from ...evaluate.order import MIN_ROWS, order_agreement
 from .cross_evaluation import better_columns, code_questions, headline_metric
 from .representations import REFERENCES
-from .settings import find_setting
+from .settings import SETTINGS, find_setting
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #fb86e004
 FIXED = ('constant', 'true_state', 'belief', 'supervised')
@@ -200,14 +201,14 @@ def open_matrix(folder: str | Path) -> Matrix:
                 f"{folder}: trials of {world} differ in n or epochs, {sorted(several)}; give each a folder"
             )
     settings = {}
-    for name, several in amounts.items():
-        ((n, _),) = several
-        settings[name] = find_setting(name, **(dict(n=n) if n else {}))
+    for name, ((n, _),) in amounts.items():
+        if name in SETTINGS or name in catalog('worlds'):  # any other name, such as module:Class, is of a stranger
+            settings[name] = find_setting(name, **(dict(n=n) if n else {}))
     seed = min(p['seed'] for _, _, p in trials)
     tables, reasons, files = {}, {}, {}
     for path, result, p in trials:
-        world = settings[p['world']].name
-        table = pd.DataFrame(result['scores'])
+        table = _scores_of(result, path)
+        world = settings[p['world']].name if p['world'] in settings else p['world']
         for question in dict.fromkeys(table.get('group', ())):
             tables[p['representation'], world, p['seed'], question] = table[table['group'] == question]
             reasons.pop((p['representation'], world, question), None)
@@ -224,11 +225,22 @@ def open_matrix(folder: str | Path) -> Matrix:
     return Matrix(scores, reasons, _SavedAnswers(files), moments)
 
 
+def _scores_of(result: Mapping, path: Path) -> pd.DataFrame:
+    "The checked scores of a trial"
+    columns = result['scores']
+    if not all(isinstance(x, list) for x in columns.values()) or len({len(x) for x in columns.values()}) > 1:
+        raise ValueError(f"{path}: scores: columns are lists of one length")
+    try:
+        return check_scores(pd.DataFrame(columns, columns=list(columns) or SCORE_COLUMNS))
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"{path}: {e}") from e
+
+
 def _reasons(result: Mapping, parameters: Mapping, path: Path) -> dict[str, str]:
     "Why questions have no answer: the reasons of a trial that is done, the error of one that failed"
     if result.get('status') == 'failed':
         error = str(result.get('error'))[:_MAX_REASON]
-        return dict.fromkeys(code_questions(parameters['questions']), error)
+        return dict.fromkeys(parameters['questions'] or code_questions(), error)
     reasons = result['about'].get('reasons', {})
     if not isinstance(reasons, dict) or not all(isinstance(text, str) for text in reasons.values()):
         raise ValueError(f"{path}: reasons are texts by question; got {reasons!r:.80}")
