@@ -26,6 +26,11 @@ REWARDS = ('positive', 'sign', 'value')
 
 def _with_outcomes(recording: Recording) -> Recording:
     "The recording with the reward and the action of each step in place of its factors"
+    if (every := recording.meta.get('every', 1)) != 1:
+        raise ValueError(
+            f"the recording {recording.name!r} has one step in {every!r:.80}: rewards between them are missing, which "
+            "are most of a rare reward; ask about all steps"
+        )
     random = recording.meta.get('policy') == 'random'
     episodes = []
     for episode in recording:
