@@ -18,7 +18,7 @@ from ...core.metrics import Metric
 from ...core.questions import Answer
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #2017ed94
-ALPHAS = tuple(10.0**k for k in range(-1, 6))  # as scikit-learn's alpha: not divided by the number of rows
+ALPHAS = tuple(10.0**k for k in range(-1, 6))  # scikit-learn's alpha, of a sum over rows
 _BLOCK = 2**13  # rows in double precision at once
 
 
@@ -96,7 +96,7 @@ def discriminant(weights: np.ndarray, cross: np.ndarray, counts: np.ndarray) -> 
     return W, np.log(share) - 0.5 * (means * W).sum(0)
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #ef204d87
-STRENGTHS = (1e-3, 1e-2, *ALPHAS)
+STRENGTHS = (1e-3, 1e-2, *ALPHAS)  # alpha, of a sum over rows
 DEFAULT_ALPHA = 1.0
 _MAX_VALID = 5000  # rows of 'valid' that choose a strength, evenly spaced
 
