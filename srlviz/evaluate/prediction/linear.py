@@ -102,7 +102,7 @@ _MAX_VALID = 5000  # rows of 'valid' that choose a strength, evenly spaced
 
 
 def is_ordered(column: pd.Series) -> bool:
-    """Whether a factor is ordered, a column of floats; all others are categories."""
+    """Whether a factor is ordered, a column of floats; all others are categories. `Factor.kind` is not read."""
     return pd.api.types.is_float_dtype(column)
 
 
@@ -262,7 +262,11 @@ def _errors(truth: pd.Series, predicted: np.ndarray, draws: Draws) -> tuple[np.n
 
 
 def skill(answer: Answer, draws: Draws) -> pd.DataFrame:
-    """Compute a metric: the skill of each factor."""
+    """Compute a metric: the skill of each factor.
+
+    The dtype of its column decides, not `Factor.kind`: floats are ordered and scored by R²; integers, booleans and text
+    are categories, scored by errors avoided. To count a number as ordered, or a float as a class, convert its values.
+    """
     return skills(answer.truth, answer.predicted, draws)
 
 
