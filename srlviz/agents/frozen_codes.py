@@ -7,11 +7,10 @@ __all__ = ['FrozenCodes', 'coded_envs']
 
 # %% ../../nbs/05_agents/09_frozen_codes.ipynb #246482e4
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import gymnasium
 import numpy as np
-import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
@@ -21,22 +20,8 @@ from .recurrent import task_id, task_name
 from ..core.files import check_whole
 from ..core.play import flat
 from ..core.recordings import Episode, Recording
-from ..core.training import evaluation_mode
 
 # %% ../../nbs/05_agents/09_frozen_codes.ipynb #72a2ec87
-def _as_function(codes) -> Callable[[np.ndarray], np.ndarray]:
-    "A function of arrays: a torch module runs without gradients, in evaluation mode"
-    if not isinstance(codes, nn.Module):
-        return codes
-
-    def run(obs):
-        device = next((p.device for p in codes.parameters()), torch.device('cpu'))
-        with evaluation_mode(codes):
-            return codes(torch.from_numpy(obs).to(device)).cpu().numpy()
-
-    return run
-
-
 def _is_image(space: spaces.Space) -> bool:
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
 
@@ -65,12 +50,12 @@ class FrozenCodes(VectorWrapper):
     Parameters
     ----------
     envs : with autoreset
-    codes : a fitted encoder, or a function or torch module that maps observations (N, ...) to codes (N, n_codes)
+    codes : a fitted encoder, or a function that maps observations (N, ...) to codes (N, n_codes)
     history : rows of the current episode that an encoder sees
 
     Raises
     ------
-    ValueError : for anything else as codes, codes of the wrong shape, or codes that are not finite
+    ValueError : for anything else as codes, such as a torch module; for codes of the wrong shape or not finite
     """
 
     def __init__(self, envs: VectorEnv, codes, history: int = 1):
@@ -79,12 +64,15 @@ class FrozenCodes(VectorWrapper):
         self.encoder = codes if callable(getattr(codes, 'encode', None)) else None
         if isinstance(codes, type) or self.encoder is None and not callable(codes):
             found = codes.__name__ if isinstance(codes, type) else type(codes).__name__
+            raise ValueError(f"codes are of a fitted encoder or a function of observations; got {found!r:.80}")
+        if self.encoder is None and isinstance(codes, nn.Module):
             raise ValueError(
-                f"codes are of a fitted encoder, a torch module or a function of observations; got {found!r:.80}"
+                f"{type(codes).__name__} is a torch module: wrap it, as_encoder(net) of srlviz.encoders.custom, whose "
+                "arguments say what it reads"
             )
         if self.encoder is None and history != 1:
             raise ValueError(f"history={history} is for encoders; a function reads the current observation")
-        self._function = None if self.encoder is not None else _as_function(codes)
+        self._function = None if self.encoder is not None else codes
         self._same_step = envs.metadata.get('autoreset_mode') == AutoresetMode.SAME_STEP
         space = envs.single_observation_space
         self._modality = 'frame' if _is_image(space) else 'vector'

@@ -236,8 +236,10 @@ def _layer_codes(outputs: Mapping, layer: str, maps: str, n: int) -> np.ndarray:
         found = f"shape {tuple(output.shape)}" if isinstance(output, torch.Tensor) else type(output).__name__
         raise ValueError(f"layer {layer!r} must return a tensor with one row for each of {n} inputs; got {found}")
     output = output.float()
-    if maps == 'mean' and output.ndim > 2:
+    if maps == 'mean' and output.ndim > 3:
         output = output.flatten(2).mean(2)  # (n, channels)
+    elif maps == 'mean' and output.ndim == 3:
+        output = output.mean(1)  # (n, features)
     return output.reshape(n, -1).cpu().numpy()
 
 
@@ -272,8 +274,8 @@ def as_encoder(
         the only key. `size`, `scale` and `layout` apply to frames
     layer : name of a module inside of `net`, as `net.named_modules()` has it, whose output are the codes; None: the
         output of `net`
-    maps : of a layer that returns feature maps (B, channels, ...): 'flat' takes all numbers, 'mean' the mean of each
-        channel
+    maps : of a layer that returns feature maps (B, channels, height, width) or sequences (B, tokens, features): 'flat'
+        takes all numbers, 'mean' the mean of each channel over its places, or of each feature over the tokens
 
     Returns
     -------

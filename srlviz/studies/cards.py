@@ -288,7 +288,7 @@ def _representation_card(name: str) -> Iterator[Section]:
 # %% ../../nbs/09_studies/10_cards.ipynb #82c476cc
 _SUBJECTS = dict(
     codes='codes, one array for each episode, and the recording with its factors',
-    encoder='a fitted encoder, a torch module or a function of observations; no recording',
+    encoder='a fitted encoder or a function of observations; no recording',
     agent='an agent with a memory, and episodes that it played',
     memory='a memory: a torch module, or its class',
 )

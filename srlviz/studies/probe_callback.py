@@ -17,6 +17,7 @@ from torch import nn
 from ..core.bootstrap import Draws
 from ..core.files import check_whole
 from ..core.jobs.curves import log_curve
+from ..core.questions import complete_rows
 from ..core.recordings import Recording, align
 from ..core.training import evaluation_mode, seeded
 from ..encoders.custom import as_encoder
@@ -53,13 +54,15 @@ class ProbeCallback:
     ----------
     history_ : a row for each measurement: step, probe_skill (mean over factors), effective_rank, probe_seconds, and the
         skill of each factor as 'skill of NAME'
+    left_out : 'rows of SPLIT' in which a factor is NaN, and 'factor NAME' that never changes -> number of rows
 
     Its cost is that of encoding the recording and one eigenvalue decomposition: `history_['probe_seconds']`.
 
     Raises
     ------
     ValueError : for a recording without factors that vary, or without the splits; in the first measurement, if the
-        network cannot encode it. Later failures, such as codes that are not finite, are NaN with a warning
+        network cannot encode it, or has more codes than 'test' has rows, which limit their rank. Later failures, such
+        as codes that are not finite, are NaN with a warning
     """
 
     state_key = _legacy_state_key = 'ProbeCallback'  # of Lightning
@@ -70,8 +73,11 @@ class ProbeCallback:
         self.encode = encode
         self._next_step = 0
         self._rows = []
-        factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)[1]
-        self._factors, self.left_out = varying(factors, ('probe', 'test'))
+        codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)
+        _, complete, gaps = complete_rows(codes, factors)
+        self._factors, constant = varying(complete, ('probe', 'test'))
+        self._complete = {s: factors[s].index.get_indexer(table.index) for s, table in complete.items()}
+        self.left_out = gaps | constant
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -122,7 +128,10 @@ class ProbeCallback:
         device = next((p.device for p in parameters), torch.device('cpu'))
         with evaluation_mode(net), seeded(0, device=device):
             encoded = self.encode(net, self.recording)
+        if any(np.ndim(c) != 2 for c in encoded):
+            raise ValueError("the probe needs a code for each step: arrays (T, n_codes), one per episode")
         codes = align(encoded, self.recording, columns=[])[0]
+        codes = {s: codes[s][rows] for s, rows in self._complete.items()}
         heads = fit_linear(codes, self._factors)
         test = self._factors['test']
         predicted = heads.predict(codes['test'], test.index)

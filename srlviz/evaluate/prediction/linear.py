@@ -18,7 +18,7 @@ from ...core.metrics import Metric
 from ...core.questions import Answer
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #2017ed94
-ALPHAS = tuple(10.0**k for k in range(-1, 6))  # as scikit-learn's alpha: not divided by the number of rows
+ALPHAS = tuple(10.0**k for k in range(-1, 6))  # scikit-learn's alpha, of a sum over rows
 _BLOCK = 2**13  # rows in double precision at once
 
 
@@ -96,13 +96,13 @@ def discriminant(weights: np.ndarray, cross: np.ndarray, counts: np.ndarray) -> 
     return W, np.log(share) - 0.5 * (means * W).sum(0)
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #ef204d87
-STRENGTHS = (1e-3, 1e-2, *ALPHAS)
+STRENGTHS = (1e-3, 1e-2, *ALPHAS)  # alpha, of a sum over rows
 DEFAULT_ALPHA = 1.0
 _MAX_VALID = 5000  # rows of 'valid' that choose a strength, evenly spaced
 
 
 def is_ordered(column: pd.Series) -> bool:
-    """Whether a factor is ordered, a column of floats; all others are categories."""
+    """Whether a factor is ordered, a column of floats; all others are categories. `Factor.kind` is not read."""
     return pd.api.types.is_float_dtype(column)
 
 
@@ -262,7 +262,11 @@ def _errors(truth: pd.Series, predicted: np.ndarray, draws: Draws) -> tuple[np.n
 
 
 def skill(answer: Answer, draws: Draws) -> pd.DataFrame:
-    """Compute a metric: the skill of each factor."""
+    """Compute a metric: the skill of each factor.
+
+    The dtype of its column decides, not `Factor.kind`: floats are ordered and scored by R²; integers, booleans and text
+    are categories, scored by errors avoided. To count a number as ordered, or a float as a class, convert its values.
+    """
     return skills(answer.truth, answer.predicted, draws)
 
 

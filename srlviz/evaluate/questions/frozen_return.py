@@ -58,7 +58,7 @@ def train_on_codes(task: str, codes, budget: int, history: int = 1, seed: int = 
     Parameters
     ----------
     task : see `coded_envs`
-    codes : a fitted encoder, a torch module or a function of observations
+    codes : a fitted encoder or a function of observations, as of `FrozenCodes`
     budget : steps of all environments together
     history : rows of the current episode that an encoder sees
 
@@ -121,7 +121,7 @@ class FrozenReturn(Question):
         check_whole(self.history, 'history', 1)
 
     def ask(self, subject, recording=None, *, seed=0, progress=True):
-        """Train on the codes of a fitted encoder, a torch module or a function of observations; no recording is used.
+        """Train on the codes of a fitted encoder or a function of observations; no recording is used.
 
         An item of the answer is a run: `episode` of its index is the number of the run, `t` the budget.
         """

@@ -18,7 +18,7 @@ from ...core.metrics import Metric
 from ...core.names import unknown
 from ...core.questions import Answer, Question, check_codes
 from ...core.recordings import Recording
-from ..prediction.linear import SKILL, is_ordered, mean_and_scale, varying
+from ..prediction.linear import SKILL, is_ordered, varying
 
 # %% ../../../nbs/06_evaluate/questions/12_reward_action.ipynb #ac7e2d11
 REWARDS = ('positive', 'sign', 'value')
@@ -26,6 +26,11 @@ REWARDS = ('positive', 'sign', 'value')
 
 def _with_outcomes(recording: Recording) -> Recording:
     "The recording with the reward and the action of each step in place of its factors"
+    if (every := recording.meta.get('every', 1)) != 1:
+        raise ValueError(
+            f"the recording {recording.name!r} has one step in {every!r:.80}: rewards between them are missing, which "
+            "are most of a rare reward; ask about all steps"
+        )
     random = recording.meta.get('policy') == 'random'
     episodes = []
     for episode in recording:
@@ -54,14 +59,12 @@ def _targets(table: pd.DataFrame, form: str) -> pd.DataFrame:
     return table.assign(reward=reward)
 
 # %% ../../../nbs/06_evaluate/questions/12_reward_action.ipynb #2cb2fa7e
-_STRENGTHS = (1e-5, 1e-3, 1e-1)
+_STRENGTHS = (
+    1e-5,
+    1e-3,
+    1e-1,
+)  # lambda, of a mean over rows: N lambda is the alpha of `srlviz.evaluate.prediction.linear`
 _MAX_STEPS = 300  # as in the paper
-
-
-def _scaled(codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    "Codes of each split, standardized by 'probe'"
-    mean, scale = mean_and_scale(codes['probe'])
-    return {split: (rows - mean) * scale for split, rows in codes.items()}
 
 
 def _model(strength: float, n: int, ordered: bool):
@@ -173,6 +176,8 @@ class RewardAction(Question):
         return answer
 
     def fit(self, codes, factors, *, seed=0, progress=True):
+        from srlviz.evaluate.prediction.heads import standardized
+
         splits = ('probe', 'valid', 'test')
         for split in splits:
             if split not in codes or not len(codes[split]):
@@ -182,7 +187,7 @@ class RewardAction(Question):
         n_codes = np.shape(codes['probe'])[1]
         if not n_codes:
             raise ValueError(f"the codes have no columns: {np.shape(codes['probe'])}")
-        codes = _scaled({split: np.asarray(codes[split]) for split in splits})
+        codes = standardized({split: np.asarray(codes[split]) for split in splits})
         tables = {split: _targets(factors[split], self.reward) for split in splits}
         tables, left_out = varying(tables, ('probe', 'test'))
         predicted, likelihood = {}, {}
