@@ -10,7 +10,11 @@ Differences: ours classifies by discriminant analysis, and trains one network wi
 The loop of the description length is that of the reference (https://github.com/lena-voita/description-length-probing,
 control_tasks at commit 2696af0), with its linear probe, written anew for the same arrays, order of rows and portions.
 Differences: the reference adds nats of the predicted rows to bits of the first portion, here all are bits; its probe
-has no prior, and is trained by Adam in batches. That of the rank is a singular value decomposition.
+has no prior, and is trained by Adam in batches. That of the rank is a singular value decomposition. That of rewards and
+actions is LogisticRegression and Ridge for each target and strength; the planted factors take their place.
+
+Selectivity is not that of control_tasks (Hewitt & Liang 2019, https://github.com/john-hewitt/control-tasks): the same
+linear head is fitted to the factor of another episode at the same step, not to a random label of each word.
 
 A new question needs a function of (codes, factors) that does the same with scikit-learn, and a line in QUESTIONS. It
 returns the metrics that can be compared.
@@ -23,7 +27,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 from torch import nn
@@ -35,6 +40,7 @@ from srlviz.evaluate.prediction.linear import STRENGTHS, is_ordered, skills
 from srlviz.evaluate.questions.description_length import DescriptionLength, as_classes, order_of_rows, portion_ends
 from srlviz.evaluate.questions.rank import Rank
 from srlviz.evaluate.questions.regression import Regression
+from srlviz.evaluate.questions.reward_action import RewardAction
 from srlviz.evaluate.questions.selectivity import Selectivity, clock_codes, partners
 from srlviz.evaluate.questions.shift import Shift
 
@@ -175,12 +181,32 @@ def rank_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
     return {name: pd.Series({'mean': value}) for name, value in rank.items()}
 
 
+def reward_action_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
+    "Skill of each target: scale, fit every strength, choose the lowest loss on 'valid', predict"
+    scaler, n, skill = StandardScaler().fit(codes['probe']), len(codes['probe']), {}
+    x = {s: scaler.transform(rows) for s, rows in codes.items()}
+    for name in factors['probe']:
+        best = None
+        for strength in (1e-5, 1e-3, 1e-1):
+            if is_ordered(factors['probe'][name]):
+                model = Ridge(alpha=strength * n).fit(x['probe'], factors['probe'][name])
+                loss = -model.score(x['valid'], factors['valid'][name])
+            else:
+                model = LogisticRegression(C=1 / (strength * n), max_iter=300).fit(x['probe'], factors['probe'][name])
+                loss = log_loss(factors['valid'][name], model.predict_proba(x['valid']), labels=model.classes_)
+            if best is None or loss < best[0]:
+                best = loss, model
+        skill[name] = skill_of(factors['test'][name], best[1].predict(x['test']))
+    return dict(skill=pd.Series(skill))
+
+
 QUESTIONS = {
     'selectivity': (Selectivity(), selectivity_loop),
     'regression': (Regression(), regression_loop),
     'shift': (Shift(), shift_loop),
     'description_length': (DescriptionLength(), description_length_loop),
     'rank': (Rank(), rank_loop),
+    'reward_action': (RewardAction(), reward_action_loop),
 }
 
 

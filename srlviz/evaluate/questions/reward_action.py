@@ -59,11 +59,7 @@ def _targets(table: pd.DataFrame, form: str) -> pd.DataFrame:
     return table.assign(reward=reward)
 
 # %% ../../../nbs/06_evaluate/questions/12_reward_action.ipynb #2cb2fa7e
-_STRENGTHS = (
-    1e-5,
-    1e-3,
-    1e-1,
-)  # lambda, of a mean over rows: N lambda is the alpha of `srlviz.evaluate.prediction.linear`
+_STRENGTHS = (1e-5, 1e-3, 1e-1)  # lambda, of a mean over rows; times N it is the alpha of other questions
 _MAX_STEPS = 300  # as in the paper
 
 
