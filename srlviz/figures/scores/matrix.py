@@ -98,11 +98,15 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
     Parameters
     ----------
     pairs : a, b (labels of columns), value (rank correlation), low, high, n (representations), as
-        `srlviz.evaluate.order.order_agreement` returns them
+        `srlviz.evaluate.order.order_agreement` returns them; a column without any value is named below the title
     """
     check_names('column of pairs', ['a', 'b', 'value', 'low', 'high', 'n'], list(pairs))
     pairs = pairs.assign(a=pairs['a'].map(_words), b=pairs['b'].map(_words))
+    known = pairs[pairs['value'].notna()]
     labels = list(dict.fromkeys([*pairs['a'], *pairs['b']]))
+    compared = {*known['a'], *known['b']}
+    left_out = [label for label in labels if label not in compared] if compared else []
+    pairs = pairs[~pairs['a'].isin(left_out) & ~pairs['b'].isin(left_out)]
     both = pd.concat([pairs, pairs.rename(columns=dict(a='b', b='a'))])
     about = {(r.a, r.b): r for r in both.itertuples()}
     grid = score_grid(both, 'a', 'b', order=dict(a=labels, b=labels))
@@ -121,7 +125,15 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
         return signed(value) if value == value else ''
 
     return plot_scores(
-        grid, write=write, tell=tell, signed=True, scale_words='rank correlation', title=title, width=width
+        grid,
+        colour=grid.value,
+        write=write,
+        tell=tell,
+        signed=True,
+        scale_words='rank correlation',
+        title=title,
+        width=width,
+        notes=[f'Not compared: {", ".join(left_out)}'] if left_out else [],
     )
 
 

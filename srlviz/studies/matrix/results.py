@@ -101,12 +101,10 @@ class Matrix:
             columns = [(world, question) for question in self.questions if _is_ranked(table, (world, question))]
             firsts = [str(table[column].idxmax()) for column in columns]
             if firsts:
-                names = pd.Series(firsts).value_counts()
-                wins = ', '.join(f'{name} in {n}' for name, n in names.items())
-                lines.append(
-                    f'{world}: first of {len(table[world].dropna(how="all"))} representations is {wins} of '
-                    f'{len(firsts)} questions'
-                )
+                counts = pd.Series(firsts).value_counts()
+                wins = ', '.join(f'{name} in {n}' for name, n in counts.items())
+                n = len(table[world].dropna(how='all'))
+                lines.append(f'{world}: of {n} representations the first is {wins}, of {len(firsts)} questions')
         for words, pairs in (('questions', self.between_questions()), ('worlds', self.between_worlds())):
             pairs = pairs.dropna(subset='value')
             if len(pairs):
@@ -123,7 +121,8 @@ def _is_ranked(table: pd.DataFrame, column: tuple) -> bool:
 
 
 def _pair(row: pd.Series) -> str:
-    return f'{row["a"]} and {row["b"]} ({row["value"]:.2f}, {row["low"]:.2f} to {row["high"]:.2f})'
+    interval = f', {row["low"]:.2f} to {row["high"]:.2f}' if row['low'] == row['low'] else ''
+    return f'{row["a"]} and {row["b"]} ({row["value"]:.2f}{interval})'
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #2625d4c8
 class _SavedAnswers(Mapping):
