@@ -18,6 +18,7 @@ SMALL = dict(
     atari_ablations=dict(scores='shipped', games='all'),
     atari_probe=dict(encoder_frames=4000, probe_frames=8000, epochs=4, probe_epochs=40),
     atari_tables=dict(scores='shipped', games='all'),
+    cross_evaluation=dict(scores='shipped'),
     landing_benchmark=dict(scores='shipped'),
     landing_dataset=dict(path='data_samples/landings', clean=12),
     popgym_memories=dict(methods='MLP,Elman,GRU,FFM,S4D', tasks='first,copy', steps=60, runs=3),

@@ -13,6 +13,8 @@ from srlviz.envs.atari import GAMES, annotations
 from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.prediction.target_scores import unpredicted_targets
 from srlviz.evaluate.probe import with_category_means
+from srlviz.studies.matrix.results import shipped_matrix
+from srlviz.studies.matrix.settings import SETTINGS
 from srlviz.studies.papers.landing import BASELINES, gain_table, headline
 
 SCORES, NOTES = load_scores(sample_path('atari_scores.csv')), json.loads(sample_path('atari_scores.json').read_text())
@@ -206,3 +208,16 @@ def test_the_readme_pivots_without_mixing():
     exec(code, space := {})
     cells = space['scores'].groupby(['task', 'target', 'method', 'norm'])
     assert (cells['seed'].nunique() == cells.size()).all() and cells.ngroups > 1000
+
+
+def test_the_matrix_is_whole_and_the_readme_says_what_it_shows():
+    matrix = shipped_matrix()
+    assert set(matrix.worlds) == {*SETTINGS} and matrix.scores['method'].nunique() >= 12
+    answered = set(map(tuple, matrix.scores[['method', 'task', 'group']].to_numpy()))
+    for world in matrix.worlds:
+        for method in matrix.scores['method'].unique():
+            for question in matrix.questions:
+                assert ((method, world, question) in answered) != ((method, world, question) in matrix.reasons)
+    text = ' '.join((ROOT / 'README.md').read_text(encoding='utf-8').split())
+    for line in matrix.headline():
+        assert line in text
