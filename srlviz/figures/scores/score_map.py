@@ -182,7 +182,8 @@ def score_scale(values, metric: str = '', signed: bool = False, words: str | Non
     """
     words = metric_label(metric) if words is None else words
     if signed:
-        top = max(0.25, float(np.nanmax(np.abs(np.asarray(values, float)))))
+        sizes = np.abs(np.asarray(values, float))
+        top = max(0.25, float(sizes[np.isfinite(sizes)].max(initial=0)))
         return Scale(-top, top, DIVERGING, words)
     known = find_metric(metric)
     if known is None:
