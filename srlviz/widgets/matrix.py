@@ -22,7 +22,7 @@ from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.matrix import plot_matrix
 from ..figures.style import pretty
-from .base import Explorer, SafeHTML, columns
+from .base import Explorer, columns
 from .board import HALF_PAGE, Board, Choice, blank_figure
 from .moment import Moment
 from .views import PlotView
@@ -61,10 +61,10 @@ class MatrixTable:
         self.methods = [*(m for m in references if m in methods), *(m for m in methods if m not in references)]
         self.references = references
 
-    def cell(self, method: str, task: str, question: str, metric: str = '') -> pd.DataFrame:
-        """Return the rows of a cell, of its headline metric or of another."""
+    def cell(self, method: str, task: str, question: str) -> pd.DataFrame:
+        """Return the rows of a cell, of its headline metric."""
         rows = self.scores[(self.scores['method'] == method) & (self.scores['task'] == task)]
-        return rows[(rows['group'] == question) & (rows['metric'] == (metric or self.headlines[question]))]
+        return rows[(rows['group'] == question) & (rows['metric'] == self.headlines[question])]
 
     def values(self, names: tuple[str, str], chosen: str) -> pd.DataFrame:
         """Arrange headline values over all targets, the mean over seeds.
@@ -159,12 +159,11 @@ class CrossMatrix(Board, Explorer):
         self.table = MatrixTable(scores, headlines, reasons, tuple(references))
         self.answers, self.recordings = answers or {}, recordings or {}
         self.intervals = intervals
-        self.hint = SafeHTML()
         self.details = [
             PlotView(label='the chosen cell', scrub=k > 0, config=dict(displayModeBar=False)) for k in range(2)
         ]
         self.make_parts(task=task, question=question)
-        right = [self.menu_row('cell'), self.hint, *self.details]
+        right = [self.menu_row('cell'), *self.details]
         self.moment = None
         if self.recordings:
             self.moment = Moment(self.recordings.get(self.task) or next(iter(self.recordings.values())))
@@ -268,7 +267,6 @@ class CrossMatrix(Board, Explorer):
         """Draw the chosen cell: its scores, with intervals if they can be resampled, and predictions of its target."""
         reason = self.table.reasons.get((self.method, self.task, self.question))
         rows = self.table.cell(self.method, self.task, self.question)
-        self.hint.value = ''
         if not len(rows):
             return [blank_figure(f'{pretty(self.method)}: {reason or "not measured"}')]
         figures = [self._scores_figure(rows)]

@@ -414,9 +414,10 @@ def _head_columns(fig, columns: Sequence[_Line], edges, group, headings: Mapping
             fig.add_shape(type='line', line=dict(color=MUTED, width=1), **ends)
 
 
-def _title_with(title: str | None, notes: Sequence[str]) -> str:
-    "A title with notes below it in small letters"
-    return '<br>'.join([title] * bool(title) + [f'<span style="font-size:12px">{note}</span>' for note in notes])
+def _title_with(title: str | None, notes: Sequence[str]) -> dict:
+    "A title with notes below it in small letters; plotly moves a title up by half of each further line"
+    lines = [title] * bool(title) + [f'<span style="font-size:12px">{note}</span>' for note in notes]
+    return dict(text='<br>'.join(lines), pad_t=12 + 0.65 * _NOTE_LINE * max(len(lines) - 1, 0))
 
 
 def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
@@ -425,7 +426,7 @@ def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
     if notes:
         room = _NOTE_LINE * len(notes)
         title, margin = _title_with(fig.layout.title.text, notes), dict(t=fig.layout.margin.t + room)
-        fig.update_layout(title_text=title, height=fig.layout.height + room, margin=margin)
+        fig.update_layout(title=title, height=fig.layout.height + room, margin=margin)
     return fig
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #902cedc0

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEFT_OUT', 'N_BINS', 'CROSS_EVALUATION', 'code_questions', 'headline_metric', 'classes_of_numbers', 'unknown_rows',
-           'ask_all', 'answer_rows', 'cross_trial', 'headline_rows', 'better_columns']
+           'ask_all', 'answer_rows', 'cross_trial', 'better_columns']
 
 # %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #5b11635a
 import time
@@ -209,16 +209,11 @@ def _used(p):
 CROSS_EVALUATION = Study(cross_trial, 'cross_evaluation', check=_check_cross, uses=_used)
 
 # %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #cc0ed5ad
-def headline_rows(scores: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows of the map: of each question its headline metric, over all targets."""
-    headlines = {name: headline_metric(name) for name in scores['group'].unique() if name in all_questions()}
-    is_headline = scores['metric'] == scores['group'].map(headlines)
-    return scores[is_headline & (scores['target'] == 'mean')]
-
-
 def better_columns(scores: pd.DataFrame) -> pd.DataFrame:
     """Arrange headline values as representations x (setting, question), turned so that higher is better."""
-    rows = headline_rows(scores)
+    headlines = {name: headline_metric(name) for name in scores['group'].unique() if name in all_questions()}
+    is_headline = scores['metric'] == scores['group'].map(headlines)
+    rows = scores[is_headline & (scores['target'] == 'mean')]
     sign = rows['metric'].map(lambda name: -1 if find_metric(name).better == 'lower' else 1)
     rows = rows.assign(value=rows['value'].astype(float) * sign.astype(float))
     if not len(rows):

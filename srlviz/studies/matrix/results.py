@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...core.files import TABLE, TEXTS, check_fields, read_json, sample_path, write_json
+from ...core.files import TABLE, TEXTS, check_fields, inside, read_json, sample_path, write_json
 from ...core.metrics import find_metric
 from ...core.names import catalog
 from ...core.questions import load_answers
@@ -35,7 +35,7 @@ class Matrix:
     scores : score table; the task is the setting, the group the question
     reasons : (representation, setting, question) -> why there is no answer
     answers : (representation, setting, question) -> Answer, read when they are opened
-    recordings : setting -> the moments that were asked about, of the first seed
+    recordings : setting -> the moments of the answers, of the first seed
     """
 
     scores: pd.DataFrame
@@ -166,12 +166,13 @@ class _Moments(Mapping):
 
 
 _MAX_REASON = 1000  # letters
+_MAX_N = 10**6  # a recording that is missing is recorded again when a cell is opened
 _TEXT = (lambda x: isinstance(x, str) and 0 < len(x) <= _MAX_REASON, 'a short text')
 _PARAMETERS = dict(
     world=_TEXT,
     representation=_TEXT,
     seed=(lambda x: isinstance(x, int) and x >= 0, 'a number'),
-    n=(lambda x: isinstance(x, int) and x >= 0, 'a number'),
+    n=(lambda x: isinstance(x, int) and 0 <= x <= _MAX_N, 'a number of steps or episodes'),
     epochs=(lambda x: isinstance(x, int) and x >= 0, 'a number'),
     questions=TEXTS,
 )
@@ -211,8 +212,9 @@ def open_matrix(folder: str | Path) -> Matrix:
         for question in dict.fromkeys(table.get('group', ())):
             tables[p['representation'], world, p['seed'], question] = table[table['group'] == question]
             reasons.pop((p['representation'], world, question), None)
-            if p['seed'] == seed and path.with_name('answers.npz').exists():
-                files[p['representation'], world, question] = path.with_name('answers.npz')
+            answers = inside(path.parent, 'answers.npz')
+            if p['seed'] == seed and answers.exists():
+                files[p['representation'], world, question] = answers
         for question, reason in _reasons(result, p, path).items():
             if (p['representation'], world, p['seed'], question) not in tables:
                 reasons[p['representation'], world, question] = reason
@@ -220,7 +222,7 @@ def open_matrix(folder: str | Path) -> Matrix:
         raise ValueError(f"{folder} has no answer of the study cross_evaluation")
     scores = check_scores(pd.concat(tables.values(), ignore_index=True))
     settings = {setting.name: setting for setting in settings.values()}
-    moments = _Moments(settings, seed, folder / 'shared' / 'recordings')
+    moments = _Moments(settings, seed, inside(folder, 'shared/recordings'))  # a link to another place is refused
     return Matrix(scores, reasons, _SavedAnswers(files), moments)
 
 
@@ -267,7 +269,7 @@ def save_matrix(matrix: Matrix, path: str | Path, about: Mapping) -> None:
 
 
 def shipped_matrix() -> Matrix:
-    """Open the matrix that ships; `benchmarks/measure_cross.py` makes it anew, and its .json says how it was made."""
+    """Open the matrix that ships; `benchmarks/measure_cross.py` makes it, and its .json says how it was made."""
     return load_matrix(sample_path('cross_evaluation.csv'))
 
 

@@ -102,7 +102,7 @@ def _words(row: Mapping, signs: bool = False) -> str:
 class Scorecard:
     """Scores of one or several representations beside references.
 
-    names : representations that were asked for;  references : rows to compare them with
+    names : the representations of the card;  references : rows to compare them with
     settings : seed, worlds and questions, as plain values
     cells : table with `CELL_COLUMNS`
     reasons : (representation, world, question) -> why there is no score
@@ -313,7 +313,7 @@ def scorecard(
     name: str = '',
     n: int | None = None,
     seed: int = 0,
-    epochs: int = 10,
+    epochs: int = 15,
     fit: bool | None = None,
     progress: bool = True,
 ) -> Scorecard:
