@@ -40,10 +40,12 @@ _FRONT_DOOR = {
 
 
 def __getattr__(name):
+    if name == 'course':
+        return importlib.import_module('srlviz.studies.course')
     if name in _FRONT_DOOR:
         return getattr(importlib.import_module(f'srlviz.{_FRONT_DOOR[name]}'), name)
     raise AttributeError(f"module 'srlviz' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted([*globals(), *_FRONT_DOOR])
+    return sorted([*globals(), *_FRONT_DOOR, 'course'])

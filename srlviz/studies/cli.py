@@ -114,6 +114,9 @@ def _parser() -> argparse.ArgumentParser:
     about = f'open JupyterLab on {START}, a notebook with the start page, in this folder'
     lab = commands.add_parser('lab', help=about, description=f'{about}. It is written if it does not exist.')
     lab.add_argument('options', nargs=argparse.REMAINDER, help='options of JupyterLab, such as --no-browser')
+    about = 'write the notebooks of the course for students, and the solutions apart'
+    course = commands.add_parser('course', help=about, description=f'{about[0].upper()}{about[1:]}.')
+    course.add_argument('folder', help='receives the folders course, tutorials, studies and solutions')
     add_commands(commands)
     _add_landings(commands)
     return parser
@@ -204,6 +207,15 @@ def _lab(options: list[str]) -> int:
     return subprocess.call([sys.executable, '-m', 'jupyterlab', page, *options])
 
 
+def _course(folder: str) -> int:
+    "Write the students' notebooks and the solutions; print where."
+    from srlviz.studies.course import write_course
+
+    written = write_course(folder)
+    print(f"{len(written)} lessons in {Path(folder) / 'course'}, solutions in {Path(folder) / 'solutions'}")
+    return 0
+
+
 def _metres(miles: float) -> float:
     "Convert --distance from nautical miles; an error gives the limits in the same unit."
     from srlviz.envs.landing.approach import LIMITS, NM
@@ -271,6 +283,8 @@ def main(argv: list[str] | None = None) -> int:
             return _list(args)
         if args.command == 'landings':
             return _landings(args)
+        if args.command == 'course':
+            return _course(args.folder)
         if args.command == 'lab':
             return _lab(args.options[1:])
         if args.command == 'path':
