@@ -246,15 +246,18 @@ def notice(root):
 
 
 def lock(root):
-    "The lock pins every requirement within its range, for each Python, and names no place to get it from."
-    lines = [
-        line.strip()
-        for line in (root / 'requirements-lock.txt').read_text().splitlines()
-        if line.strip() and not line.startswith('#')
-    ]
-    for line in lines:
-        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+)?', line):
-            yield f'{line!r} is not name==version'
+    "The lock pins every requirement within its range, for each Python, by checksum, and names no place to get it from."
+    lines = []
+    for file, hashes in {'lock': r'(\s+--hash=sha256:[0-9a-f]{64})+', 'torch': ''}.items():
+        for line in (root / f'requirements-{file}.txt').read_text().replace('\\\n', ' ').splitlines():
+            line = line.strip()
+            if not line or line.startswith('#'):
+                continue
+            if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+?)?' + hashes, line):
+                yield f'{line[:200]!r} of requirements-{file}.txt is no pin'
+            if file == 'torch' and not line.startswith('torch=='):
+                yield f'only torch has no checksums; got {line!r}'
+            lines.append(line.partition(' --hash')[0].strip())
     pins, python = {}, {}
     for line in lines:
         pin, _, marker = line.partition(' ; ')
@@ -567,7 +570,7 @@ def house(tmp_path):
     (tmp_path / 'srlviz/__init__.py').write_text('__version__ = "0.1.0"\n')
     script = hashlib.sha256(b'').hexdigest()
     (tmp_path / 'NOTICE').write_text(
-        f'Ours: data_samples/one.csv, data_samples/flights (see README)\nTheirs: srlviz/widgets/vendor/x.js, {script}.\n'
+        f'Ours: data_samples/one.csv, data_samples/flights (all)\nTheirs: srlviz/widgets/vendor/x.js, {script}.\n'
     )
     for name in ('data_samples/one.csv', 'data_samples/flights/meta/two.csv', 'srlviz/widgets/vendor/x.js'):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -575,9 +578,12 @@ def house(tmp_path):
     (tmp_path / 'CITATION.cff').write_text('cff-version: 1.2.0\nversion: 0.1.0\n')
     (tmp_path / 'CHANGELOG.md').write_text('# Changelog\n\n## [0.1.0] - 2026-11-24\n\n## [0.0.1]\n')
     (tmp_path / 'settings.ini').write_text(
-        '[DEFAULT]\nrequirements = numpy>=1.26 scikit_learn>=1\ndev_requirements = nbdev>=3,<4\n'
+        '[DEFAULT]\nrequirements = numpy>=1.26 scikit_learn>=1 torch>=2\ndev_requirements = nbdev>=3,<4\n'
     )
-    (tmp_path / 'requirements-lock.txt').write_text('# a remark\nnumpy==2.4.6\nscikit-learn==1.9.1\nnbdev==3.3.26\n')
+    checked = f' \\\n    --hash=sha256:{script} \\\n    --hash=sha256:{script}\n'
+    pins = ('numpy==2.4.6', 'scikit-learn==1.9.1', 'nbdev==3.3.26')
+    (tmp_path / 'requirements-lock.txt').write_text('# a remark\n' + ''.join(pin + checked for pin in pins))
+    (tmp_path / 'requirements-torch.txt').write_text('# a remark\ntorch==2.13.0\n')
     (tmp_path / 'README.md').write_text('# srlviz\n\nIn one line.\n')
     return tmp_path
 
@@ -657,11 +663,14 @@ FAULTS = {
     'data of unknown origin': (notice, lambda r: (r / 'data_samples/three.csv').write_text('')),
     'vendored script that changed': (notice, lambda r: (r / 'srlviz/widgets/vendor/x.js').write_text('1')),
     'unknown vendored script': (notice, lambda r: (r / 'srlviz/widgets/vendor/y.js').write_text('')),
-    'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
+    'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==', 'nbdevs==')),
     'not in the lock for all': (
         lock,
         lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', "nbdev==3.3.26 ; python_full_version < '3.12'"),
     ),
+    'no checksum': (lock, lambda r: (r / 'requirements-lock.txt').open('a').write('zarr==3.1\n') and None),
+    'more than torch': (lock, lambda r: (r / 'requirements-torch.txt').open('a').write('zarr==3.1\n') and None),
+    'torch out of range': (lock, lambda r: edit(r, 'requirements-torch.txt', '2.13.0', '1.13.0')),
     'out of range': (lock, lambda r: edit(r, 'requirements-lock.txt', 'numpy==2.4.6', 'numpy==1.24')),
     'lock names an index': (
         lock,
