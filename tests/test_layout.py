@@ -721,7 +721,7 @@ def test_nothing_is_shown_unescaped():
     for odd in ('t.style.format({})', 't.style\\\n.hide()', "Markdown(f'{name}')", 'display(HTML(page))'):
         assert unescaped(odd), odd
     assert not unescaped("Markdown('**bold**')\nmenu.style.description_width = 'initial'")
-    for folder in ('studies', 'tutorials', '08_widgets'):
+    for folder in ('studies', 'tutorials', 'course', '08_widgets'):
         for path in sorted((ROOT / 'nbs' / folder).rglob('*.ipynb')):
             for cell in json.loads(path.read_text(encoding='utf-8'))['cells']:
                 if cell['cell_type'] == 'code':
