@@ -23,7 +23,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz recipes rllib pictures readme lock setup
+.PHONY: help demo lab test check bench slow fuzz recipes rllib pictures docs readme lock setup
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ demo: setup ## run a study of Pong, from pixels to a heat map, and open it in Ju
 	@$(BIN)/srlviz run atari_probe $(DEMO) --out $(DEMO_OUT)
 	@if [ -t 1 ]; then $(BIN)/jupyter lab $(LABROOT) $(DEMO_OUT)/atari_probe.ipynb; else echo "To open it: $(BIN)/jupyter lab $(DEMO_OUT)/atari_probe.ipynb"; fi
 
-lab: setup ## open JupyterLab on the tutorials
+lab: setup ## open JupyterLab on the tutorials, beside the course
 	@$(BIN)/jupyter lab $(LABROOT) --notebook-dir=. nbs/tutorials
 
 check: setup ## format, export, lint, and run all tests but those of the browser
@@ -64,10 +64,13 @@ recipes: setup ## test the README's recipes, including stable-baselines3 and RLl
 rllib: setup ## test every memory with RLlib, in the same environment, with Ray (256 MB) and another Gymnasium
 	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook[05_agents/08_rllib.ipynb]'
 
-pictures: setup ## execute the tutorials and studies and store their outputs (needs Chromium); some: NOTEBOOKS='02_atari'
+pictures: setup ## execute the tutorials, studies and lessons and store their outputs (needs Chromium); some: NOTEBOOKS='02_atari'
 	$(READY) --browser
 	@$(BIN)/python .ci/pictures.py $(NOTEBOOKS)
 	@$(BIN)/python .ci/sync.py --write
+
+docs: ## build the documentation site in docs/_build/html (2 minutes; Sphinx in its own environment); also external links: LINKCHECK=1
+	@$(PYTHON) .ci/docs.py $(if $(LINKCHECK),--linkcheck)
 
 readme: setup ## export, clean, and write README.md from nbs/index.ipynb
 	@$(BIN)/python .ci/sync.py --write

@@ -1,4 +1,4 @@
-"""Write requirements-lock.txt: one set of versions for every Python and system of srlviz.
+"""Write requirements-lock.txt and requirements-torch.txt: one set of versions for every Python and system of srlviz.
 
 python .ci/lock.py [--upgrade]
 Locked versions are kept if the ranges of settings.ini allow it; --upgrade takes the newest. uv resolves for all Pythons
@@ -11,16 +11,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / 'requirements-lock.txt'
+TORCH = ROOT / 'requirements-torch.txt'
 OLDEST = '3.11'
 PYTHONS = ['3.11.0', '3.11.9', '3.12', '3.13', '3.14']
 SYSTEMS = ['x86_64-manylinux_2_28', 'x86_64-pc-windows-msvc', 'aarch64-apple-darwin']  # as uv calls them
 HEAD = """\
 # What `requirements` and `dev_requirements` of settings.ini resolve to on Python 3.11 (any 3.11) to 3.14, for Linux and
 # Windows on x86-64 and macOS 14 on Apple silicon: each has a ready build of every package. Written by `make lock`.
-# The CUDA packages of torch are left out: torch itself names them, to the digit, where it needs them.
+# It names everything but torch (requirements-torch.txt), so install it with --no-deps; pip then compares the checksums.
+"""
+HEAD_TORCH = """\
+# The version of torch, installed after requirements-lock.txt. It has no checksums: of the same version, PyTorch's index
+# of CPU builds has other files than PyPI. The CUDA packages, which PyPI's build for Linux needs, are left out: torch
+# itself names them, to the digit. Written by `make lock`.
 """
 ELSEWHERE = re.compile(r"nvidia-|cuda-|triton\b|.*; .*sys_platform == 'emscripten'$")
 PIN = re.compile(r"[a-z0-9-]+==[A-Za-z0-9.]+( ; [a-z0-9_.'<>=!*() -]+)?", re.IGNORECASE)
+HASH = re.compile('--hash=sha256:[0-9a-f]{64}')
 
 
 def find_uv(folder: Path) -> str:
@@ -34,17 +41,31 @@ def find_uv(folder: Path) -> str:
 
 
 def resolve(uv: str, requirements: list[str], before: str, *options: str) -> str:
-    "The lines of a lock for all Pythons and systems; versions of `before` are kept where they can be"
+    "A lock for all Pythons and systems; versions of `before` are kept where they can be"
     with tempfile.TemporaryDirectory() as d:
         source, lock = Path(d, 'requirements.in'), Path(d, 'lock.txt')
         source.write_text('\n'.join(requirements))
         lock.write_text(before)
-        arguments = ['--universal', '--python-version', OLDEST, '--no-header', '--no-annotate', '--quiet', *options]
+        arguments = ['--universal', '--python-version', OLDEST, '--generate-hashes', '--no-header', '--no-annotate']
+        arguments += ['--quiet', *options]
         subprocess.run([uv, 'pip', 'compile', *arguments, source, '-o', lock], cwd=d, check=True)
         return lock.read_text()
 
 
-def check_builds(uv: str, lock: Path) -> None:
+def entries(lock: str) -> dict[str, list[str]]:
+    "The pins of a lock, without those that are left out, and the checksums of each: 'name==version ; marker' -> hashes"
+    found = {}
+    for entry in lock.replace('\\\n', ' ').splitlines():
+        pin, *hashes = re.split(r'\s+(?=--hash)', entry.strip())
+        if ELSEWHERE.match(pin):
+            continue
+        if not PIN.fullmatch(pin) or not hashes or not all(HASH.fullmatch(h.strip()) for h in hashes):
+            sys.exit(f'uv wrote an entry that is not name==version with checksums: {entry[:200]!r}')
+        found[pin] = [h.strip() for h in hashes]
+    return found
+
+
+def check_builds(uv: str, *locks: Path) -> None:
     "Every package has a ready build on every Python and system that the lock is for"
     with tempfile.TemporaryDirectory() as d:
         for python in PYTHONS:
@@ -52,7 +73,8 @@ def check_builds(uv: str, lock: Path) -> None:
                 install = ['--dry-run', '--quiet', '--only-binary', ':all:', '--target', d]
                 target = ['--python-version', python, '--python-platform', system]
                 env = {**os.environ, 'MACOSX_DEPLOYMENT_TARGET': '14.0'}
-                if subprocess.run([uv, 'pip', 'install', *install, *target, '-r', lock], cwd=d, env=env).returncode:
+                files = [word for lock in locks for word in ('-r', lock)]
+                if subprocess.run([uv, 'pip', 'install', *install, *target, *files], cwd=d, env=env).returncode:
                     sys.exit(f'the lock does not install on Python {python}, {system}')
 
 
@@ -60,16 +82,21 @@ def main(*options: str) -> None:
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
     requirements = [*ini['DEFAULT']['requirements'].split(), *ini['DEFAULT']['dev_requirements'].split()]
+    before = ''.join(path.read_text() for path in (LOCK, TORCH) if path.is_file())
     with tempfile.TemporaryDirectory() as d:
-        uv, new = find_uv(Path(d, 'uv')), Path(d, LOCK.name)
-        lines = resolve(uv, requirements, LOCK.read_text() if LOCK.is_file() else '', *options).splitlines()
-        pins = [line for line in lines if not ELSEWHERE.match(line)]
-        if odd := [line for line in pins if not PIN.fullmatch(line)]:
-            sys.exit(f'uv wrote a line that is not name==version: {odd[0]!r}')
-        new.write_text(HEAD + '\n'.join(pins) + '\n')
-        check_builds(uv, new)
+        uv = find_uv(Path(d, 'uv'))
+        found = entries(resolve(uv, requirements, before, *options))
+        torch = [pin for pin in found if pin.startswith('torch==')]
+        if len(torch) != 1 or ';' in torch[0]:
+            sys.exit(f'one version of torch for all Pythons and systems is expected; uv gave {torch}')
+        lines = [' \\\n    '.join([pin, *hashes]) for pin, hashes in found.items() if pin not in torch]
+        new, new_torch = Path(d, LOCK.name), Path(d, TORCH.name)
+        new.write_text(HEAD + '\n'.join(lines) + '\n')
+        new_torch.write_text(HEAD_TORCH + torch[0] + '\n')
+        check_builds(uv, new, new_torch)
         LOCK.write_text(new.read_text())
-    print(f'{LOCK.name}: {len(pins)} lines, for Python {", ".join(PYTHONS)} on {", ".join(SYSTEMS)}')
+        TORCH.write_text(new_torch.read_text())
+    print(f'{LOCK.name}: {len(lines)} packages, for Python {", ".join(PYTHONS)} on {", ".join(SYSTEMS)}')
 
 
 if __name__ == '__main__':

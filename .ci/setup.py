@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VENV, LOG = ROOT / '.venv', ROOT / '.venv-setup.log'
 BIN = VENV / ('Scripts' if os.name == 'nt' else 'bin')
-LOCK = ROOT / os.environ.get('LOCK', 'requirements-lock.txt')
+OURS, TORCH = ROOT / 'requirements-lock.txt', ROOT / 'requirements-torch.txt'
+LOCK = ROOT / os.environ.get('LOCK', OURS.name)
 OLDEST, NEWEST = (3, 11), (3, 14)  # what the lock is made for, see .ci/lock.py
 KNOWN = 'Python 3.11 to 3.14 on Linux or Windows (x86-64), or macOS 14 or newer (Apple silicon)'
 BROWSERS = [
@@ -119,7 +120,7 @@ def root_apt(*packages):
 
 def wanted():
     "A stamp of the requirements, this path and this script, which a ready venv has."
-    files = [LOCK, ROOT / 'settings.ini', ROOT / 'setup.py', ROOT / 'pyproject.toml']
+    files = [LOCK, TORCH, ROOT / 'settings.ini', ROOT / 'setup.py', ROOT / 'pyproject.toml']
     text = b''.join(f.read_bytes() for f in files if f.is_file())
     return {
         'files': hashlib.sha256(text).hexdigest()[:16],
@@ -187,7 +188,11 @@ def venv():
     if not fits:
         print('  %s is for %s: using the ranges of settings.ini' % (LOCK.name, KNOWN))
     if LOCK.is_file() and fits:
-        phase('packages of %s' % LOCK.name, *pip, '--no-compile', '-r', LOCK)
+        if LOCK == OURS:  # which names everything, with checksums, but torch
+            phase('packages of %s' % LOCK.name, *pip, '--no-compile', '--no-deps', '--require-hashes', '-r', LOCK)
+            phase('torch', *pip, '--no-compile', '-r', TORCH)
+        else:
+            phase('packages of %s' % LOCK.name, *pip, '--no-compile', '-r', LOCK)
         phase('srlviz itself', *pip, '--no-deps', '-e', '.')
         phase('first import (writes bytecode)', BIN / 'python', '-c', 'import ' + ', '.join(HEAVY))
     else:

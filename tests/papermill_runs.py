@@ -17,6 +17,7 @@ from srlviz.encoders.frames.ppo_features import read_agent
 ROOT = Path(__file__).parents[1]
 SHIPPED = read_agent()[0]['game']  # the game of the agent that comes with the package
 GAMES = dict(encoder_frames=300, probe_frames=900, epochs=1, probe_epochs=2)
+PAPERMILL = [sys.executable, '-m', 'papermill']
 # a value {NAME} is the folder of another notebook's results
 SMALL = {
     'studies/atari_ablations': GAMES | dict(games='pong', methods='static_dim,global_t_dim'),
@@ -61,8 +62,9 @@ def can_draw() -> bool:
 
 
 def notebooks() -> list[str]:
-    "Every study and tutorial, as it is named in SMALL"
-    found = [p for d in ('studies', 'tutorials') for p in sorted((ROOT / 'nbs' / d).glob('*.ipynb'))]
+    "Every study, tutorial and lesson, as it is named in SMALL"
+    kinds = dict(studies='*.ipynb', tutorials='*.ipynb', course='[0-9][0-9]_*.ipynb')
+    found = [p for folder, names in kinds.items() for p in sorted((ROOT / 'nbs' / folder).glob(names))]
     return [p.relative_to(ROOT / 'nbs').with_suffix('').as_posix() for p in found]
 
 
@@ -146,10 +148,10 @@ def papermill(name: str, folder: Path, others) -> Ran:
     "Run a notebook in a new folder by papermill's own command; `others` gives the folder of another's results"
     fill = lambda value: re.sub(r'\{([^}]+)\}', lambda m: str(others(m[1])), str(value))
     given = [word for k, v in SMALL[name].items() for word in ('-p', k, fill(v))]
-    command = [sys.executable, '-m', 'papermill', str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *given]
+    command = [*PAPERMILL, str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *given]
     folder.mkdir(parents=True)
     said = folder.with_suffix('.txt')
-    used = measured(command, said, cwd=folder, env=outside())
+    used = measured(command, said, cwd=folder, env=outside(SRLVIZ_SOLVED='1'))  # lessons and tutorials: a wrong solution fails
     return Ran(name=name, folder=str(folder), said=said.read_text(errors='replace'), **used)
 
 

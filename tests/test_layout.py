@@ -1,7 +1,7 @@
 """The house rules of the repository.
 Every rule is a function of a root folder that returns complaints, so that faults can be planted in a small tree."""
 
-import ast, configparser, importlib.util, json, re, subprocess, sys, tokenize
+import ast, configparser, hashlib, importlib.util, json, re, subprocess, sys, tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -218,22 +218,46 @@ def settings(root):
 
 
 def version(root):
-    "One version."
+    "The version stands in srlviz/__init__.py; the citation and the changelog name the same one."
     have = re.search(r'__version__\s*=\s*["\'](.+?)["\']', (root / 'srlviz/__init__.py').read_text())[1]
-    if have != settings(root)['version']:
-        yield f"settings.ini says {settings(root)['version']}, srlviz.__version__ {have}"
+    if 'version' in settings(root):
+        yield 'settings.ini has a version, too'
+    cited = re.search(r'^version: (.+)$', (root / 'CITATION.cff').read_text(encoding='utf-8'), re.M)[1]
+    newest = re.search(r'^## \[(.+?)\]', (root / 'CHANGELOG.md').read_text(encoding='utf-8'), re.M)[1]
+    for name, found in {'CITATION.cff': cited, 'CHANGELOG.md': newest}.items():
+        if found != have:
+            yield f'{name} says {found}, srlviz.__version__ {have}'
+
+
+def notice(root):
+    "NOTICE names every shipped data file, or its folder; and every vendored script, with its checksum."
+    words = set(
+        re.split(r'[\s,;()]+', (root / 'NOTICE').read_text(encoding='utf-8').replace('. ', ' ').replace('.\n', ' '))
+    )
+    for p in tracked(root):
+        name = p.relative_to(root)
+        if name.parts[0] == 'data_samples':
+            folders = [f.as_posix() for f in name.parents if len(f.parts) > 1]
+            if not words & {name.as_posix(), *folders}:
+                yield f'NOTICE does not name {name.as_posix()}'
+        elif 'vendor' in name.parts:
+            if not {name.as_posix(), hashlib.sha256(p.read_bytes()).hexdigest()} <= words:
+                yield f'NOTICE does not name {name.as_posix()} with the checksum that it has'
 
 
 def lock(root):
-    "The lock pins every requirement within its range, for each Python, and names no place to get it from."
-    lines = [
-        line.strip()
-        for line in (root / 'requirements-lock.txt').read_text().splitlines()
-        if line.strip() and not line.startswith('#')
-    ]
-    for line in lines:
-        if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+)?', line):
-            yield f'{line!r} is not name==version'
+    "The lock pins every requirement within its range, for each Python, by checksum, and names no place to get it from."
+    lines = []
+    for file, hashes in {'lock': r'(\s+--hash=sha256:[0-9a-f]{64})+', 'torch': ''}.items():
+        for line in (root / f'requirements-{file}.txt').read_text().replace('\\\n', ' ').splitlines():
+            line = line.strip()
+            if not line or line.startswith('#'):
+                continue
+            if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+?)?' + hashes, line):
+                yield f'{line[:200]!r} of requirements-{file}.txt is no pin'
+            if file == 'torch' and not line.startswith('torch=='):
+                yield f'only torch has no checksums; got {line!r}'
+            lines.append(line.partition(' --hash')[0].strip())
     pins, python = {}, {}
     for line in lines:
         pin, _, marker = line.partition(' ; ')
@@ -453,6 +477,7 @@ RULES = [
     outputs,
     pictures,
     version,
+    notice,
     lock,
     readme,
     machines,
@@ -543,10 +568,22 @@ def house(tmp_path):
         'from ..core.recordings import Episode\nfrom .frames import f\nimport numpy.data\n',
     )
     (tmp_path / 'srlviz/__init__.py').write_text('__version__ = "0.1.0"\n')
-    (tmp_path / 'settings.ini').write_text(
-        '[DEFAULT]\nversion = 0.1.0\nrequirements = numpy>=1.26 scikit_learn>=1\ndev_requirements = nbdev>=3,<4\n'
+    script = hashlib.sha256(b'').hexdigest()
+    (tmp_path / 'NOTICE').write_text(
+        f'Ours: data_samples/one.csv, data_samples/flights (all)\nTheirs: srlviz/widgets/vendor/x.js, {script}.\n'
     )
-    (tmp_path / 'requirements-lock.txt').write_text('# a remark\nnumpy==2.4.6\nscikit-learn==1.9.1\nnbdev==3.3.26\n')
+    for name in ('data_samples/one.csv', 'data_samples/flights/meta/two.csv', 'srlviz/widgets/vendor/x.js'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('')
+    (tmp_path / 'CITATION.cff').write_text('cff-version: 1.2.0\nversion: 0.1.0\n')
+    (tmp_path / 'CHANGELOG.md').write_text('# Changelog\n\n## [0.1.0] - 2026-11-24\n\n## [0.0.1]\n')
+    (tmp_path / 'settings.ini').write_text(
+        '[DEFAULT]\nrequirements = numpy>=1.26 scikit_learn>=1 torch>=2\ndev_requirements = nbdev>=3,<4\n'
+    )
+    checked = f' \\\n    --hash=sha256:{script} \\\n    --hash=sha256:{script}\n'
+    pins = ('numpy==2.4.6', 'scikit-learn==1.9.1', 'nbdev==3.3.26')
+    (tmp_path / 'requirements-lock.txt').write_text('# a remark\n' + ''.join(pin + checked for pin in pins))
+    (tmp_path / 'requirements-torch.txt').write_text('# a remark\ntorch==2.13.0\n')
     (tmp_path / 'README.md').write_text('# srlviz\n\nIn one line.\n')
     return tmp_path
 
@@ -620,12 +657,20 @@ FAULTS = {
     ),
     'changed after its pictures': (pictures, lambda r: edit(r, ONE, 'import srlviz', 'import srlviz.core')),
     'no pictures': (pictures, lambda r: notebook(r / ONE, 'import srlviz')),
-    'two versions': (version, lambda r: edit(r, 'settings.ini', '0.1.0', '0.2.0')),
-    'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', '')),
+    'two versions': (version, lambda r: edit(r, 'settings.ini', '[DEFAULT]', '[DEFAULT]\nversion = 0.1.0')),
+    'cited version': (version, lambda r: edit(r, 'CITATION.cff', 'version: 0.1.0', 'version: 0.2.0')),
+    'version without changes': (version, lambda r: edit(r, 'srlviz/__init__.py', '0.1.0', '0.2.0')),
+    'data of unknown origin': (notice, lambda r: (r / 'data_samples/three.csv').write_text('')),
+    'vendored script that changed': (notice, lambda r: (r / 'srlviz/widgets/vendor/x.js').write_text('1')),
+    'unknown vendored script': (notice, lambda r: (r / 'srlviz/widgets/vendor/y.js').write_text('')),
+    'not in the lock': (lock, lambda r: edit(r, 'requirements-lock.txt', 'nbdev==', 'nbdevs==')),
     'not in the lock for all': (
         lock,
         lambda r: edit(r, 'requirements-lock.txt', 'nbdev==3.3.26', "nbdev==3.3.26 ; python_full_version < '3.12'"),
     ),
+    'no checksum': (lock, lambda r: (r / 'requirements-lock.txt').open('a').write('zarr==3.1\n') and None),
+    'more than torch': (lock, lambda r: (r / 'requirements-torch.txt').open('a').write('zarr==3.1\n') and None),
+    'torch out of range': (lock, lambda r: edit(r, 'requirements-torch.txt', '2.13.0', '1.13.0')),
     'out of range': (lock, lambda r: edit(r, 'requirements-lock.txt', 'numpy==2.4.6', 'numpy==1.24')),
     'lock names an index': (
         lock,
@@ -676,7 +721,7 @@ def test_nothing_is_shown_unescaped():
     for odd in ('t.style.format({})', 't.style\\\n.hide()', "Markdown(f'{name}')", 'display(HTML(page))'):
         assert unescaped(odd), odd
     assert not unescaped("Markdown('**bold**')\nmenu.style.description_width = 'initial'")
-    for folder in ('studies', 'tutorials', '08_widgets'):
+    for folder in ('studies', 'tutorials', 'course', '08_widgets'):
         for path in sorted((ROOT / 'nbs' / folder).rglob('*.ipynb')):
             for cell in json.loads(path.read_text(encoding='utf-8'))['cells']:
                 if cell['cell_type'] == 'code':

@@ -54,7 +54,7 @@ def test_by_papermill(name, papermill):
     if 'scores.csv' in left:
         assert set(load_scores(ran.out / 'scores.csv')['source']) == {'srlviz'}  # a paper's are in paper_scores.csv
     if not name.startswith('studies/'):
-        assert [p.name for p in ran.out.iterdir()] == ['done.ipynb']  # a tutorial leaves nothing
+        assert [p.name for p in ran.out.iterdir()] == ['done.ipynb']  # tutorials and lessons leave nothing
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The recipes of the README, run exactly as they stand there."""
+"""The recipes of the README and the guides, run exactly as they stand there."""
 
 import importlib.util, os, re, subprocess, sys
 from pathlib import Path
@@ -14,7 +14,9 @@ LONG = 'stable_baselines3'  # trains an agent and records it
 
 def recipes() -> dict[str, str]:
     "Name -> code: the blocks of 'With your own code' by the bold words before them, and the first of other sections"
-    sections = dict(re.findall(r'^## (.+?)\n(.*?)(?=^## |\Z)', (ROOT / 'README.md').read_text(), re.M | re.S))
+    sections = {}
+    for path in (ROOT / 'README.md', *(ROOT / 'docs/guides').glob('*.md')):
+        sections |= dict(re.findall(r'^##? (.+?)\n(.*?)(?=^##? \S|\Z)', path.read_text(), re.M | re.S))
     named = re.findall(r'^\*\*(.+?)\*\*(.*?)^```python\n(.*?)^```', sections['With your own code'], re.M | re.S)
     found = {name: code for name, _, code in named}
     for section in 'Probe your own network', 'Sweeps', 'Your own data':

@@ -1,11 +1,22 @@
-"""`pip install .` without make: a wheel built from the sources, in an empty environment, away from the checkout."""
+"""`pip install` without make: source distribution and wheel, in an empty environment, away from the checkout."""
 
-import os, shutil, subprocess, sys, venv, zipfile
+import email, os, shutil, subprocess, sys, tarfile, venv, zipfile
 from pathlib import Path
 
 import pytest
 
+import srlviz
+
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = 'course', 'studies', 'tutorials'
+# what a used checkout has beside what git holds
+GENERATED = [
+    'data_samples/landings/cache/rows.bin',
+    'nbs/studies/atari_probe/scores.csv',
+    'nbs/studies/.ipynb_checkpoints/atari_probe.ipynb',
+    'srlviz/_modidx.py',
+    'srlviz/core/__pycache__/files.pyc',
+]
 pytestmark = pytest.mark.wheel
 
 
@@ -17,15 +28,31 @@ def run(*command, cwd, **env):
     return r.stdout
 
 
+def sources():
+    "The files that git holds or would take"
+    r = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=ROOT, capture_output=True, text=True)
+    if r.returncode:
+        pytest.skip('needs git: a source distribution has what git has')
+    return {name for name in r.stdout.splitlines() if (ROOT / name).is_file()}
+
+
 @pytest.fixture(scope='module')
-def wheel(tmp_path_factory):
+def built(tmp_path_factory):
+    "A folder with the source distribution and the wheel that is made from it"
     d = tmp_path_factory.mktemp('wheel')
-    for name in ('srlviz', 'data_samples', 'nbs'):  # a copy: building leaves a build/ that the next wheel would pick up
-        shutil.copytree(ROOT / name, d / 'src' / name, ignore=shutil.ignore_patterns('__pycache__', '.*'))
-    for name in ('settings.ini', 'setup.py', 'pyproject.toml', 'README.md', 'LICENSE'):
+    for name in sources():
+        (d / 'src' / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, d / 'src' / name)
-    run(sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--disable-pip-version-check', '-w', d, d / 'src', cwd=d)
-    return next(d.glob('srlviz-*.whl'))
+    for name in GENERATED:
+        (d / 'src' / name).parent.mkdir(parents=True, exist_ok=True)
+        (d / 'src' / name).write_text('')
+    run(sys.executable, '-m', 'build', '-o', d, d / 'src', cwd=d)
+    return d
+
+
+@pytest.fixture(scope='module')
+def wheel(built):
+    return next(built.glob('srlviz-*.whl'))
 
 
 @pytest.fixture(scope='module')
@@ -34,14 +61,24 @@ def installed(wheel):
     d = wheel.parent / 'env'
     venv.create(d, with_pip=True)
     python = d / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
-    how = ['-q', '--no-compile', '--disable-pip-version-check', '-c', ROOT / 'requirements-lock.txt']
-    run(python, '-m', 'pip', 'install', *how, wheel, cwd=d)
+    pins = wheel.parent / 'pins.txt'  # the lock has hashes, which a wheel of our own has not
+    locks = [(ROOT / f'requirements-{name}.txt').read_text().splitlines() for name in ('lock', 'torch')]
+    pins.write_text('\n'.join(line.rstrip(' \\') for lock in locks for line in lock if '--hash' not in line))
+    run(python, '-m', 'pip', 'install', '-q', '--no-compile', '--disable-pip-version-check', '-c', pins, wheel, cwd=d)
     yield python
     shutil.rmtree(d)  # 1.6 GB
 
 
+def test_source_distribution_is_what_git_has(built):
+    with tarfile.open(next(built.glob('srlviz-*.tar.gz'))) as archive:
+        held = {m.name.partition('/')[2] for m in archive.getmembers() if m.isfile()}
+    assert sorted(sources() - held) == []
+    extra = held - sources() - {'PKG-INFO', 'setup.cfg'}
+    assert [name for name in sorted(extra) if not name.startswith('srlviz.egg-info/')] == []
+
+
 def test_wheel_holds_everything(wheel):
-    "Every module, widget script, sample and study; editable installations hide what is missing."
+    "Every module, script, sample, lesson, study and tutorial, and nothing else"
     held = set(zipfile.ZipFile(wheel).namelist())
     want = {
         str(p.relative_to(ROOT))
@@ -49,13 +86,21 @@ def test_wheel_holds_everything(wheel):
         for p in (ROOT / 'srlviz').rglob(kind)
         if '__pycache__' not in p.parts and p.name != '_modidx.py'
     }
-    want |= {f'srlviz/data_samples/{p.name}' for p in (ROOT / 'data_samples').iterdir() if p.is_file()}
-    want |= {
-        f'srlviz/notebooks/{d}/{p.name}' for d in ('studies', 'tutorials') for p in (ROOT / 'nbs' / d).glob('*.ipynb')
-    }
+    want |= {f'srlviz/{name}' for name in sources() if name.startswith('data_samples/')}
+    want |= {f'srlviz/notebooks/{d}/{p.name}' for d in NOTEBOOKS for p in (ROOT / 'nbs' / d).glob('*.ipynb')}
+    want |= {'srlviz/data/landing/card.md'}
     assert sorted(want - held) == []
-    assert 'srlviz/_modidx.py' not in held
-    assert not [f for f in held if f.startswith(('tests/', 'benchmarks/', 'nbs/'))]
+    assert [name for name in sorted(held - want) if '.dist-info/' not in name] == []
+
+
+def test_metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith('.dist-info/METADATA'))
+        stated = email.message_from_bytes(archive.read(name))
+        licences = [n.rpartition('/')[2] for n in archive.namelist() if '.dist-info/licenses/' in n]
+    assert stated['Version'] == srlviz.__version__ and stated['Author'] == 'The srlviz authors'
+    assert stated['Author-email'] is None and sorted(licences) == ['LICENSE', 'NOTICE']
+    assert {'dev', 'cluster', 'rllib'} <= set(stated.get_all('Provides-Extra'))
 
 
 def test_every_module_imports(installed, tmp_path):
@@ -80,6 +125,15 @@ def test_command_line(installed, tmp_path):
         assert p.stem in out
         lies = Path(run(installed.with_name('srlviz'), 'path', p.stem, cwd=tmp_path).strip())
         assert lies.read_bytes() == p.read_bytes() and lies.is_relative_to(installed.parents[1])
+
+
+def test_course(installed, tmp_path):
+    "The lessons of the wheel, for students and for the instructor"
+    run(installed.with_name('srlviz'), 'course', 'room', cwd=tmp_path)
+    lessons = sorted(p.name for p in (ROOT / 'nbs/course').glob('[0-9][0-9]_*.ipynb'))
+    assert sorted(p.name for p in (tmp_path / 'room/solutions').glob('*.ipynb')) == lessons
+    written = [(tmp_path / 'room/course' / name).read_text(encoding='utf-8') for name in lessons]
+    assert not any('BEGIN SOLUTION' in text for text in written)
 
 
 def test_sample(installed, tmp_path):

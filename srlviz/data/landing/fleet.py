@@ -144,6 +144,11 @@ def _read_request(out: Path) -> dict:
     return stored | dict(n=max(stored['n'], interrupted_growth(out) or 0))
 
 
+def _decisive(version):
+    "What of a version decides the flights: of srlviz ('0.2.0, world 954e64c7') the simulator, not the version"
+    return version.partition(', world ')[2] or version if isinstance(version, str) else version
+
+
 def _check_same_request(stored: dict, request: dict, out: Path) -> None:
     "Raise a ValueError for another request; packages may differ if a finished set doesn't grow"
     grows = stored['n'] < request['n']
@@ -151,7 +156,7 @@ def _check_same_request(stored: dict, request: dict, out: Path) -> None:
     if grows:
         pairs['n'] = max(growth_target(out) or 0, request['n']), request['n']  # an interrupted growth has a minimum
     if grows or not is_finished(out):
-        pairs |= {k: (stored['packages'].get(k), v) for k, v in request['packages'].items()}
+        pairs |= {k: (_decisive(stored['packages'].get(k)), _decisive(v)) for k, v in request['packages'].items()}
         pairs['columns'] = stored['columns'] == request['columns'], True
     advice = 'give another folder, or the same arguments'
     if grows:

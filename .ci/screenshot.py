@@ -1,0 +1,43 @@
+"""Make docs/agent.png, the first picture of the README: MMERDashboard in a real JupyterLab, watching a shipped agent.
+
+python .ci/screenshot.py          needs Chromium, as the browser tests do
+"""
+
+import io, sys, tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / 'tests'))
+import lab as labs  # noqa: E402
+
+CELL = """
+from srlviz.widgets.agents.returns import MMERDashboard
+board = MMERDashboard(task='RepeatPrevious-easy', method='GRU')
+board.playing = True
+board.agent.player.value = 20
+board"""
+HEIGHT = 620  # pixels: down to the first units of the memory
+
+
+def screenshot() -> Image.Image:
+    "The widget at t=20, as the page shows it"
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        server = labs.Server(Path(folder))
+        browser = playwright.chromium.launch(executable_path=labs.chromium(), args=labs.FLAGS)
+        lab = labs.Lab(server, 'agent', labs.of_cells(CELL.strip()))
+        page = labs.open_page(browser, lab)
+        labs.at_rest(page)
+        shot = page.locator('.srlviz-dashboard').first.screenshot()
+        browser.close()
+        server.close()
+    picture = Image.open(io.BytesIO(shot)).convert('RGB')
+    return picture.crop((0, 0, picture.width, min(HEIGHT, picture.height)))
+
+
+if __name__ == '__main__':
+    target = ROOT / 'docs' / 'agent.png'
+    screenshot().save(target, optimize=True)
+    print(f'{target.relative_to(ROOT)}: {target.stat().st_size / 1e3:.0f} kB')

@@ -1,0 +1,71 @@
+"""Every lesson of the course by papermill: solved with another seed, and as a student who has answered nothing.
+
+With the seed 0 the solved lessons run in test_papermill.py.
+"""
+
+import re
+
+import nbformat
+import pytest
+from papermill_runs import PAPERMILL, ROOT, SMALL, measured, outside
+
+from srlviz.studies.course import lessons, write_course
+
+LESSONS = [*lessons(ROOT / 'nbs/course')]
+MARKS = dict(zip('✓✗○', ('right', 'not yet', 'not answered')))
+
+
+def execute(path, folder, seed: int, **environment):
+    "Run a notebook by papermill's command; return its status, what papermill printed, and the executed notebook"
+    folder.mkdir(exist_ok=True)
+    options = [word for k, v in SMALL[f'course/{path.stem}'].items() for word in ('-p', k, str(v))]
+    command = [*PAPERMILL, str(path), 'done.ipynb', *options, '-p', 'seed', str(seed)]
+    printed = folder.with_suffix('.txt')
+    used = measured(command, printed, cwd=folder, env=outside(**environment))
+    return used['code'], printed.read_text(errors='replace'), nbformat.read(folder / 'done.ipynb', 4)
+
+
+def checks(notebook) -> dict[str, str]:
+    "The exercises of an executed notebook and their states, as they are shown below the cells"
+    found = {}
+    for cell in notebook.cells:
+        for output in cell.get('outputs', []):
+            text = output.get('data', {}).get('text/plain', '') or output.get('text', '')
+            for mark, name in re.findall(r'^([✓✗○]) (\d\.\d\w?):', text, re.MULTILINE):
+                found[name] = MARKS[mark]
+    return found
+
+
+@pytest.fixture(scope='module')
+def students(tmp_path_factory):
+    return write_course(tmp_path_factory.mktemp('students') / 'handed_out')
+
+
+def test_the_course_is_whole():
+    assert [name[:2] for name in LESSONS] == [f'{n:02}' for n in range(1, 10)]
+    for name, path in lessons(ROOT / 'nbs/course').items():
+        source = '\n'.join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == 'code')
+        exercises = set(re.findall(r"course\.check\(\s*'(\d\.\d)", source))
+        assert exercises >= {f'{int(name[:2])}.{k}' for k in (1, 2, 3)}, name
+        assert source.count('### BEGIN SOLUTION') >= 3, name
+
+
+@pytest.mark.parametrize('name', LESSONS)
+def test_the_solutions_hold_with_another_seed(name, tmp_path):
+    code, printed, done = execute(lessons(ROOT / 'nbs/course')[name], tmp_path / 'solved', 1, SRLVIZ_SOLVED='1')
+    assert code == 0, printed[-4000:]
+    assert len(checks(done)) >= 3 and set(checks(done).values()) == {'right'}
+
+
+@pytest.mark.parametrize('name', LESSONS)
+def test_a_student_who_has_answered_nothing_reaches_the_end(name, students, tmp_path):
+    code, printed, done = execute(students[name], tmp_path / 'student', 0)
+    assert code == 0, printed[-4000:]
+    states = checks(done)
+    assert len(states) >= 3 and 'right' not in states.values(), states
+
+
+@pytest.mark.parametrize('name', LESSONS)
+def test_no_answer_is_an_error_where_solutions_are_expected(name, students, tmp_path):
+    code, printed, done = execute(students[name], tmp_path / 'unsolved', 0, SRLVIZ_SOLVED='1')
+    assert code != 0 and re.search(r'AssertionError: [✗○] \d\.\d', printed), printed[-4000:]
