@@ -23,7 +23,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz recipes rllib pictures readme lock setup
+.PHONY: help demo lab test check bench slow fuzz recipes rllib pictures docs readme lock setup
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ pictures: setup ## execute the tutorials, studies and lessons and store their ou
 	$(READY) --browser
 	@$(BIN)/python .ci/pictures.py $(NOTEBOOKS)
 	@$(BIN)/python .ci/sync.py --write
+
+docs: ## build the documentation site in docs/_build/html (2 minutes; Sphinx in its own environment); also external links: LINKCHECK=1
+	@$(PYTHON) .ci/docs.py $(if $(LINKCHECK),--linkcheck)
 
 readme: setup ## export, clean, and write README.md from nbs/index.ipynb
 	@$(BIN)/python .ci/sync.py --write

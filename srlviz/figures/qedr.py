@@ -15,6 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
+from ..core.glossary import define
 from ..core.names import unknown
 from .checks import check_columns
 from .frames import category_ticks
@@ -306,12 +307,15 @@ def _margin_axes(fig: go.Figure, n_rows: int, n_columns: int, room: _MatrixSizes
 def _write_overall(fig: go.Figure, D, C, I, ink: str):
     "Write D, C and I of the whole representation beside their bars"
     look = dict(showarrow=False, xref='x2 domain', x=0, xanchor='left', font_size=12, align='left')
+    hover = {name: define(name, width=50, newline='<br>') for name in 'DCI'}
     text = f'D <b>{number(D.overall)}</b> ↓'
-    fig.add_annotation(text=text, yref='y domain', y=1, yanchor='bottom', font_color=ink, **look)
+    fig.add_annotation(text=text, hovertext=hover['D'], yref='y domain', y=1, yanchor='bottom', font_color=ink, **look)
     text = '← C ' + ('not known' if C is None else f'<b>{number(C.overall)}</b>')
-    fig.add_annotation(text=text, yref='y2 domain', y=0.5, yanchor='bottom', font_color=ink, **look)
+    place = dict(yref='y2 domain', y=0.5, yanchor='bottom')
+    fig.add_annotation(text=text, hovertext=hover['C'], font_color=ink, **place, **look)
     text = '← I ' + ('not known' if I is None else f'<b>{number(I.overall)}</b><br>   an error')
-    fig.add_annotation(text=text, yref='y3 domain', y=0.5, yanchor='middle', font_color=INK, **look)
+    place = dict(yref='y3 domain', y=0.5, yanchor='middle')
+    fig.add_annotation(text=text, hovertext=hover['I'], font_color=INK, **place, **look)
 
 
 _FULL_NAMES = dict(

@@ -30,6 +30,7 @@ from markupsafe import Markup, escape
 from plotly.io.json import to_json_plotly
 
 from ..core.files import atomic_path
+from ..core.glossary import define
 from ..core.names import unknown
 from ..core.recordings import Recording
 from ..core.views.steps import Steps
@@ -147,7 +148,11 @@ def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W
 
 
 def menu(words: str, options: Iterable = (), width: int = 300, **traits) -> W.Dropdown:
-    """Make a menu with a label; options are values, or pairs (label, value)."""
+    """Make a menu with a label; options are values, or pairs (label, value).
+
+    If the glossary contains the label, its meaning is the hover text by default.
+    """
+    traits.setdefault('tooltip', define(words) or None)
     return W.Dropdown(options=list(options), description=words, layout=dict(width=f'{width}px'), **traits)
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import traitlets
 
+from ..core.glossary import define
 from ..core.metrics import find_metric, metric_label
 from ..core.names import unknown
 from ..core.recordings import Recording
@@ -118,7 +119,14 @@ class Board:
                 setattr(self, c.name, value)
         self.bind(**self.menus)
         self.observe(self._on_choice, names)
+        if 'metric' in names:
+            self.observe(self._define_metric, 'metric')
+            self._define_metric()
         self.on(self.heat, 'clicked', self.press)
+
+    def _define_metric(self, change=None):
+        "Show the meaning of the chosen metric as the hover text of its menu"
+        self.menus['metric'].tooltip = define(self.metric) or define('metric')
 
     def _on_choice(self, change):
         if not self.quiet:
