@@ -206,16 +206,28 @@ def rewritten(
     return re.sub(r'^(?!.*\]\().*$', lambda line: PATH_OF_NOTEBOOK.sub(linked, line[0]), text, flags=re.M)
 
 
+def _titled(first: str, module: str, change, text: str) -> str:
+    "Change a Markdown text; the first one gets the title of a notebook of a module"
+    if text != first:
+        return change(text)
+    body = change(text.partition('\n')[2])
+    return f'# {module} (notebook)\n\nPublic names: {{py:mod}}`{module}`\n{body}'
+
+
 REGION = re.compile(r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$', re.M | re.S)
 DIRECTIVE = re.compile(r'^#\s*\|.*\n?', re.M)
 
 
-def site_notebook(notebook: dict, change) -> dict:
+def site_notebook(notebook: dict, change, module: str = '') -> dict:
     """Return a notebook as the site shows it: without hidden cells and directives of nbdev, solutions folded.
 
-    `change` is applied to each Markdown text.
+    `change` is applied to each Markdown text. A notebook of a module is titled by it, and links to its page of the API.
     """
     kept = []
+    if module:
+        texts = [text_of(cell) for cell in notebook['cells'] if cell['cell_type'] == 'markdown']
+        title = next(i for i, text in enumerate(texts) if text.startswith('# '))
+        change = partial(_titled, texts[title], module, change)
     for cell in notebook['cells']:
         text = text_of(cell)
         if cell['cell_type'] == 'markdown':
@@ -249,11 +261,11 @@ def heading(root: Path, source: str) -> tuple[str, str]:
         raise ValueError(f'{source} has no title: a line that starts with #')
     rest = text[title.end() :].lstrip()
     paragraph = ' '.join(line.removeprefix('>').strip() for line in re.split(r'\n\s*\n', rest)[0].splitlines())
-    if paragraph.startswith(('#', '|', '!', '```', '-', '<')):
-        paragraph = ''
+    if paragraph.startswith(('#', '|', '!', '```', '-', '<')):  # no text: the headings instead
+        paragraph = '; '.join(re.findall(r'^##\s+(.+?)\s*$', FENCE.sub('', text), re.M))
     plain = re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', paragraph)
     sentence = re.match(r'.+?[.?!](?=\s|$)', plain)
-    return title[1], sentence[0] if sentence else plain
+    return title[1], (sentence[0] if sentence else plain).rstrip(':')
 
 
 def chapter(root: Path, pages: dict[str, str], folder: str, title: str, words: str) -> str:
@@ -333,13 +345,14 @@ def assemble(root: Path, out: Path, words: dict[str, str], api: dict[str, str]) 
         raise BrokenLink('\n'.join(['broken links:', *bad]))
     pages, images, folder = site_pages(root), {}, _Folder(out)
     made = {f'{name}.md': text for name, text in api.items()}
+    module_of = {notebook_of(root, path): name for name, path in modules(root).items()}
     for source, page in pages.items():
         if page == GLOSSARY or (root / source).is_dir() or source == 'nbs/index.ipynb':
             continue
         change = partial(rewritten, root, pages, source, page, images=images)
         text = (root / source).read_text(encoding='utf-8') if not source.endswith('.py') else ''
         if source.endswith('.ipynb'):
-            made[f'{page}.ipynb'] = json.dumps(site_notebook(json.loads(text), change))
+            made[f'{page}.ipynb'] = json.dumps(site_notebook(json.loads(text), change, module_of.get(source, '')))
         elif source.endswith('.md'):
             made[f'{page}.md'] = change(text)
     for name, (title, text) in CHAPTERS.items():
