@@ -46,7 +46,7 @@ def test_the_course_is_whole():
     for name, path in lessons(ROOT / 'nbs/course').items():
         source = '\n'.join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == 'code')
         exercises = set(re.findall(r"course\.check\(\s*'(\d\.\d)", source))
-        assert exercises == {f'{int(name[:2])}.{k}' for k in (1, 2, 3)}, name
+        assert exercises >= {f'{int(name[:2])}.{k}' for k in (1, 2, 3)}, name
         assert source.count('### BEGIN SOLUTION') >= 3, name
 
 

@@ -4,20 +4,22 @@
 
 # %% auto #0
 __all__ = ['LINES', 'visible', 'quiet_papermill', 'read_notebook', 'studies_folder', 'tutorials', 'notebooks_folder',
-           'study_path', 'named_study', 'notebook_title', 'notebook_parameters', 'study_parameters', 'study_title',
-           'study_table', 'list_studies']
+           'offered_studies', 'study_path', 'named_study', 'notebook_title', 'notebook_parameters', 'study_parameters',
+           'study_title', 'study_table', 'list_studies']
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #8326e048
 import ast, logging, re, uuid
 from collections.abc import Callable
 from importlib import resources
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..core.files import COUNT, LIST, TABLE, TEXT, TEXTS, Field, check_fields, is_whole, read_json, reading
-from ..core.names import unknown
+from ..core.names import installed, unknown
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #fc989b02
 _COLOUR = re.compile(r'\x1b\[[0-9;?]*[A-Za-z]')
@@ -155,7 +157,50 @@ def notebooks_folder(kind: str) -> Path:
     checkout = package.parent / 'nbs' / kind
     return checkout if checkout.is_dir() and not installed.is_dir() else installed
 
+# %% ../../nbs/09_studies/02_notebooks.ipynb #c2fd1506
+def _offered_folder(point: EntryPoint) -> Path:
+    "The folder that an entry point names; nothing is imported"
+    package, *folders = point.value.split('.')
+    spec = find_spec(package)
+    for place in (spec and spec.submodule_search_locations) or ():
+        folder = Path(place, *folders)
+        if folder.is_dir():
+            return folder
+    owner = point.dist.name if point.dist else 'a package'
+    raise ValueError(
+        f"the entry point {point.name!r} of {owner} names {point.value!r}, where there is no folder of studies"
+    )
 
+
+def offered_studies(on_fault: Callable[[str], None] | None = None) -> dict[str, Path]:
+    """List the studies that installed packages offer: name -> path. No code of the packages is run.
+
+    Parameters
+    ----------
+    on_fault : called with the error of each package whose studies cannot be listed; by default the error is raised
+
+    Raises
+    ------
+    ValueError : if an entry point names no folder, or two packages offer studies of one name
+    """
+    found = {}
+    for point in installed('studies').values():
+        try:
+            paths = sorted(_offered_folder(point).glob('*.ipynb'))
+            taken = [p for p in paths if p.stem in found]
+            if taken:
+                raise ValueError(
+                    f"two packages offer the study {taken[0].stem!r}: {found[taken[0].stem]} and {taken[0]}"
+                )
+        except ValueError as e:
+            if on_fault is None:
+                raise
+            on_fault(str(e))
+            continue
+        found |= {p.stem: p for p in paths}
+    return found
+
+# %% ../../nbs/09_studies/02_notebooks.ipynb #52e14992
 def study_path(name: str | Path, folder: Path | None = None) -> Path:
     """Return the path of a study or tutorial by its name; the path of a notebook is returned as it is.
 
@@ -172,10 +217,18 @@ def study_path(name: str | Path, folder: Path | None = None) -> Path:
 
 
 def named_study(name: str, folder: Path | None = None) -> Path:
-    """Return the path of a study by its name, which may be untrusted; an unknown name is a ValueError."""
+    """Return the path of a study by its name; an unknown name is a ValueError.
+
+    Parameters
+    ----------
+    folder : of the studies; by default the built-in studies, the tutorials, and the studies that installed packages
+        offer. With a folder, the name may be untrusted
+    """
     found = {p.stem: p for p in sorted(Path(folder or studies_folder()).glob('*.ipynb'))}
     if folder is None:
         found |= tutorials()
+        if name not in found:
+            found = offered_studies() | found
     if name not in found:
         raise unknown('study', name, found)
     return found[name]
@@ -251,7 +304,7 @@ def list_studies(folder: str | Path | None = None, on_fault: Callable[[str], Non
 
     Parameters
     ----------
-    folder : of the studies; the built-in ones by default
+    folder : of the studies; by default the built-in ones, and those that installed packages offer
     on_fault : called with the error of each notebook that cannot be read, while the others are listed;
         by default the error is raised
 
@@ -263,4 +316,8 @@ def list_studies(folder: str | Path | None = None, on_fault: Callable[[str], Non
     ------
     ValueError, OSError : for a notebook that cannot be read; the error names it
     """
-    return study_table(sorted(Path(folder or studies_folder()).glob('*.ipynb')), on_fault)
+    paths = sorted(Path(folder or studies_folder()).glob('*.ipynb'))
+    if folder is None:
+        builtin = {p.stem for p in paths} | set(tutorials())
+        paths += [p for name, p in offered_studies(on_fault).items() if name not in builtin]
+    return study_table(paths, on_fault)

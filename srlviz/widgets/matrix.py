@@ -185,7 +185,7 @@ class CrossMatrix(Board, Explorer):
     def targets(self) -> list[str]:
         """List the targets of the chosen cell whose predictions can be drawn; '' for none."""
         answer = self.answer
-        return [''] if answer is None or not len(answer.truth) else [*answer.truth]
+        return [''] if answer is None or not answer.truth.size else [*answer.truth]
 
     def column(self) -> str:
         """Return the column of the chosen cell in the map."""

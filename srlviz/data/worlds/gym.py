@@ -31,25 +31,28 @@ def observed_factors(space: spaces.Space, obs) -> dict[str, np.ndarray]:
 
 
 class _KnownFactors(gymnasium.Wrapper):
-    "Add `factors()` to an environment, from a function of the environment or from its observation"
+    "Add `factors()` to an environment, from a function of the environment, its info, or its observation"
 
     def __init__(self, env: gymnasium.Env, function: Callable | None):
         super().__init__(env)
         self.function = function
         self.obs = None
+        self.info = {}
 
     def reset(self, **options):
-        self.obs, info = self.env.reset(**options)
-        return self.obs, info
+        self.obs, self.info = self.env.reset(**options)
+        return self.obs, self.info
 
     def step(self, action):
-        self.obs, *rest = self.env.step(action)
-        return self.obs, *rest
+        self.obs, reward, terminated, truncated, self.info = self.env.step(action)
+        return self.obs, reward, terminated, truncated, self.info
 
     def factors(self) -> dict:
         """Return the current factors: name -> value."""
         if self.function is not None:
             return dict(self.function(self.env))
+        if 'factors' in self.info:
+            return dict(self.info['factors'])
         return observed_factors(self.env.observation_space, self.obs)
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
@@ -62,7 +65,7 @@ class GymWorld:
         function without arguments that makes one
     name : of the world; by default the id
     factors : function of the environment that returns its factors, name -> number or array. None uses the
-        environment's own `factors()`, or else an observation of a few numbers
+        environment's own `factors()`, or else `info['factors']`, or else an observation of a few numbers
     conditions : name -> variation of the environment, in the same forms as `env`
 
     Raises
