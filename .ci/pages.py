@@ -1,7 +1,7 @@
-"""The pages of the documentation site, as sources for Sphinx: notebooks, guides, glossary, and how links between them resolve.
+"""Pages of the documentation site as sources for Sphinx: notebooks, guides, glossary, and the links between them.
 
-`.ci/docs.py` builds the site; `tests/test_site.py` checks links and lists without building it. Only the standard library
-is needed to list pages and to check links.
+`.ci/docs.py` builds the site; `tests/test_site.py` checks lists and links without building it, with the standard
+library alone.
 """
 
 import json, posixpath, re, shutil
@@ -129,7 +129,7 @@ def anchors(root: Path, path: str) -> set[str]:
         while (name if not n else f'{name}-{n}') in found:
             n += 1
         found.add(name if not n else f'{name}-{n}')
-    return found | set(re.findall(r'\b(?:id|name)="([^"]+)"', outside)) | set(re.findall(r'^\(([\w-]+)\)=$', outside, re.M))
+    return found | set(re.findall(r'\b(?:id|name)="([^"]+)"', outside))
 
 
 def broken_links(root: Path) -> list[str]:
@@ -151,7 +151,8 @@ def broken_links(root: Path) -> list[str]:
             except BrokenLink as e:
                 bad.append(str(e))
                 continue
-            if anchor and path.endswith(('.md', '.ipynb')) and slug(anchor.replace('-', ' ')) not in anchors(root, path):
+            has_headings = path.endswith(('.md', '.ipynb'))
+            if anchor and has_headings and anchor.lower() not in anchors(root, path):
                 bad.append(f'{source}: {target} has no such heading')
     return bad
 
@@ -163,9 +164,7 @@ def file_of(pages: dict[str, str], source: str, html: bool = False) -> str:
     return page + ('.html' if html else '.ipynb' if is_notebook else '.md')
 
 
-def rewritten(
-    root: Path, pages: dict[str, str], source: str, page: str, text: str, images: dict[str, str]
-) -> str:
+def rewritten(root: Path, pages: dict[str, str], source: str, page: str, text: str, images: dict[str, str]) -> str:
     """Return a Markdown text whose links lead to pages of the site instead of files of the repository.
 
     `images` receives the pictures to copy, path from the root -> path in the site. A file that is no page is named
@@ -211,7 +210,7 @@ def _titled(first: str, module: str, change, text: str) -> str:
     if text != first:
         return change(text)
     body = change(text.partition('\n')[2])
-    return f'# {module} (notebook)\n\nPublic names: {{py:mod}}`{module}`\n{body}'
+    return f'# {module.removeprefix("srlviz.")} (notebook)\n\nPublic names: {{py:mod}}`{module}`\n{body}'
 
 
 REGION = re.compile(r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$', re.M | re.S)
@@ -277,8 +276,6 @@ def chapter(root: Path, pages: dict[str, str], folder: str, title: str, words: s
             head, sentence = heading(root, source)
             rows.append(f'| [{head}]({name}{posixpath.splitext(source)[1]}) | {sentence.replace("|", "/")} |')
             entries.append(name)
-    if folder == 'nbs/course':
-        entries.append('glossary')
     tree = '\n'.join(['```{toctree}', ':hidden:', ':maxdepth: 1', '', *entries, '```'])
     return '\n'.join([f'# {title}', '', words, '', '| | |', '|---|---|', *rows, '', tree, ''])
 

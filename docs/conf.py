@@ -40,7 +40,7 @@ html_math_renderer = 'mathml'
 html_favicon = '_static/favicon.svg'
 smartquotes = False  # 'probe' is a Python string
 pygments_style = 'friendly'
-pygments_dark_style = 'native'
+pygments_dark_style = 'github-dark'
 
 
 def _mathml(latex: str, display: str) -> str:
