@@ -15,8 +15,8 @@ _LONG = 100  # characters of the value of a constant
 class Index:
     """Public names of all modules, to resolve names in docstrings.
 
-    Attributes: modules, name -> path; sources, module -> its notebook; trees, module -> its syntax tree; names,
-    module -> its public names; defined, module -> name -> its definition; where, name -> modules that define it
+    Attributes: modules, name -> path; and of each module: sources (its notebook), trees (syntax), names (public),
+    imports (name -> full name), defined (name -> definition); where, name -> modules that define it
     """
 
     def __init__(self, root: Path, page_of: dict[str, str]):
@@ -26,6 +26,7 @@ class Index:
         self.sources = {m: pages.notebook_of(root, p) for m, p in self.modules.items()}
         self.trees = {m: ast.parse((root / p).read_text(encoding='utf-8')) for m, p in self.modules.items()}
         self.names = {m: _public(tree) for m, tree in self.trees.items()}
+        self.imports = {m: _imports(tree, m) for m, tree in self.trees.items()}
         self.defined = {m: _definitions(self.trees[m], self.names[m]) for m in self.modules}
         self.where = {}
         for module, found in self.defined.items():
@@ -86,7 +87,7 @@ class _FullNames(ast.NodeTransformer):
 
     def __init__(self, index: Index, module: str):
         self.index, self.module = index, module
-        self.imported = _imports(index.trees[module], module)
+        self.imported = index.imports[module]
 
     def visit_Name(self, node: ast.Name):
         own = node.id in self.index.defined[self.module]
@@ -101,11 +102,10 @@ def _annotation(node: ast.AST, index: Index, module: str) -> str:
 
 
 def _signature(node: ast.FunctionDef, method: bool, index: Index, module: str) -> str:
-    node = copy.deepcopy(node)
-    for part in ast.walk(node.args):
+    arguments = copy.deepcopy(node.args)
+    for part in ast.walk(arguments):
         if isinstance(part, ast.arg) and part.annotation is not None:
             part.annotation = _FullNames(index, module).visit(part.annotation)
-    arguments = node.args
     if method and not any(getattr(d, 'id', '') == 'staticmethod' for d in node.decorator_list):
         del (arguments.posonlyargs or arguments.args)[:1]
     returns = f' -> {_annotation(node.returns, index, module)}' if node.returns else ''
@@ -255,7 +255,7 @@ def _module_page(module: str, index: Index, page_of: dict[str, str]) -> str:
     elif source:
         parts.append(f'Notebook: `{source}`')
     parts.append(f'```{{py:module}} {module}\n```')
-    imported = _imports(tree, module)
+    imported = index.imports[module]
     for name, node in index.defined[module].items():
         parts.append(_entry(name, node, index, module))
     elsewhere = [name for name in index.names[module] if name not in index.defined[module]]

@@ -16,7 +16,9 @@ FENCE = re.compile(r'^( {0,3})(`{3,}|~{3,}|:{3,}).*?^ {0,3}\2[`~:]*[ \t]*$|\Z(?!
 CODE = re.compile(r'(`+)(?!`).+?(?<!`)\1(?!`)', re.S)
 LINK = re.compile(r'(\]\()([^()\s]+)((?:\s+"[^"]*")?\))|((?:src|href)=")([^"]+)(")|(^\[[^\]]+\]:\s*)(\S+)()', re.M)
 OUTSIDE = re.compile(r'[a-z][a-z0-9+.-]*:', re.I)  # a scheme: https:, mailto:, data:, attachment:
-PATH_OF_NOTEBOOK = re.compile(r'(?<![`\[])`(nbs/[\w/]+\.ipynb)`(?!`)')
+ANY_CODE = r'(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)'  # as CODE
+PLAIN_LINK = re.compile(r'(?<!!)\[([^\[\]]*)\]\(([^()\s]+)\)|' + ANY_CODE, re.S)
+NOTEBOOK_PATH = re.compile(r'\[[^\[\]]*\]\([^()]*\)|(?<!`)`(nbs/[\w/]+\.ipynb)`(?!`)|' + ANY_CODE, re.S)
 
 
 class BrokenLink(ValueError):
@@ -54,6 +56,7 @@ def site_pages(root: Path) -> dict[str, str]:
     pages = {'README.md': 'index', 'nbs/index.ipynb': 'index'}
     pages |= {f'nbs/{name}': f'{name}/index' for name in NOTEBOOKS}
     pages |= {'docs/guides': 'guides/index', 'nbs': 'api/index', 'srlviz': 'api/index'}
+    pages = {name: page for name, page in pages.items() if (root / name).exists()}
     for path in sorted((root / 'nbs').rglob('*.ipynb')):
         inside = path.relative_to(root / 'nbs')
         if '.ipynb_checkpoints' in inside.parts or len(inside.parts) == 1:
@@ -68,21 +71,23 @@ def site_pages(root: Path) -> dict[str, str]:
     return pages | {path.as_posix(): f'api/{name}' for name, path in modules(root).items()}
 
 
+def _between(pattern: re.Pattern, text: str, change) -> str:
+    "Apply a function to the parts of a text between the matches of a pattern"
+    pieces, start = [], 0
+    for match in pattern.finditer(text):
+        pieces += [change(text[start : match.start()]), match[0]]
+        start = match.end()
+    return ''.join([*pieces, change(text[start:])])
+
+
+def outside_blocks(text: str, change) -> str:
+    "Apply a function to the parts of a Markdown text that are not in blocks of code"
+    return _between(FENCE, text, change)
+
+
 def outside_code(text: str, change) -> str:
     "Apply a function to the parts of a Markdown text that are not code"
-
-    def spans(part: str) -> str:
-        pieces, start = [], 0
-        for code in CODE.finditer(part):
-            pieces += [change(part[start : code.start()]), code[0]]
-            start = code.end()
-        return ''.join([*pieces, change(part[start:])])
-
-    pieces, start = [], 0
-    for block in FENCE.finditer(text):
-        pieces += [spans(text[start : block.start()]), block[0]]
-        start = block.end()
-    return ''.join([*pieces, spans(text[start:])])
+    return outside_blocks(text, lambda part: _between(CODE, part, change))
 
 
 def links(text: str) -> list[str]:
@@ -170,39 +175,38 @@ def rewritten(root: Path, pages: dict[str, str], source: str, page: str, text: s
     `images` receives the pictures to copy, path from the root -> path in the site. A file that is no page is named
     instead of linked.
     """
-    here = posixpath.dirname(page)
+    here = posixpath.dirname(page) or '.'
 
-    def changed(match: re.Match) -> str:
+    def named(match: re.Match) -> str:
+        words, target = match.groups()[:2]
+        if not target or OUTSIDE.match(target):
+            return match[0]
+        path, _ = resolve(root, source, target)
+        return match[0] if path in pages or path.lower().endswith(IMAGES) else f'{words} (`{path}`)'
+
+    def moved(match: re.Match) -> str:
         before, target, after = next(g for g in (match.groups()[:3], match.groups()[3:6], match.groups()[6:]) if g[1])
         if OUTSIDE.match(target):
             return match[0]
         path, anchor = resolve(root, source, target)
+        anchor = f'#{anchor.lower()}' if anchor else ''
         if path.lower().endswith(IMAGES):
             images[path] = f'images/{posixpath.basename(path)}'
-            return f'{before}{posixpath.relpath(images[path], here or ".")}{after}'
-        if path not in pages:
-            return f'{before}{target}{after}'  # marked below
-        if not target.partition('#')[0]:
-            return f'{before}#{anchor.lower()}{after}'
-        there = posixpath.relpath(file_of(pages, path, html=before.endswith('="')), here or '.')
-        return f'{before}{there}{"#" + anchor.lower() if anchor else ""}{after}'
-
-    def named(match: re.Match) -> str:
-        if OUTSIDE.match(match[2]) or match[2].startswith('#'):
-            return match[0]
-        path, _ = resolve(root, source, match[2])
-        known = path in pages or path.lower().endswith(IMAGES)
-        return match[0] if known else f'{match[1]} (`{path}`)'
+            return f'{before}{posixpath.relpath(images[path], here)}{after}'
+        if target.startswith('#') or path not in pages:
+            return f'{before}{anchor}{after}'
+        there = file_of(pages, path, html=before.endswith('="'))
+        return f'{before}{posixpath.relpath(there, here)}{anchor}{after}'
 
     def linked(match: re.Match) -> str:
-        if match[1] not in pages or pages[match[1]] == page:
+        notebook = match[1]
+        if pages.get(notebook, page) == page:
             return match[0]
-        return f'[{match[0]}]({posixpath.relpath(file_of(pages, match[1]), here or ".")})'
+        return f'[{match[0]}]({posixpath.relpath(file_of(pages, notebook), here)})'
 
-    plain = re.compile(r'(?<!!)\[([^\[\]]*)\]\(([^()\s]+)\)')
-    text = plain.sub(named, text)
-    text = outside_code(text, lambda part: LINK.sub(changed, part))
-    return re.sub(r'^(?!.*\]\().*$', lambda line: PATH_OF_NOTEBOOK.sub(linked, line[0]), text, flags=re.M)
+    text = outside_blocks(text, partial(PLAIN_LINK.sub, named))
+    text = outside_code(text, partial(LINK.sub, moved))
+    return outside_blocks(text, partial(NOTEBOOK_PATH.sub, linked))
 
 
 def _titled(first: str, module: str, change, text: str) -> str:
