@@ -70,7 +70,8 @@ def assembled(ci, root, out, monkeypatch):
     monkeypatch.setattr(ci['api'], '_docstring', lambda *_: '')
     api = ci['api'].api_pages(root, ci['pages'].site_pages(root))
     made = ci['pages'].assemble(root, out, GLOSSARY, api)
-    return {name: next(out.glob(f'{name}.[mi]*')) for name in made}
+    files = {name: [out / f'{name}{suffix}' for suffix in ('.md', '.ipynb')] for name in made}
+    return {name: next(p for p in both if p.is_file()) for name, both in files.items()}
 
 
 def listed(pages, files):
