@@ -6,7 +6,7 @@
 __all__ = ['Checked', 'solved', 'check', 'score', 'without_solutions', 'student_notebook', 'lessons', 'write_course']
 
 # %% ../../nbs/09_studies/13_course.ipynb #2dedb9ea
-import dis, inspect, os, re, shutil
+import dis, inspect, os, re, shutil, tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,31 +17,49 @@ import pandas as pd
 
 from .notebooks import notebooks_folder, read_notebook
 
-# %% ../../nbs/09_studies/13_course.ipynb #a0169ff7
-def _needs_answer(truth: Callable) -> bool:
-    "Whether a function has a parameter, so that it is a condition on the answer"
+# %% ../../nbs/09_studies/13_course.ipynb #87c1e8dd
+def _is_condition(function: Callable) -> bool:
+    "Whether a function has a parameter without default, which receives the answer"
     try:
-        return bool(inspect.signature(truth).parameters)
+        parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some functions written in C have no signature
         return True
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return any(p.default is p.empty and p.kind in by_position for p in parameters)
 
 
 def _is_right(answer, truth, within: float) -> bool:
     "Whether an answer equals the truth, or fulfils the condition"
     if callable(truth):
-        if _needs_answer(truth):
+        if _is_condition(truth):
             return bool(truth(answer))
         truth = truth()
     if isinstance(truth, (set, frozenset)):
-        return any(_is_right(answer, t, within) for t in truth)
+        return any(_is_right_or_fails(answer, member, within) for member in truth)
     if isinstance(truth, str):
         return isinstance(answer, str) and answer.strip().lower() == truth.strip().lower()
-    if isinstance(truth, (bool, np.bool_)):
-        return isinstance(answer, (bool, np.bool_)) and bool(answer) == bool(truth)
-    answer, truth = np.asarray(answer), np.asarray(truth)
+    if isinstance(truth, (list, tuple)):
+        return len(answer) == len(truth) and all(_is_right(a, t, within) for a, t in zip(answer, truth))
+    truth = np.asarray(truth)
     if truth.dtype.kind not in 'biuf':
         return bool(np.array_equal(answer, truth))
-    return answer.shape == truth.shape and bool(np.allclose(answer.astype(float), truth, rtol=0, atol=within))
+    answer = np.asarray(answer)
+    if answer.dtype.kind not in ('b' if truth.dtype.kind == 'b' else 'iuf'):
+        expected = 'True or False' if truth.dtype.kind == 'b' else 'a number'
+        raise TypeError(f'{expected} is expected')
+    if answer.shape != truth.shape:
+        raise TypeError(
+            f'expected an array of shape {truth.shape}, got {answer.shape}' if truth.ndim else 'expected one number'
+        )
+    return bool(np.allclose(answer.astype(float), truth.astype(float), rtol=0, atol=within))
+
+
+def _is_right_or_fails(answer, truth, within: float) -> bool:
+    "Whether an answer equals a member of a set; a member of another kind is not equal"
+    try:
+        return _is_right(answer, truth, within)
+    except TypeError:
+        return False
 
 # %% ../../nbs/09_studies/13_course.ipynb #d924a828
 @dataclass(frozen=True)
@@ -65,14 +83,27 @@ class Checked:
 _CHECKED: dict[str, Checked] = {}  # the exercises of this notebook; a kernel runs one
 
 
-def _is_unanswered(answer) -> bool:
-    "Whether there is no answer: None, ..., or a function whose body is still `...`"
-    if answer is None or answer is ...:
-        return True
-    if not inspect.isfunction(answer):
+def _is_empty(function) -> bool:
+    "Whether the body of a function is still `...`"
+    if not inspect.isfunction(function):
         return False
-    steps = [step for step in dis.get_instructions(answer) if step.opname not in ('RESUME', 'RETURN_VALUE')]
+    steps = [step for step in dis.get_instructions(function) if step.opname not in ('RESUME', 'RETURN_VALUE')]
     return all(step.opname in ('LOAD_CONST', 'RETURN_CONST') and step.argval is None for step in steps)
+
+
+def _empty_methods(answer) -> list[str]:
+    "The names of the methods whose body is still `...`, of a class or an instance"
+    owner = answer if inspect.isclass(answer) else type(answer)
+    return [name for name, method in vars(owner).items() if _is_empty(method)]
+
+
+def _reason(error: BaseException) -> str:
+    "An error in one line"
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:
+        lines = []
+    return f'{type(error).__name__}: {lines[0]}' if lines else type(error).__name__
 
 
 def solved() -> bool:
@@ -86,9 +117,10 @@ def check(name: str, answer, truth, within: float = 0.0, hint: str = '') -> Chec
     Parameters
     ----------
     name : of the exercise, for example '5.2'
-    answer : None, ..., or a function whose body is still `...`, as long as there is none
-    truth : a number or an array, a text (upper and lower case are the same), a set of right answers, a function without
-        parameters that computes one of these, or a function of the answer that returns whether it is right
+    answer : None, ..., or a function or a class with a body that is still `...`, as long as there is none
+    truth : a number or an array, a text (upper and lower case are the same), a list of these, a set of right answers, a
+        function without parameters that computes one of these, or a function of the answer that tells whether it is
+        right
     within : how far a number may be from the truth
     hint : shown if the answer is not right
 
@@ -100,49 +132,58 @@ def check(name: str, answer, truth, within: float = 0.0, hint: str = '') -> Chec
     ------
     AssertionError : for a missing or wrong answer, if SRLVIZ_SOLVED is 1
     """
-    problem = None
-    if _is_unanswered(answer):
-        result = Checked(name, 'not answered', f'○ {name}: not answered yet')
-    else:
-        try:
-            right = _is_right(answer, truth, within)
-        except Exception as e:  # of the student's code: shown, and the notebook continues
-            right, problem = False, e
-        if right:
-            result = Checked(name, 'right', f'✓ {name}: right')
-        else:
-            reason = (
-                f' ({type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ""})'
-                if problem
-                else ''
-            )
-            result = Checked(name, 'not yet', f'✗ {name}: not yet{reason}. {hint}'.rstrip())
+    result = _judge(name, answer, truth, within, hint)
     _CHECKED[name] = result
+    if path := os.environ.get('SRLVIZ_SCORES'):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        _table().to_csv(path)
     if solved() and result.state != 'right':
-        raise AssertionError(f'{result.message} The solution gives {answer!r:.200}') from problem
+        raise AssertionError(result.message)
     return result
 
-# %% ../../nbs/09_studies/13_course.ipynb #d9883c42
+
+def _judge(name: str, answer, truth, within: float, hint: str) -> Checked:
+    "The result of a check; no error of the student's code leaves it"
+    unanswered = Checked(name, 'not answered', f'○ {name}: not answered yet')
+    if answer is None or answer is ... or _is_empty(answer):
+        return unanswered
+    reason = ''
+    try:
+        if _is_right(answer, truth, within):
+            return Checked(name, 'right', f'✓ {name}: right')
+    except (Exception, SystemExit) as e:
+        reason = f' ({_reason(e)})'
+    if empty := _empty_methods(answer):
+        return Checked(name, 'not answered', f'{unanswered.message} ({", ".join(empty)})')
+    return Checked(name, 'not yet', f'✗ {name}: not yet{reason}. {hint}'.rstrip())
+
+
+def _table() -> pd.DataFrame:
+    rows = [(c.name, c.state) for c in _CHECKED.values()]
+    return pd.DataFrame(rows, columns=['exercise', 'state']).set_index('exercise')
+
+# %% ../../nbs/09_studies/13_course.ipynb #fd057252
 def score() -> pd.DataFrame:
-    "The exercises of this notebook and their states; also written to the file that SRLVIZ_SCORES names"
-    table = pd.DataFrame([(c.name, c.state) for c in _CHECKED.values()], columns=['exercise', 'state'])
-    if path := os.environ.get('SRLVIZ_SCORES'):
-        table.to_csv(path, index=False)
-    return table.set_index('exercise')
+    "The exercises of this notebook and their states"
+    return _table()
 
 # %% ../../nbs/09_studies/13_course.ipynb #19b2fc3d
-_REGION = re.compile(r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n.*?^[ \t]*### END SOLUTION[ \t]*$', re.MULTILINE | re.DOTALL)
+_MARK = re.compile('### (BEGIN|END) SOLUTION', re.IGNORECASE)
+_REGION = re.compile(
+    r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(?:(?!### (?:BEGIN|END) SOLUTION).)*^[ \t]*### END SOLUTION[ \t]*$',
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
 
 
 def without_solutions(source: str) -> str:
-    """Replace each solution in the source of a cell by `...  # your code`.
+    """Replace each solution in the source of a cell by `# your code`, in a function or a class after `...`.
 
     Raises
     ------
     ValueError : for a marker without its partner
     """
-    stripped = _REGION.sub(r'\1...  # your code', source)
-    if re.search('### (BEGIN|END) SOLUTION', stripped):
+    stripped = _REGION.sub(lambda match: f'{match[1]}...  # your code' if match[1] else '# your code', source)
+    if _MARK.search(stripped):
         raise ValueError(f"a solution needs both '### BEGIN SOLUTION' and '### END SOLUTION'; got {source!r:.200}")
     return stripped
 
@@ -176,7 +217,7 @@ def write_course(folder: str | Path) -> dict[str, Path]:
 
     Parameters
     ----------
-    folder : receives the folders `course` (for students), `tutorials`, `studies` and `solutions` (for the instructor)
+    folder : receives the folders `course`, `tutorials` and `studies` for students, and `solutions` for the instructor
 
     Returns
     -------
@@ -186,22 +227,28 @@ def write_course(folder: str | Path) -> dict[str, Path]:
     ------
     FileExistsError : if one of the four folders exists, so that no student's work is overwritten
     """
+    if not str(folder):
+        raise ValueError("folder is empty; name the folder that receives the course")
     folder, source = Path(folder), notebooks_folder('course')
-    for name in ('course', 'tutorials', 'studies', 'solutions'):
-        if (folder / name).exists():
+    names = 'course', 'tutorials', 'studies', 'solutions'
+    for name in names:
+        if os.path.lexists(folder / name):
             raise FileExistsError(f"{folder / name} exists; name another folder, or move it away first")
     paths = [*lessons(source).values(), *source.glob('glossary.ipynb')]
     linked = set().union(*(_linked(read_notebook(path)) for path in paths))
     paths += [notebooks_folder(kind) / f'{name}.ipynb' for kind, name in sorted(linked)]
-    written = {}
-    for path in paths:
-        target, notebook = folder / path.parent.name / path.name, read_notebook(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if any('### BEGIN SOLUTION' in cell.source for cell in notebook.cells):
-            nbformat.write(student_notebook(notebook), target)
-            (folder / 'solutions').mkdir(exist_ok=True)
-            shutil.copyfile(path, folder / 'solutions' / path.name)
-        else:
-            shutil.copyfile(path, target)
-        written[path.stem] = target
-    return {name: written[name] for name in lessons(source)}
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix='.course-') as partial:  # all folders, or none
+        for path in paths:
+            place = Path(path.parent.name, path.name)
+            notebook = read_notebook(path)
+            for part in ('', 'solutions'):
+                target = Path(partial, part, place)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if not part and any(_MARK.search(cell.source) for cell in notebook.cells):
+                    nbformat.write(student_notebook(notebook), target)
+                else:
+                    shutil.copyfile(path, target)
+        for name in names:
+            Path(partial, name).rename(folder / name)
+    return {path.stem: folder / 'course' / path.name for path in lessons(source).values()}
