@@ -41,7 +41,7 @@ check: setup ## format, export, lint, and run all tests but those of the browser
 	@echo "srlviz: ruff"
 	@$(BIN)/ruff check --quiet --output-format concise srlviz nbs tests .ci benchmarks
 	@echo "srlviz: notebooks and tests, $(JOBS) processes"
-	@$(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not slow' tests
+	@$(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not slow and not site' tests
 
 test: check ## everything that CI runs: check, then browser tests (Chromium; without root: sudo apt-get install chromium) and the wheel
 	$(READY) --browser
@@ -49,7 +49,7 @@ test: check ## everything that CI runs: check, then browser tests (Chromium; wit
 	@$(PYTEST) -m 'browser or wheel' tests
 
 slow: setup ## real training: cells marked slow, tests of learning, fuzz tests, and every benchmark with small sizes
-	@SRLVIZ_SLOW=1 $(PYTEST) -n $(JOBS) -m 'not browser and not wheel' tests
+	@SRLVIZ_SLOW=1 $(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not site' tests
 	@SRLVIZ_SLOW=1 $(PYTEST) tests/test_start_page.py
 
 fuzz: setup ## fuzz every reader with 300 mutations of each of its files; options: FUZZ='--reader flights --cases 1000'
@@ -69,8 +69,9 @@ pictures: setup ## execute the tutorials, studies and lessons and store their ou
 	@$(BIN)/python .ci/pictures.py $(NOTEBOOKS)
 	@$(BIN)/python .ci/sync.py --write
 
-docs: ## build the documentation site in docs/_build/html (2 minutes; Sphinx in its own environment); also external links: LINKCHECK=1
+docs: ## build the documentation site in docs/_build/html, in an environment of its own (2 minutes); also external links: LINKCHECK=1
 	@$(PYTHON) .ci/docs.py $(if $(LINKCHECK),--linkcheck)
+	@if [ -x $(BIN)/pytest ]; then $(PYTEST) -m site tests/test_site.py; fi
 
 readme: setup ## export, clean, and write README.md from nbs/index.ipynb
 	@$(BIN)/python .ci/sync.py --write

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pages
 
-_SECTIONS = ('Parameters', 'Attributes', 'Traits', 'Returns', 'Yields', 'Raises', 'Notes', 'Examples')
+_SECTIONS = ('Parameters', 'Attributes', 'Traits', 'Returns', 'Yields', 'Raises')
 _LONG = 100  # characters of the value of a constant
 
 
 class Index:
     """Public names of all modules, to resolve names in docstrings.
 
-    Attributes: modules, name -> path; sources, module -> its notebook; trees, module -> its syntax tree; names, module ->
-    its public names; defined, module -> name -> its definition; where, name -> modules that define it
+    Attributes: modules, name -> path; and of each module: sources (its notebook), trees (syntax), names (public),
+    imports (name -> full name), defined (name -> definition); where, name -> modules that define it
     """
 
     def __init__(self, root: Path, page_of: dict[str, str]):
@@ -26,6 +26,7 @@ class Index:
         self.sources = {m: pages.notebook_of(root, p) for m, p in self.modules.items()}
         self.trees = {m: ast.parse((root / p).read_text(encoding='utf-8')) for m, p in self.modules.items()}
         self.names = {m: _public(tree) for m, tree in self.trees.items()}
+        self.imports = {m: _imports(tree, m) for m, tree in self.trees.items()}
         self.defined = {m: _definitions(self.trees[m], self.names[m]) for m in self.modules}
         self.where = {}
         for module, found in self.defined.items():
@@ -86,7 +87,7 @@ class _FullNames(ast.NodeTransformer):
 
     def __init__(self, index: Index, module: str):
         self.index, self.module = index, module
-        self.imported = _imports(index.trees[module], module)
+        self.imported = index.imports[module]
 
     def visit_Name(self, node: ast.Name):
         own = node.id in self.index.defined[self.module]
@@ -101,11 +102,10 @@ def _annotation(node: ast.AST, index: Index, module: str) -> str:
 
 
 def _signature(node: ast.FunctionDef, method: bool, index: Index, module: str) -> str:
-    node = copy.deepcopy(node)
-    for part in ast.walk(node.args):
+    arguments = copy.deepcopy(node.args)
+    for part in ast.walk(arguments):
         if isinstance(part, ast.arg) and part.annotation is not None:
             part.annotation = _FullNames(index, module).visit(part.annotation)
-    arguments = node.args
     if method and not any(getattr(d, 'id', '') == 'staticmethod' for d in node.decorator_list):
         del (arguments.posonlyargs or arguments.args)[:1]
     returns = f' -> {_annotation(node.returns, index, module)}' if node.returns else ''
@@ -128,7 +128,7 @@ def _constructor(node: ast.ClassDef, index: Index, module: str) -> str:
             f'{part.target.id}: {_annotation(part.annotation, index, module)}'
             + (f' = {ast.unparse(part.value)}' if part.value else '')
             for part in node.body
-            if isinstance(part, ast.AnnAssign) and not part.target.id.startswith('_') and 'ClassVar' not in ast.unparse(part)
+            if isinstance(part, ast.AnnAssign) and not part.target.id.startswith('_')
         ]
         return f'({", ".join(fields)})'
     return ''
@@ -159,60 +159,46 @@ def _markdown(text: str, index: Index, module: str) -> str:
     return ''.join([*pieces, escaped(text[start:])])
 
 
-def _sections(docstring: str) -> tuple[str, dict[str, list[str]]]:
-    "Split a docstring into its text and the lines of numpydoc's sections; text after a section's list is text again"
+def _sections(docstring: str) -> list[tuple[str, str]]:
+    "Split a docstring into (name, text) of numpydoc's sections; the name of other text is ''"
+    lines, found = docstring.splitlines(), [('', [])]
+    for i, line in enumerate(lines):
+        if i + 1 < len(lines) and line in _SECTIONS and re.fullmatch('-{3,}', lines[i + 1]):
+            found.append((line, []))
+        elif re.fullmatch('-{3,}', line) and i and lines[i - 1] in _SECTIONS:
+            continue
+        else:
+            if found[-1][0] and re.match(r'[A-Z]\w+: ', line) and not lines[i - 1].strip():
+                found.append(('', []))  # "Source: ..." after a section
+            found[-1][1].append(line)
+    return [(name, '\n'.join(body).strip('\n')) for name, body in found]
+
+
+def _entries(name: str, text: str) -> list[tuple[str, str]]:
+    "The entries of a section, (name, description); the name may be ''"
     from numpydoc.docscrape import NumpyDocString
 
-    class Docstring(NumpyDocString):
-        sections = NumpyDocString.sections | dict(Traits=[])
-
-        def _parse(self):
-            super()._parse()
-
-    lines = docstring.splitlines()
-    text, sections, current = [], {}, None
-    i = 0
-    while i < len(lines):
-        line = lines[i]
-        if i + 1 < len(lines) and line.strip() in _SECTIONS and re.fullmatch(r'\s*-{3,}', lines[i + 1]):
-            current = sections.setdefault(line.strip(), [])
-            i += 2
-            continue
-        paragraph = re.match(r'(Source|Sources|Attributes|Traits|Note|Example|Examples|Errors): ', line)
-        if paragraph and i and not lines[i - 1].strip():
-            current = None
-        (text if current is None else current).append(line)
-        i += 1
-    return '\n'.join(text).strip(), {
-        name: Docstring('\n\n' + '\n'.join([name, '-' * len(name), *body]))[name] for name, body in sections.items()
-    }
+    kind = name if name in ('Returns', 'Yields') else 'Parameters'
+    found = []
+    for entry in NumpyDocString(f'{kind}\n{"-" * len(kind)}\n{text}')[kind]:
+        description = '\n'.join(filter(None, [entry.type, *entry.desc]))
+        found.append((entry.name, description))
+    return found
 
 
 def _docstring(node: ast.AST, index: Index, module: str) -> str:
-    docstring = ast.get_docstring(node)
-    if not docstring:
-        return ''
-    text, sections = _sections(docstring)
-    parts = [_markdown(text, index, module)] if text else []
-    for name, entries in sections.items():
-        parts.append(f'**{name}**')
-        if not entries or isinstance(entries[0], str):
-            parts.append(_markdown('\n'.join(entries), index, module))
+    parts = []
+    for section, text in _sections(ast.get_docstring(node) or ''):
+        if not section:
+            parts.append(_markdown(text, index, module))
             continue
-        for entry in entries:
-            words = ' : '.join(filter(None, [entry.name, entry.type]))
-            label, _, kind = words.partition(' : ')
-            body = [kind] if kind else []
-            body += entry.desc
-            if name in ('Returns', 'Yields') and not entry.name:
-                label, body = '', [entry.type, *entry.desc]
-            body = _markdown('\n'.join(body).strip(), index, module)
-            if label:
-                names = ', '.join(f'`{part.strip()}`' for part in label.split(','))
-                parts.append('\n'.join([names, *[f': {body}'.replace('\n', '\n  ')] * bool(body)]) if body else names)
-            else:
-                parts.append(body)
-    return '\n\n'.join(parts)
+        parts.append(f'**{section}**')
+        for names, description in _entries(section, text):
+            body = _markdown(description, index, module)
+            label = ', '.join(f'`{name.strip()}`' for name in names.split(',') if name.strip())
+            definition = f': {body}'.replace('\n', '\n  ')
+            parts.append(f'{label}\n{definition}' if label and body else label or body)
+    return '\n\n'.join(filter(None, parts))
 
 
 def _directive(kind: str, head: str, body: str, ticks: int, options: tuple = ()) -> str:
@@ -253,9 +239,10 @@ def _entry(name: str, node: ast.AST, index: Index, module: str) -> str:
     return _directive('data', name, '', 6, tuple(options))
 
 
-def _first_sentence(tree: ast.AST) -> str:
-    docstring = (ast.get_docstring(tree) or '').split('\n\n')[0].replace('\n', ' ')
-    return docstring
+def _first_line(node: ast.AST | None, index: Index, module: str) -> str:
+    "The first paragraph of a docstring as a cell of a table"
+    text = (ast.get_docstring(node) or '') if node is not None else ''
+    return _markdown(text.split('\n\n')[0].replace('\n', ' '), index, module).replace('|', '\\|')
 
 
 def _module_page(module: str, index: Index, page_of: dict[str, str]) -> str:
@@ -268,7 +255,7 @@ def _module_page(module: str, index: Index, page_of: dict[str, str]) -> str:
     elif source:
         parts.append(f'Notebook: `{source}`')
     parts.append(f'```{{py:module}} {module}\n```')
-    imported = _imports(tree, module)
+    imported = index.imports[module]
     for name, node in index.defined[module].items():
         parts.append(_entry(name, node, index, module))
     elsewhere = [name for name in index.names[module] if name not in index.defined[module]]
@@ -311,19 +298,20 @@ def api_pages(root: Path, page_of: dict[str, str]) -> dict[str, str]:
         members = sorted(packages[package])
         rows = []
         for module in members:
-            first = _markdown(_first_sentence(index.trees[module]), index, module).replace('|', '\\|')
+            first = _first_line(index.trees[module], index, module)
             rows.append(f'| [{module.removeprefix(package + ".")}]({module}.md) | {first} |')
         own = root / package.replace('.', '/') / '__init__.py'
         words = ast.get_docstring(ast.parse(own.read_text(encoding='utf-8'))) if own.is_file() else ''
-        tree = '\n'.join(['```{toctree}', ':hidden:', '', *[f'{m.removeprefix(package + ".")} <{m}>' for m in members], '```'])
-        head = [f'# {package}', _markdown(words or '', index, members[0]), '| module | |\n|---|---|\n' + '\n'.join(rows), tree]
+        entries = [f'{m.removeprefix(package + ".")} <{m}>' for m in members]
+        tree = '\n'.join(['```{toctree}', ':hidden:', '', *entries, '```'])
+        listing = '| module | |\n|---|---|\n' + '\n'.join(rows)
+        head = [f'# {package}', _markdown(words or '', index, members[0]), listing, tree]
         made[f'api/{package}'] = '\n\n'.join(filter(None, head)) + '\n'
         table.append(f'| [{package}]({package}.md) | {len(members)} modules |')
     door = []
     for name, module in _front_door(root).items():
         node = index.defined.get(module, {}).get(name)
-        first = _markdown(_first_sentence(node) if node is not None else '', index, module).replace('|', '\\|')
-        door.append(f'| {{py:obj}}`srlviz.{name} <{module}.{name}>` | {first} |')
+        door.append(f'| {{py:obj}}`srlviz.{name} <{module}.{name}>` | {_first_line(node, index, module)} |')
     intro = (
         'Public names by module, as `from srlviz.evaluate.qedr import qedr` imports them. Every module is written in a '
         'notebook, to which its page links.'

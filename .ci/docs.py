@@ -5,7 +5,7 @@ because the lock is for what runs and tests the package. Notebooks are not execu
 A warning, a broken link, or anything that a page would load from another host is an error.
 """
 
-import os, re, shlex, subprocess, sys, time, venv
+import os, posixpath, re, shlex, subprocess, sys, time, venv
 from configparser import ConfigParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -40,7 +40,7 @@ def is_remote(target: str) -> bool:
 
 
 def problems(html: Path) -> list[str]:
-    "What is wrong in built pages: links to pages or anchors that are not there, and what would be loaded from elsewhere"
+    "Errors of built pages: links to pages or anchors that are not there, and what would be loaded from elsewhere"
     texts = {p.relative_to(html).as_posix(): p.read_text(encoding='utf-8') for p in html.rglob('*.html')}
     ids = {name: set(re.findall(r'\b(?:id|name)="([^"]+)"', text)) for name, text in texts.items()}
     found = []
@@ -56,7 +56,7 @@ def problems(html: Path) -> list[str]:
                     continue
                 path, _, anchor = target.partition('#')
                 path = unquote(path.partition('?')[0])
-                there = os.path.normpath(os.path.join(os.path.dirname(name), path)).replace(os.sep, '/') if path else name
+                there = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
                 if there not in texts and not (html / there).is_file():
                     found.append(f'{name}: {target} is not there')
                 elif anchor and there in ids and unquote(anchor) not in ids[there]:

@@ -1,7 +1,7 @@
-"""The pages of the documentation site, as sources for Sphinx: notebooks, guides, glossary, and how links between them resolve.
+"""Pages of the documentation site as sources for Sphinx: notebooks, guides, glossary, and the links between them.
 
-`.ci/docs.py` builds the site; `tests/test_site.py` checks links and lists without building it. Only the standard library
-is needed to list pages and to check links.
+`.ci/docs.py` builds the site; `tests/test_site.py` checks lists and links without building it, with the standard
+library alone.
 """
 
 import json, posixpath, re, shutil
@@ -16,7 +16,9 @@ FENCE = re.compile(r'^( {0,3})(`{3,}|~{3,}|:{3,}).*?^ {0,3}\2[`~:]*[ \t]*$|\Z(?!
 CODE = re.compile(r'(`+)(?!`).+?(?<!`)\1(?!`)', re.S)
 LINK = re.compile(r'(\]\()([^()\s]+)((?:\s+"[^"]*")?\))|((?:src|href)=")([^"]+)(")|(^\[[^\]]+\]:\s*)(\S+)()', re.M)
 OUTSIDE = re.compile(r'[a-z][a-z0-9+.-]*:', re.I)  # a scheme: https:, mailto:, data:, attachment:
-PATH_OF_NOTEBOOK = re.compile(r'(?<![`\[])`(nbs/[\w/]+\.ipynb)`(?!`)')
+ANY_CODE = r'(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)'  # as CODE
+PLAIN_LINK = re.compile(r'(?<!!)\[([^\[\]]*)\]\(([^()\s]+)\)|' + ANY_CODE, re.S)
+NOTEBOOK_PATH = re.compile(r'\[[^\[\]]*\]\([^()]*\)|(?<!`)`(nbs/[\w/]+\.ipynb)`(?!`)|' + ANY_CODE, re.S)
 
 
 class BrokenLink(ValueError):
@@ -54,6 +56,7 @@ def site_pages(root: Path) -> dict[str, str]:
     pages = {'README.md': 'index', 'nbs/index.ipynb': 'index'}
     pages |= {f'nbs/{name}': f'{name}/index' for name in NOTEBOOKS}
     pages |= {'docs/guides': 'guides/index', 'nbs': 'api/index', 'srlviz': 'api/index'}
+    pages = {name: page for name, page in pages.items() if (root / name).exists()}
     for path in sorted((root / 'nbs').rglob('*.ipynb')):
         inside = path.relative_to(root / 'nbs')
         if '.ipynb_checkpoints' in inside.parts or len(inside.parts) == 1:
@@ -68,21 +71,23 @@ def site_pages(root: Path) -> dict[str, str]:
     return pages | {path.as_posix(): f'api/{name}' for name, path in modules(root).items()}
 
 
+def _between(pattern: re.Pattern, text: str, change) -> str:
+    "Apply a function to the parts of a text between the matches of a pattern"
+    pieces, start = [], 0
+    for match in pattern.finditer(text):
+        pieces += [change(text[start : match.start()]), match[0]]
+        start = match.end()
+    return ''.join([*pieces, change(text[start:])])
+
+
+def outside_blocks(text: str, change) -> str:
+    "Apply a function to the parts of a Markdown text that are not in blocks of code"
+    return _between(FENCE, text, change)
+
+
 def outside_code(text: str, change) -> str:
     "Apply a function to the parts of a Markdown text that are not code"
-
-    def spans(part: str) -> str:
-        pieces, start = [], 0
-        for code in CODE.finditer(part):
-            pieces += [change(part[start : code.start()]), code[0]]
-            start = code.end()
-        return ''.join([*pieces, change(part[start:])])
-
-    pieces, start = [], 0
-    for block in FENCE.finditer(text):
-        pieces += [spans(text[start : block.start()]), block[0]]
-        start = block.end()
-    return ''.join([*pieces, spans(text[start:])])
+    return outside_blocks(text, lambda part: _between(CODE, part, change))
 
 
 def links(text: str) -> list[str]:
@@ -129,7 +134,7 @@ def anchors(root: Path, path: str) -> set[str]:
         while (name if not n else f'{name}-{n}') in found:
             n += 1
         found.add(name if not n else f'{name}-{n}')
-    return found | set(re.findall(r'\b(?:id|name)="([^"]+)"', outside)) | set(re.findall(r'^\(([\w-]+)\)=$', outside, re.M))
+    return found | set(re.findall(r'\b(?:id|name)="([^"]+)"', outside))
 
 
 def broken_links(root: Path) -> list[str]:
@@ -151,7 +156,8 @@ def broken_links(root: Path) -> list[str]:
             except BrokenLink as e:
                 bad.append(str(e))
                 continue
-            if anchor and path.endswith(('.md', '.ipynb')) and slug(anchor.replace('-', ' ')) not in anchors(root, path):
+            has_headings = path.endswith(('.md', '.ipynb'))
+            if anchor and has_headings and anchor.lower() not in anchors(root, path):
                 bad.append(f'{source}: {target} has no such heading')
     return bad
 
@@ -163,59 +169,68 @@ def file_of(pages: dict[str, str], source: str, html: bool = False) -> str:
     return page + ('.html' if html else '.ipynb' if is_notebook else '.md')
 
 
-def rewritten(
-    root: Path, pages: dict[str, str], source: str, page: str, text: str, images: dict[str, str]
-) -> str:
+def rewritten(root: Path, pages: dict[str, str], source: str, page: str, text: str, images: dict[str, str]) -> str:
     """Return a Markdown text whose links lead to pages of the site instead of files of the repository.
 
     `images` receives the pictures to copy, path from the root -> path in the site. A file that is no page is named
     instead of linked.
     """
-    here = posixpath.dirname(page)
+    here = posixpath.dirname(page) or '.'
 
-    def changed(match: re.Match) -> str:
+    def named(match: re.Match) -> str:
+        words, target = match.groups()[:2]
+        if not target or OUTSIDE.match(target):
+            return match[0]
+        path, _ = resolve(root, source, target)
+        return match[0] if path in pages or path.lower().endswith(IMAGES) else f'{words} (`{path}`)'
+
+    def moved(match: re.Match) -> str:
         before, target, after = next(g for g in (match.groups()[:3], match.groups()[3:6], match.groups()[6:]) if g[1])
         if OUTSIDE.match(target):
             return match[0]
         path, anchor = resolve(root, source, target)
+        anchor = f'#{anchor.lower()}' if anchor else ''
         if path.lower().endswith(IMAGES):
             images[path] = f'images/{posixpath.basename(path)}'
-            return f'{before}{posixpath.relpath(images[path], here or ".")}{after}'
-        if path not in pages:
-            return f'{before}{target}{after}'  # marked below
-        if not target.partition('#')[0]:
-            return f'{before}#{anchor.lower()}{after}'
-        there = posixpath.relpath(file_of(pages, path, html=before.endswith('="')), here or '.')
-        return f'{before}{there}{"#" + anchor.lower() if anchor else ""}{after}'
-
-    def named(match: re.Match) -> str:
-        if OUTSIDE.match(match[2]) or match[2].startswith('#'):
-            return match[0]
-        path, _ = resolve(root, source, match[2])
-        known = path in pages or path.lower().endswith(IMAGES)
-        return match[0] if known else f'{match[1]} (`{path}`)'
+            return f'{before}{posixpath.relpath(images[path], here)}{after}'
+        if target.startswith('#') or path not in pages:
+            return f'{before}{anchor}{after}'
+        there = file_of(pages, path, html=before.endswith('="'))
+        return f'{before}{posixpath.relpath(there, here)}{anchor}{after}'
 
     def linked(match: re.Match) -> str:
-        if match[1] not in pages or pages[match[1]] == page:
+        notebook = match[1]
+        if pages.get(notebook, page) == page:
             return match[0]
-        return f'[{match[0]}]({posixpath.relpath(file_of(pages, match[1]), here or ".")})'
+        return f'[{match[0]}]({posixpath.relpath(file_of(pages, notebook), here)})'
 
-    plain = re.compile(r'(?<!!)\[([^\[\]]*)\]\(([^()\s]+)\)')
-    text = plain.sub(named, text)
-    text = outside_code(text, lambda part: LINK.sub(changed, part))
-    return re.sub(r'^(?!.*\]\().*$', lambda line: PATH_OF_NOTEBOOK.sub(linked, line[0]), text, flags=re.M)
+    text = outside_blocks(text, partial(PLAIN_LINK.sub, named))
+    text = outside_code(text, partial(LINK.sub, moved))
+    return outside_blocks(text, partial(NOTEBOOK_PATH.sub, linked))
+
+
+def _titled(first: str, module: str, change, text: str) -> str:
+    "Change a Markdown text; the first one gets the title of a notebook of a module"
+    if text != first:
+        return change(text)
+    body = change(text.partition('\n')[2])
+    return f'# {module.removeprefix("srlviz.")} (notebook)\n\nPublic names: {{py:mod}}`{module}`\n{body}'
 
 
 REGION = re.compile(r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$', re.M | re.S)
 DIRECTIVE = re.compile(r'^#\s*\|.*\n?', re.M)
 
 
-def site_notebook(notebook: dict, change) -> dict:
+def site_notebook(notebook: dict, change, module: str = '') -> dict:
     """Return a notebook as the site shows it: without hidden cells and directives of nbdev, solutions folded.
 
-    `change` is applied to each Markdown text.
+    `change` is applied to each Markdown text. A notebook of a module is titled by it, and links to its page of the API.
     """
     kept = []
+    if module:
+        texts = [text_of(cell) for cell in notebook['cells'] if cell['cell_type'] == 'markdown']
+        title = next(i for i, text in enumerate(texts) if text.startswith('# '))
+        change = partial(_titled, texts[title], module, change)
     for cell in notebook['cells']:
         text = text_of(cell)
         if cell['cell_type'] == 'markdown':
@@ -249,11 +264,11 @@ def heading(root: Path, source: str) -> tuple[str, str]:
         raise ValueError(f'{source} has no title: a line that starts with #')
     rest = text[title.end() :].lstrip()
     paragraph = ' '.join(line.removeprefix('>').strip() for line in re.split(r'\n\s*\n', rest)[0].splitlines())
-    if paragraph.startswith(('#', '|', '!', '```', '-', '<')):
-        paragraph = ''
+    if paragraph.startswith(('#', '|', '!', '```', '-', '<')):  # no text: the headings instead
+        paragraph = '; '.join(re.findall(r'^##\s+(.+?)\s*$', FENCE.sub('', text), re.M))
     plain = re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', paragraph)
     sentence = re.match(r'.+?[.?!](?=\s|$)', plain)
-    return title[1], sentence[0] if sentence else plain
+    return title[1], (sentence[0] if sentence else plain).rstrip(':')
 
 
 def chapter(root: Path, pages: dict[str, str], folder: str, title: str, words: str) -> str:
@@ -265,8 +280,6 @@ def chapter(root: Path, pages: dict[str, str], folder: str, title: str, words: s
             head, sentence = heading(root, source)
             rows.append(f'| [{head}]({name}{posixpath.splitext(source)[1]}) | {sentence.replace("|", "/")} |')
             entries.append(name)
-    if folder == 'nbs/course':
-        entries.append('glossary')
     tree = '\n'.join(['```{toctree}', ':hidden:', ':maxdepth: 1', '', *entries, '```'])
     return '\n'.join([f'# {title}', '', words, '', '| | |', '|---|---|', *rows, '', tree, ''])
 
@@ -333,13 +346,14 @@ def assemble(root: Path, out: Path, words: dict[str, str], api: dict[str, str]) 
         raise BrokenLink('\n'.join(['broken links:', *bad]))
     pages, images, folder = site_pages(root), {}, _Folder(out)
     made = {f'{name}.md': text for name, text in api.items()}
+    module_of = {notebook_of(root, path): name for name, path in modules(root).items()}
     for source, page in pages.items():
         if page == GLOSSARY or (root / source).is_dir() or source == 'nbs/index.ipynb':
             continue
         change = partial(rewritten, root, pages, source, page, images=images)
         text = (root / source).read_text(encoding='utf-8') if not source.endswith('.py') else ''
         if source.endswith('.ipynb'):
-            made[f'{page}.ipynb'] = json.dumps(site_notebook(json.loads(text), change))
+            made[f'{page}.ipynb'] = json.dumps(site_notebook(json.loads(text), change, module_of.get(source, '')))
         elif source.endswith('.md'):
             made[f'{page}.md'] = change(text)
     for name, (title, text) in CHAPTERS.items():

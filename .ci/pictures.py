@@ -1,4 +1,4 @@
-"""Execute the tutorials, studies and lessons, and store the outputs that a forge can show: printed lines, tables, small PNGs.
+"""Execute tutorials, studies and lessons, and store the outputs that a forge can show: printed lines, tables, PNGs.
 
 .ci/pictures.py [NAME ...]       all notebooks, or those named; needs kaleido and Chromium
 .ci/pictures.py --check          list those that changed since (standard library only)

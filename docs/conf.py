@@ -37,8 +37,10 @@ html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = 'mathml'
+html_favicon = '_static/favicon.svg'
+smartquotes = False  # 'probe' is a Python string
 pygments_style = 'friendly'
-pygments_dark_style = 'native'
+pygments_dark_style = 'github-dark'
 
 
 def _mathml(latex: str, display: str) -> str:

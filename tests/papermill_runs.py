@@ -20,6 +20,15 @@ GAMES = dict(encoder_frames=300, probe_frames=900, epochs=1, probe_epochs=2)
 PAPERMILL = [sys.executable, '-m', 'papermill']
 # a value {NAME} is the folder of another notebook's results
 SMALL = {
+    'course/01_truth': {},
+    'course/02_splits': {},
+    'course/03_probes': {},
+    'course/04_contrast': {},
+    'course/05_pomdps': {},
+    'course/06_memories': {},
+    'course/07_agents': {},
+    'course/08_flights': {},
+    'course/09_factors': {},
     'studies/atari_ablations': GAMES | dict(games='pong', methods='static_dim,global_t_dim'),
     'studies/atari_conditioning': dict(scores='{studies/atari_tables}/scores.csv', games=f'pong,{SHIPPED}'),
     'studies/atari_probe': GAMES
@@ -151,7 +160,9 @@ def papermill(name: str, folder: Path, others) -> Ran:
     command = [*PAPERMILL, str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *given]
     folder.mkdir(parents=True)
     said = folder.with_suffix('.txt')
-    used = measured(command, said, cwd=folder, env=outside(SRLVIZ_SOLVED='1'))  # lessons and tutorials: a wrong solution fails
+    used = measured(
+        command, said, cwd=folder, env=outside(SRLVIZ_SOLVED='1')
+    )  # lessons and tutorials: a wrong solution fails
     return Ran(name=name, folder=str(folder), said=said.read_text(errors='replace'), **used)
 
 

@@ -101,5 +101,7 @@ def test_names_are_those_of_the_catalogue(room):
 
 
 def test_the_guide_names_every_explorer():
-    (row,) = re.findall(r'^\| figures, widgets \|.*$', (ROOT / 'docs/guides/organisation.md').read_text(encoding='utf-8'), re.M)
+    (row,) = re.findall(
+        r'^\| figures, widgets \|.*$', (ROOT / 'docs/guides/organisation.md').read_text(encoding='utf-8'), re.M
+    )
     assert set(re.findall(r'\b[A-Z]\w+', row)) == set(catalog('widgets'))

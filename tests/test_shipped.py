@@ -208,7 +208,9 @@ def test_the_released_codes_columns_are_flat_and_ours_are_not():
 
 def test_the_guide_pivots_without_mixing():
     "A cell of the table that the guide makes is the mean over seeds, and over nothing else"
-    blocks = re.findall(r'^```python\n(.*?)^```', (ROOT / 'docs/guides/studies.md').read_text(encoding='utf-8'), re.M | re.S)
+    blocks = re.findall(
+        r'^```python\n(.*?)^```', (ROOT / 'docs/guides/studies.md').read_text(encoding='utf-8'), re.M | re.S
+    )
     (code,) = [b for b in blocks if 'pivot_table' in b]
     exec(code, space := {})
     cells = space['scores'].groupby(['task', 'target', 'method', 'norm'])

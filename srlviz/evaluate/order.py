@@ -74,7 +74,7 @@ def order_agreement(
             value = float(np.mean([value for value, _ in values]))
             draws = np.ma.masked_invalid([draws for _, draws in values]).mean(0).filled(np.nan)
             if abs(value) < 1:  # resamples of a perfect order are perfect, too
-                low, high = bounds(draws, confidence_level)
+                low, high = map(float, bounds(draws, confidence_level))
         found.append((a, b, value, low, high, max(map(len, parts), default=0), len(values)))
     return pd.DataFrame(found, columns=['a', 'b', 'value', 'low', 'high', 'n', 'tables'])
 

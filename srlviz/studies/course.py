@@ -6,7 +6,7 @@
 __all__ = ['Checked', 'solved', 'check', 'score', 'without_solutions', 'student_notebook', 'lessons', 'write_course']
 
 # %% ../../nbs/09_studies/13_course.ipynb #2dedb9ea
-import inspect, os, re, shutil
+import dis, inspect, os, re, shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,16 @@ class Checked:
 _CHECKED: dict[str, Checked] = {}  # the exercises of this notebook; a kernel runs one
 
 
+def _is_unanswered(answer) -> bool:
+    "Whether there is no answer: None, ..., or a function whose body is still `...`"
+    if answer is None or answer is ...:
+        return True
+    if not inspect.isfunction(answer):
+        return False
+    steps = [step for step in dis.get_instructions(answer) if step.opname not in ('RESUME', 'RETURN_VALUE')]
+    return all(step.opname in ('LOAD_CONST', 'RETURN_CONST') and step.argval is None for step in steps)
+
+
 def solved() -> bool:
     "Whether the notebook runs with its solutions: a missing or wrong answer is an error then"
     return os.environ.get('SRLVIZ_SOLVED') == '1'
@@ -76,7 +86,7 @@ def check(name: str, answer, truth, within: float = 0.0, hint: str = '') -> Chec
     Parameters
     ----------
     name : of the exercise, for example '5.2'
-    answer : None or ... as long as there is none
+    answer : None, ..., or a function whose body is still `...`, as long as there is none
     truth : a number or an array, a text (upper and lower case are the same), a set of right answers, a function without
         parameters that computes one of these, or a function of the answer that returns whether it is right
     within : how far a number may be from the truth
@@ -91,7 +101,7 @@ def check(name: str, answer, truth, within: float = 0.0, hint: str = '') -> Chec
     AssertionError : for a missing or wrong answer, if SRLVIZ_SOLVED is 1
     """
     problem = None
-    if answer is None or answer is ...:
+    if _is_unanswered(answer):
         result = Checked(name, 'not answered', f'○ {name}: not answered yet')
     else:
         try:
@@ -180,18 +190,18 @@ def write_course(folder: str | Path) -> dict[str, Path]:
     for name in ('course', 'tutorials', 'studies', 'solutions'):
         if (folder / name).exists():
             raise FileExistsError(f"{folder / name} exists; name another folder, or move it away first")
-    (folder / 'course').mkdir(parents=True)
-    (folder / 'solutions').mkdir()
-    written, linked = {}, set()
-    for name, path in lessons(source).items():
-        notebook = read_notebook(path)
-        linked |= _linked(notebook)
-        written[name] = folder / 'course' / path.name
-        nbformat.write(student_notebook(notebook), written[name])
-        shutil.copyfile(path, folder / 'solutions' / path.name)
-    for path in source.glob('glossary.ipynb'):
-        shutil.copyfile(path, folder / 'course' / path.name)
-    for kind, name in sorted(linked):
-        (folder / kind).mkdir(exist_ok=True)
-        shutil.copyfile(notebooks_folder(kind) / f'{name}.ipynb', folder / kind / f'{name}.ipynb')
-    return written
+    paths = [*lessons(source).values(), *source.glob('glossary.ipynb')]
+    linked = set().union(*(_linked(read_notebook(path)) for path in paths))
+    paths += [notebooks_folder(kind) / f'{name}.ipynb' for kind, name in sorted(linked)]
+    written = {}
+    for path in paths:
+        target, notebook = folder / path.parent.name / path.name, read_notebook(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if any('### BEGIN SOLUTION' in cell.source for cell in notebook.cells):
+            nbformat.write(student_notebook(notebook), target)
+            (folder / 'solutions').mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / 'solutions' / path.name)
+        else:
+            shutil.copyfile(path, target)
+        written[path.stem] = target
+    return {name: written[name] for name in lessons(source)}
