@@ -135,8 +135,8 @@ _AGENTS = {
     'agent': 'A trained policy, with its memory.',
     'belief': 'The probability of each hidden state given the observations and actions so far: all that can '
     'be known of the state. Where it can be computed exactly, probes are compared with it.',
-    'contamination': 'How much strange observations disturb the state or the decisions of a memory; its half- '
-    'life is the number of steps after which half of the disturbance is gone.',
+    'contamination': 'How much strange observations disturb the state or the decisions of a memory; its '
+    'half-life is the number of steps after which half of the disturbance is gone.',
     'credit': 'The share of the gradient of a decision that belongs to the observations that determine the '
     'right answer.',
     'frozen return': 'The return that PPO reaches in a small budget on top of codes that are not trained further.',

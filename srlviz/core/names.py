@@ -349,6 +349,6 @@ def arguments_of(method: str) -> list[str] | None:
     return names
 
 # %% ../../nbs/00_core/01_names.ipynb #5058a94a
-def installed(room: str) -> dict[str, EntryPoint]:
-    """List entry points of installed packages for a room: name -> entry point; nothing is imported."""
-    return {e.name: e for e in entry_points(group=f'srlviz.{room}')}
+def installed(room: str) -> list[EntryPoint]:
+    """List the entry points of installed packages for a room; two may have one name. Nothing is imported."""
+    return list(entry_points(group=f'srlviz.{room}'))

@@ -14,7 +14,7 @@ from ..core.metrics import questions
 from ..core.names import catalog_names, installed, variant_classes
 from ..core.scores import paper_scores, spell_method
 from .sweeps.commands import add_commands, print_result
-from .notebooks import list_studies, study_path, study_table, tutorials, visible
+from .notebooks import lessons, list_studies, study_path, study_table, tutorials, visible
 from .run import StudyError, run_study
 
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
@@ -29,7 +29,7 @@ def _choices() -> list[str]:
     tasks = catalog_names('envs')
     other_worlds = [w for w in catalog_names('worlds') if w not in games and w.rpartition('-')[0] not in tasks]
     return [
-        'methods:   ' + ', '.join([*_method_names(), *installed('encoders')]),
+        'methods:   ' + ', '.join([*_method_names(), *dict.fromkeys(point.name for point in installed('encoders'))]),
         'memories:  ' + ', '.join(catalog_names('memories')),
         'tasks:     ' + ', '.join(tasks) + '; each -easy, -medium and -hard',
         'games:     ' + ', '.join(sorted(games)),
@@ -37,6 +37,7 @@ def _choices() -> list[str]:
         'worlds:    ' + ', '.join([*other_worlds, 'each game', 'each task']) + '; srlviz.record(NAME) records one',
         'widgets:   ' + ', '.join(catalog_names('widgets')),
         'tutorials: ' + ', '.join(tutorials()) + '; srlviz path NAME prints the path',
+        'lessons:   ' + ', '.join(lessons()) + '; srlviz course DIR writes them for students',
     ]
 
 
@@ -107,7 +108,9 @@ def _parser() -> argparse.ArgumentParser:
         help='set a parameter; may be repeated; lists as a,b,c',
     )
     run.add_argument('--out', help='output folder (default: runs/STUDY); a second run resumes')
-    path = commands.add_parser('path', help='print the path of a study or tutorial, for papermill or to copy it')
+    path = commands.add_parser(
+        'path', help='print the path of a study, tutorial or lesson, for papermill or to copy it'
+    )
     path.add_argument('study', help='name (see srlviz list)')
     for p in listed, run, path:
         p.add_argument('--studies', type=Path, metavar='DIR', help='folder of your own studies')

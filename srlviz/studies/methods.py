@@ -129,10 +129,12 @@ def find_method(method) -> Method:
     if ':' in method:
         return _third_party_method(imported(method, 'encoder'))
     entry_points = installed('encoders')
-    for name, point in entry_points.items():
-        if same_name(name, method):
-            return _third_party_method(_load_entry_point(point), name)
-    raise unknown('method', method, [*builtin, *entry_points])
+    offered = [point for point in entry_points if same_name(point.name, method)]
+    if len(offered) > 1:
+        raise ValueError(f"several packages offer {method!r}; choose one of {', '.join(p.value for p in offered)}")
+    if offered:
+        return _third_party_method(_load_entry_point(offered[0]), offered[0].name)
+    raise unknown('method', method, [*builtin, *(point.name for point in entry_points)])
 
 
 def _third_party_method(encoder, name: str = '') -> Method:
