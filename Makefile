@@ -58,7 +58,7 @@ fuzz: setup ## fuzz every reader with 300 mutations of each of its files; option
 bench: setup ## run the benchmarks: speed of recording, probing, training, import
 	@for b in $(filter-out benchmarks/measure_%,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
-recipes: setup ## test the README's recipes, including stable-baselines3 and RLlib, in a separate environment
+recipes: setup ## run every Python block of the README and the guides, with stable-baselines3 and RLlib, in a separate environment
 	@$(BIN)/python .ci/recipes.py
 
 rllib: setup ## test every memory with RLlib, in the same environment, with Ray (256 MB) and another Gymnasium

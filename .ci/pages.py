@@ -217,8 +217,14 @@ def _titled(first: str, module: str, change, text: str) -> str:
     return f'# {module.removeprefix("srlviz.")} (notebook)\n\nPublic names: {{py:mod}}`{module}`\n{body}'
 
 
-REGION = re.compile(r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$', re.M | re.S)
+# as in srlviz.studies.course, which needs pandas; tests/test_site.py compares them
+REGION = re.compile(r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(.*?)^[ \t]*### END SOLUTION[ \t]*$', re.M | re.S | re.I)
 DIRECTIVE = re.compile(r'^#\s*\|.*\n?', re.M)
+
+
+def without_solutions(text: str) -> str:
+    "The source of a cell as students get it"
+    return REGION.sub(lambda match: f'{match[1]}...  # your code' if match[1] else '# your code', text)
 
 
 def site_notebook(notebook: dict, change, module: str = '') -> dict:
@@ -242,7 +248,7 @@ def site_notebook(notebook: dict, change, module: str = '') -> dict:
         if not text and not cell.get('outputs'):
             continue
         solutions = [body for _, body in REGION.findall(text)]
-        kept.append(cell | dict(source=REGION.sub(r'\1...  # your code', text)))
+        kept.append(cell | dict(source=without_solutions(text)))
         if solutions:
             prompts = dict(code_prompt_show='Show the solution', code_prompt_hide='Hide the solution')
             meta = dict(tags=['hide-input'], mystnb=prompts)

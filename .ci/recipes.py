@@ -1,4 +1,4 @@
-"""Run tests in a separate environment with packages that are not in the lock: the README's recipes, or those of RLlib.
+"""Run tests in a separate environment with packages that are not in the lock: recipes of README and guides, or RLlib.
 
 python .ci/recipes.py [arguments of pytest; default: tests/test_recipes.py]
 Environment: PIP_ARGS (more arguments for pip)

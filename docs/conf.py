@@ -66,17 +66,11 @@ def visit_block(self, node):
 
 def short_navigation(app, pagename, templatename, context, doctree):
     "Show in the side bar only what is around the page: with all 500 pages in it, each would have 100 kB more"
-    from furo.navigation import get_navigation_tree
-
-    if 'toctree' in context:
-        tree = context['toctree'](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
-        context['furo_navigation_tree'] = get_navigation_tree(tree)
+    if whole := context.get('toctree'):
+        context['toctree'] = lambda **options: whole(**options | dict(collapse=True))
 
 
 def setup(app):
-    import furo
-
-    furo._compute_navigation_tree = lambda context: ''  # replaced below
     app.add_html_math_renderer('mathml', (visit_inline, None), (visit_block, None))
-    app.connect('html-page-context', short_navigation, priority=900)
+    app.connect('html-page-context', short_navigation, priority=400)  # before furo's, which calls toctree
     return dict(parallel_read_safe=True, parallel_write_safe=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from srlviz.core.glossary import GLOSSARY
+from srlviz.studies.course import without_solutions
 
 ROOT = Path(__file__).parents[1]
 HTML = ROOT / 'docs/_build/html'
@@ -138,6 +139,22 @@ def test_solutions_are_folded(pages):
     task, solution = made['cells']
     assert task['source'] == 'def f(x):\n    ...  # your code'
     assert solution['source'].strip() == 'return 2' and 'hide-input' in solution['metadata']['tags']
+
+
+def test_the_site_and_the_course_leave_out_the_same(pages):
+    found = 0
+    for path in [*(ROOT / 'nbs/course').glob('*.ipynb'), *(ROOT / 'nbs/tutorials').glob('*.ipynb')]:
+        for cell in pages.cells(path):
+            text = pages.text_of(cell)
+            if cell['cell_type'] == 'code':
+                assert pages.without_solutions(text) == without_solutions(text), path.name
+                found += text != without_solutions(text)
+    assert found > 27
+    for text in (
+        'x = 1\n### begin solution\nx = 2\n### end solution\n',
+        'if x:\n  ### BEGIN SOLUTION \n  y\n  ### END SOLUTION',
+    ):
+        assert pages.without_solutions(text) == without_solutions(text) != text
 
 
 def test_what_is_loaded_from_elsewhere_is_named(ci, tmp_path):

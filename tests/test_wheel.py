@@ -125,13 +125,15 @@ def test_command_line(installed, tmp_path):
         assert p.stem in out
         lies = Path(run(installed.with_name('srlviz'), 'path', p.stem, cwd=tmp_path).strip())
         assert lies.read_bytes() == p.read_bytes() and lies.is_relative_to(installed.parents[1])
+    for p in (ROOT / 'nbs/course').glob('[0-9][0-9]_*.ipynb'):
+        assert p.stem in out
 
 
 def test_course(installed, tmp_path):
     "The lessons of the wheel, for students and for the instructor"
     run(installed.with_name('srlviz'), 'course', 'room', cwd=tmp_path)
     lessons = sorted(p.name for p in (ROOT / 'nbs/course').glob('[0-9][0-9]_*.ipynb'))
-    assert sorted(p.name for p in (tmp_path / 'room/solutions').glob('*.ipynb')) == lessons
+    assert sorted(p.name for p in (tmp_path / 'room/solutions/course').glob('[0-9]*.ipynb')) == lessons
     written = [(tmp_path / 'room/course' / name).read_text(encoding='utf-8') for name in lessons]
     assert not any('BEGIN SOLUTION' in text for text in written)
 
