@@ -120,9 +120,20 @@ _ENCODERS = {
     'autoencoder (VAE) also keeps codes close to a normal distribution.',
     'contrastive learning': 'Training an encoder to tell pairs that belong together (positive) from pairs '
     'that do not (negative), without labels.',
+    'cross entropy': 'The loss of a classifier: minus the logarithm of the probability that it gives to the '
+    'right class, averaged over cases. ln(n) for a guess among n classes.',
     'head': 'A small network on top of a code or a memory that predicts targets, actions or values.',
     'InfoNCE': 'A contrastive loss: the cross-entropy of picking, among the items of a batch, the one that '
     'belongs to the query. An encoder without information has ln(batch size).',
+    'key': 'In contrastive learning, an item of the batch that is compared with the query. In attention, what '
+    'a query is matched with to decide how much of a past input is read.',
+    'nat': 'The unit of entropies and losses with the natural logarithm; 1 nat is 1.44 bits.',
+    'negative': 'In contrastive learning, a key that does not belong to the query. In detection, a case in '
+    'which there is nothing to find.',
+    'positive': 'In contrastive learning, the key that belongs to the query, such as the frame before. In '
+    'detection, a case that is to be found.',
+    'query': 'In contrastive learning, the item whose partner is to be found among the keys of a batch. In '
+    'attention, what the present step looks for.',
     'random network': 'An encoder with random weights that has learned nothing. On standardized codes it is a '
     'strong baseline.',
     'saliency': 'How strongly an output depends on each input, measured by its gradient.',
@@ -139,11 +150,14 @@ _AGENTS = {
     'half-life is the number of steps after which half of the disturbance is gone.',
     'credit': 'The share of the gradient of a decision that belongs to the observations that determine the '
     'right answer.',
+    'delay': 'The number of steps between an input and the moment at which it is asked for.',
     'frozen return': 'The return that PPO reaches in a small budget on top of codes that are not trained further.',
     'GAE': 'Generalized advantage estimation: how much better an action was than expected, as a sum of '
     'temporal-difference errors that are weighted by powers of gamma times lambda.',
     'gap': 'Observability gap: the difference in return between an agent that sees the full state and one '
     'without memory; the share closed by a memory says what the memory is worth.',
+    'gate': 'A number between 0 and 1, computed at each step, by which a memory multiplies a part of its state '
+    'or of its input: it decides what is kept.',
     'history': 'The observations and actions of an episode up to a step.',
     'memory': 'A network that turns a history into a state and an output, step by step, such as a GRU.',
     'MMER': 'Max-mean episodic return: the largest, over epochs of a training, of the mean return of an '
@@ -153,6 +167,7 @@ _AGENTS = {
     'part of the state, so that acting well takes memory.',
     'PPO': 'Proximal policy optimization: an algorithm that improves a policy in small steps by clipping the '
     'ratio of new to old action probabilities.',
+    'reach': 'The longest delay up to which a memory recalls more than half of the way from a guess to always right.',
     'recall': 'Accuracy of a memory that repeats an input after a delay. In detection: share of the true '
     'cases that are found.',
 }

@@ -6,7 +6,7 @@
 __all__ = ['START', 'listing', 'start_notebook', 'main']
 
 # %% ../../nbs/09_studies/01_cli.ipynb #6316a64c
-import argparse, importlib.util, json, subprocess, sys
+import argparse, importlib.util, json, os, subprocess, sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -295,6 +295,9 @@ def main(argv: list[str] | None = None) -> int:
         else:
             _run(args)
         return 0
+    except BrokenPipeError:  # the reader of the output has ended, as in `srlviz list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's last flush succeeds
+        return 141
     except (ValueError, OSError, ImportError) as e:
         _print_error(e)
         return 2

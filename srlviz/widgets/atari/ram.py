@@ -151,7 +151,7 @@ class _PokedPicture(Explorer):
         self.poke = _Poke(self.lab, self.address, self.value, self.frames, self.names)
         zoom = min(304 / self.size[1], 400 / self.size[0])
         figure = self.poke.figure(region=self.box, tall=True, zoom=zoom)
-        self.view.figure = figure.update_layout(dragmode='select' if self.select else False)
+        self.view.figure = figure.update_layout(dragmode='select' if self.select else False, selectdirection='d')
         self.status.show_message(self.poke.words())
 
     def _dragged(self, box):
