@@ -37,6 +37,7 @@ _RECORDINGS = {
     'seed': 'The number that starts a random generator. The same seed gives the same result; several seeds '
     'show how much a result depends on chance.',
     'sensor': 'A measured number of each step, such as the airspeed; a flight has 1,090.',
+    'sprite': 'A figure that a game draws as a whole, such as a paddle or a ball.',
     'state': 'Everything that determines what happens next in a world, seen or not. Also the numbers that a '
     'memory carries from step to step.',
     'step': 'One observation and the action that follows it; the unit of time, t, in an episode.',
@@ -62,6 +63,8 @@ _SCORES = {
     'any code that changes over time.',
     'code': 'The vector that an encoder returns for a step, or for an episode or window; also one number of '
     'this vector.',
+    'condition number': 'The ratio of the largest to the smallest eigenvalue of a problem. Gradient descent needs more '
+    'steps the larger it is; a probe on codes with a large one is badly conditioned.',
     'control': 'A prediction task that codes cannot know, such as the factors of another episode at the same '
     'step. What a probe reaches on it is due to the probe, not to the codes.',
     'description length': 'The number of bits that the factors take for a receiver who has the codes and '
@@ -91,6 +94,8 @@ _SCORES = {
     'entropy of their singular values’ shares.',
     'raw': 'Codes as the encoder returns them. A probe may fail on them because their scale is unsuited to '
     'its learning rate.',
+    'reparametrization': 'Another way to write the same codes, from which the old ones can be computed, such as '
+    'standardizing. What a linear classifier can represent stays the same; how its training goes does not.',
     'representation': 'What turns observations into vectors: an encoder, or the state of a memory; also these vectors.',
     'row': 'One step of a recording in a table of codes and factors. Rows of an episode resemble each other, '
     'so that they are not independent.',
@@ -226,7 +231,7 @@ ALIASES: dict[str, str] = dict(
     r2_mlp='R²',
     skill_shifted='shift',
     standardize='standardized',
-)
+) | {'conditioning': 'condition number', 'control task': 'control'}
 
 
 def define(word: str, width: int = 0, newline: str = '\n') -> str:
