@@ -89,6 +89,8 @@ _SCORES = {
     'what it cannot tell.',
     'rank': 'The number of directions that the codes use. Effective rank (RankMe): the exponential of the '
     'entropy of their singular values’ shares.',
+    'rank correlation': 'Agreement of two orders: the correlation of the ranks (Spearman). 1 for equal orders, -1 for '
+    'reversed ones, 0 on average for unrelated ones.',
     'raw': 'Codes as the encoder returns them. A probe may fail on them because their scale is unsuited to '
     'its learning rate.',
     'representation': 'What turns observations into vectors: an encoder, or the state of a memory; also these vectors.',
@@ -123,6 +125,8 @@ _ENCODERS = {
     'head': 'A small network on top of a code or a memory that predicts targets, actions or values.',
     'InfoNCE': 'A contrastive loss: the cross-entropy of picking, among the items of a batch, the one that '
     'belongs to the query. An encoder without information has ln(batch size).',
+    'PCA': 'Principal component analysis: the codes are the few linear combinations of the input with the '
+    'largest variance, fitted without labels.',
     'random network': 'An encoder with random weights that has learned nothing. On standardized codes it is a '
     'strong baseline.',
     'saliency': 'How strongly an output depends on each input, measured by its gradient.',
@@ -132,6 +136,8 @@ _ENCODERS = {
 
 # %% ../../nbs/00_core/13_glossary.ipynb #162e5d3c
 _AGENTS = {
+    'advantage': 'How much better an action turned out than the value expected; policy gradients make actions with '
+    'a positive advantage more likely.',
     'agent': 'A trained policy, with its memory.',
     'belief': 'The probability of each hidden state given the observations and actions so far: all that can '
     'be known of the state. Where it can be computed exactly, probes are compared with it.',
@@ -139,6 +145,8 @@ _AGENTS = {
     'life is the number of steps after which half of the disturbance is gone.',
     'credit': 'The share of the gradient of a decision that belongs to the observations that determine the '
     'right answer.',
+    'epoch': 'A stretch of training: one pass over the data, or, in tables of returns, a fixed number of '
+    'environment steps (65,536 in POPGym).',
     'frozen return': 'The return that PPO reaches in a small budget on top of codes that are not trained further.',
     'GAE': 'Generalized advantage estimation: how much better an action was than expected, as a sum of '
     'temporal-difference errors that are weighted by powers of gamma times lambda.',
@@ -155,6 +163,10 @@ _AGENTS = {
     'ratio of new to old action probabilities.',
     'recall': 'Accuracy of a memory that repeats an input after a delay. In detection: share of the true '
     'cases that are found.',
+    'termination': 'The end of an episode by the rules of the world; nothing follows, so no value is added.',
+    'truncation': 'The end of an episode by a time limit; more would have followed, so the value of the last '
+    'observation is added.',
+    'value': 'The return expected from a step on, as an output of the network of an agent estimates it.',
 }
 
 # %% ../../nbs/00_core/13_glossary.ipynb #70fbb284
@@ -169,6 +181,8 @@ _DISENTANGLEMENT = {
     'the share of splits of a forest.',
     'informativeness': 'I of QEDR: the error of predicting the factors from the codes, relative to a constant '
     'prediction. 0 is perfect, 1 is no better than the constant.',
+    'forest': 'The mean of many decision trees, each fitted to a resample of the rows. Unlike a linear regression '
+    'it can follow any nonlinear relation.',
     'lasso': 'Linear regression with a penalty alpha on the sum of absolute weights, which sets many of them to 0.',
     'MIG': 'Mutual information gap: of each factor, the mutual information with the best code minus that with '
     'the second best, divided by the entropy of the factor.',
