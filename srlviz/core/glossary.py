@@ -92,6 +92,8 @@ _SCORES = {
     'what it cannot tell.',
     'rank': 'The number of directions that the codes use. Effective rank (RankMe): the exponential of the '
     'entropy of their singular values’ shares.',
+    'rank correlation': 'Agreement of two orders: the correlation of the ranks (Spearman). 1 for equal orders, -1 for '
+    'reversed ones, 0 on average for unrelated ones.',
     'raw': 'Codes as the encoder returns them. A probe may fail on them because their scale is unsuited to '
     'its learning rate.',
     'reparametrization': 'Another way to write the same codes, from which the old ones can be computed, such as '
@@ -139,6 +141,8 @@ _ENCODERS = {
     'detection, a case that is to be found.',
     'query': 'In contrastive learning, the item whose partner is to be found among the keys of a batch. In '
     'attention, what the present step looks for.',
+    'PCA': 'Principal component analysis: the codes are the few linear combinations of the input with the '
+    'largest variance, fitted without labels.',
     'random network': 'An encoder with random weights that has learned nothing. On standardized codes it is a '
     'strong baseline.',
     'saliency': 'How strongly an output depends on each input, measured by its gradient.',
@@ -148,6 +152,8 @@ _ENCODERS = {
 
 # %% ../../nbs/00_core/13_glossary.ipynb #162e5d3c
 _AGENTS = {
+    'advantage': 'How much better an action turned out than the value expected; policy gradients make actions with '
+    'a positive advantage more likely.',
     'agent': 'A trained policy, with its memory.',
     'belief': 'The probability of each hidden state given the observations and actions so far: all that can '
     'be known of the state. Where it can be computed exactly, probes are compared with it.',
@@ -156,6 +162,8 @@ _AGENTS = {
     'credit': 'The share of the gradient of a decision that belongs to the observations that determine the '
     'right answer.',
     'delay': 'The number of steps between an input and the moment at which it is asked for.',
+    'epoch': 'A stretch of training: one pass over the data, or, in tables of returns, a fixed number of '
+    'environment steps (65,536 in POPGym).',
     'frozen return': 'The return that PPO reaches in a small budget on top of codes that are not trained further.',
     'GAE': 'Generalized advantage estimation: how much better an action was than expected, as a sum of '
     'temporal-difference errors that are weighted by powers of gamma times lambda.',
@@ -175,6 +183,10 @@ _AGENTS = {
     'reach': 'The longest delay up to which a memory recalls more than half of the way from a guess to always right.',
     'recall': 'Accuracy of a memory that repeats an input after a delay. In detection: share of the true '
     'cases that are found.',
+    'termination': 'The end of an episode by the rules of the world; nothing follows, so no value is added.',
+    'truncation': 'The end of an episode by a time limit; more would have followed, so the value of the last '
+    'observation is added.',
+    'value': 'The return expected from a step on, as an output of the network of an agent estimates it.',
 }
 
 # %% ../../nbs/00_core/13_glossary.ipynb #70fbb284
@@ -189,6 +201,8 @@ _DISENTANGLEMENT = {
     'the share of splits of a forest.',
     'informativeness': 'I of QEDR: the error of predicting the factors from the codes, relative to a constant '
     'prediction. 0 is perfect, 1 is no better than the constant.',
+    'forest': 'The mean of many decision trees, each fitted to a resample of the rows. Unlike a linear regression '
+    'it can follow any nonlinear relation.',
     'lasso': 'Linear regression with a penalty alpha on the sum of absolute weights, which sets many of them to 0.',
     'MIG': 'Mutual information gap: of each factor, the mutual information with the best code minus that with '
     'the second best, divided by the entropy of the factor.',

@@ -589,7 +589,11 @@ def column(figures: Sequence[go.Figure], *, title: str = '') -> go.Figure:
             layout[kind] += _moved(list(part['layout'].get(kind, ())), by)
         text = fig.layout.title.text
         if text:
-            at = dict(x=0, xref='paper', xanchor='left', y=high, yref='paper', yanchor='bottom', yshift=6)
+            headed = any(
+                a.get('y') == 1 and a.get('yanchor') == 'bottom' for a in part['layout'].get('annotations', ())
+            )
+            above = margin.t - 24 if headed and margin.t >= 48 else 6  # over the heading of its first row
+            at = dict(x=0, xref='paper', xanchor='left', y=high, yref='paper', yanchor='bottom', yshift=above)
             layout['annotations'].append(dict(text=f'<b>{text}</b>', showarrow=False, font_size=12) | at)
         by = {letter: n + count[letter] for letter, n in by.items()}
         done += tall

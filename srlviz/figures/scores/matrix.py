@@ -18,6 +18,7 @@ from .score_map import ScoreGrid, broken_lines, key_words, number, plot_scores, 
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #81d5d893
 _ARROWS = dict(higher='↑', lower='↓')
+_MATRIX_NOTES = ['Colour: the order within a column, blue is best.', 'Arrows point to better values.']
 
 
 def _column_words(column: str, metric: str, name: str) -> str:
@@ -61,6 +62,7 @@ def plot_matrix(
     """
     check_names('column with a metric', list(value), list(metrics))
     reasons, names = dict(reasons or {}), dict(names or {})
+    wide = (width or 66 * value.shape[1] + 180) >= 520  # pixels of both notes in a line
 
     def write(row, column, score):
         if score == score:
@@ -88,7 +90,7 @@ def plot_matrix(
         width=width,
         height=height,
         title=title,
-        notes=['Colour: the order within a column, blue is best. Arrows point to better values.'],
+        notes=[' '.join(_MATRIX_NOTES)] if wide else _MATRIX_NOTES,
     )
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #291edc0e
