@@ -48,6 +48,8 @@ def test_the_course_is_whole():
         exercises = set(re.findall(r"course\.check\(\s*'(\d\.\d)", source))
         assert exercises >= {f'{int(name[:2])}.{k}' for k in (1, 2, 3)}, name
         assert source.count('### BEGIN SOLUTION') >= 3, name
+    page = (ROOT / 'docs/instructor.md').read_text(encoding='utf-8')
+    assert len(re.findall(r'^\| \d .*\| \d+ \|', page, re.MULTILINE)) == len(LESSONS)  # each has its CPU seconds
 
 
 @pytest.mark.parametrize('name', LESSONS)

@@ -201,7 +201,7 @@ def test_a_run_can_be_repeated(task, shape, total):
     ],
 )
 def test_the_shipped_table_can_be_trained_again(task, name, memory):
-    "The first epoch of three shipped trainings, one for each kind of action, has the shipped mean return to the bit"
+    "The first epoch of three shipped trainings, one for each kind of action, has the shipped mean return: equal where it was made, and within .004 on processors that round differently"
     epoch = 65_536
     learner = recurrent_ppo(task, memory, device='cpu')
     learner.learn(progress=False, until=lambda row: row['steps'] >= epoch)
@@ -210,7 +210,7 @@ def test_the_shipped_table_can_be_trained_again(task, name, memory):
         "task == @name and method == @memory and inputs == '' and metric == 'epoch_return' and seed == 0"
     )
     [expected] = shipped.loc[shipped['budget'] == epoch, 'value']
-    assert again == expected
+    assert abs(again - expected) < 0.004
 
 
 @pytest.mark.parametrize('factor', [1e-6, 1e6])
