@@ -201,7 +201,10 @@ def test_a_run_can_be_repeated(task, shape, total):
     ],
 )
 def test_the_shipped_table_can_be_trained_again(task, name, memory):
-    "The first epoch of three shipped trainings, one for each kind of action, has the shipped mean return: equal where it was made, and within .004 on processors that round differently"
+    """The first epoch of three shipped trainings, one for each kind of action, has the shipped mean return.
+
+    Equal where they were made; other processors round differently.
+    """
     epoch = 65_536
     learner = recurrent_ppo(task, memory, device='cpu')
     learner.learn(progress=False, until=lambda row: row['steps'] >= epoch)
