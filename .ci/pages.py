@@ -120,13 +120,16 @@ def slug(heading: str) -> str:
     return re.sub(r'[^\w\- ]', '', plain.strip().lower()).replace(' ', '-')
 
 
+def prose(file: Path) -> str:
+    "The Markdown text of a notebook or Markdown file"
+    if file.suffix != '.ipynb':
+        return file.read_text(encoding='utf-8')
+    return '\n\n'.join(text_of(c) for c in cells(file) if c['cell_type'] == 'markdown')
+
+
 def anchors(root: Path, path: str) -> set[str]:
     "The anchors of the headings of a notebook or Markdown file"
-    file = root / path
-    if file.suffix == '.ipynb':
-        text = '\n\n'.join(text_of(c) for c in cells(file) if c['cell_type'] == 'markdown')
-    else:
-        text = file.read_text(encoding='utf-8')
+    text = prose(root / path)
     found = set()
     outside = FENCE.sub('', text)
     for heading in re.findall(r'^#{1,6}\s+(.+?)\s*#*$', outside, re.M):
@@ -141,14 +144,9 @@ def broken_links(root: Path) -> list[str]:
     "The links between files of the site that lead nowhere"
     pages, bad = site_pages(root), []
     for source in pages:
-        file = root / source
-        if file.suffix == '.ipynb':
-            texts = [text_of(c) for c in cells(file) if c['cell_type'] == 'markdown']
-        elif file.suffix == '.md':
-            texts = [file.read_text(encoding='utf-8')]
-        else:
+        if not source.endswith(('.ipynb', '.md')):
             continue
-        for target in [t for text in texts for t in links(text)]:
+        for target in links(prose(root / source)):
             if OUTSIDE.match(target):
                 continue
             try:
@@ -260,11 +258,7 @@ def site_notebook(notebook: dict, change, module: str = '') -> dict:
 
 def heading(root: Path, source: str) -> tuple[str, str]:
     "The title of a notebook or Markdown file, and the sentence after it"
-    file = root / source
-    if file.suffix == '.ipynb':
-        text = '\n\n'.join(text_of(c) for c in cells(file) if c['cell_type'] == 'markdown')
-    else:
-        text = file.read_text(encoding='utf-8')
+    text = prose(root / source)
     title = re.search(r'^#\s+(.+?)\s*$', text, re.M)
     if not title:
         raise ValueError(f'{source} has no title: a line that starts with #')
