@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'tests'))
-import lab as labs  # noqa: E402
+from support import lab as labs  # noqa: E402
 
 CELL = """
 from srlviz.widgets.agents.returns import MMERDashboard
@@ -27,9 +27,9 @@ def screenshot() -> Image.Image:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = labs.Server(Path(folder))
         browser = playwright.chromium.launch(executable_path=labs.chromium(), args=labs.FLAGS)
-        lab = labs.Lab(server, 'agent', labs.of_cells(CELL.strip()))
+        lab = labs.Lab(server, 'agent', labs.notebook_of(CELL.strip()))
         page = labs.open_page(browser, lab)
-        labs.at_rest(page)
+        labs.release_focus(page)
         shot = page.locator('.srlviz-dashboard').first.screenshot()
         browser.close()
         server.close()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / 'tests'), str(ROOT)]
-from lab import FLAGS, Lab, Server, chromium, of_cells, open_page  # noqa: E402
+from support.lab import FLAGS, Lab, Server, chromium, notebook_of, open_page  # noqa: E402
 
 CELL = """
 import numpy as np
@@ -197,7 +197,7 @@ def hands(page, lab) -> dict[str, float]:
     page.wait_for_timeout(1500)
     box = stage.bounding_box()
     k, ox, oy = map(float, view.get_attribute('data-view').split(','))
-    xy = lab.ask('explorer.pane.map.xy[::len(explorer.pane.map) // 60].tolist()')
+    xy = lab.evaluate('explorer.pane.map.xy[::len(explorer.pane.map) // 60].tolist()')
     points = [(box['x'] + 1 + ox + k * x, box['y'] + 1 + oy - k * y) for x, y in xy]
     nothing = statistics.median(timed(lambda: page.evaluate(FRAME)) for _ in range(10))
     over = []
@@ -214,17 +214,17 @@ def hands(page, lab) -> dict[str, float]:
     steps = []
     for t in range(1, 16):  # as while a film plays: the ring follows
         ring, began = view.get_attribute('data-ring'), time.perf_counter()
-        lab.ask(f'explorer.seek(3, {t})')
+        lab.evaluate(f'explorer.seek(3, {t})')
         page.wait_for_function("([e, b]) => e.dataset.ring !== b", arg=[view.element_handle(), ring], polling=5)
         steps.append(1000 * (time.perf_counter() - began))
-    lab.ask("setattr(explorer, 'drag', 'pan')")
+    lab.evaluate("setattr(explorer, 'drag', 'pan')")
     page.wait_for_timeout(500)
     x, y = box['x'] + box['width'] / 2, box['y'] + box['height'] / 2
     page.mouse.move(x, y)
     page.mouse.down()
     pans = [timed(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(FRAME))) for k in range(1, 31)]
     page.mouse.up()
-    lab.ask("setattr(explorer, 'drag', 'lasso')")
+    lab.evaluate("setattr(explorer, 'drag', 'lasso')")
     page.wait_for_timeout(500)
     drawn = view.get_attribute('data-drawn')
     page.mouse.move(x - 90, y - 90)
@@ -235,7 +235,7 @@ def hands(page, lab) -> dict[str, float]:
     page.mouse.up()
     page.wait_for_function("([e, b]) => e.dataset.drawn !== b", arg=[view.element_handle(), drawn], polling=5)
     lasso = 1000 * (time.perf_counter() - began)
-    chosen = lab.ask('len(explorer.steps)')
+    chosen = lab.evaluate('len(explorer.steps)')
     found = dict(pan=statistics.median(pans), two_empty_frames=nothing, slowest_pan=max(pans))
     found |= dict(hover=statistics.median(over), hovers=len(over), step=statistics.median(steps))
     return found | dict(lasso=lasso, chosen=chosen)
@@ -245,7 +245,7 @@ def browsed(steps: int, most: int) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
     server = Server(Path(tempfile.mkdtemp()))
-    lab = Lab(server, 'map', of_cells(CELL.format(steps=steps, most=most).strip()), '')
+    lab = Lab(server, 'map', notebook_of(CELL.format(steps=steps, most=most).strip()), '')
     try:
         with sync_playwright() as p:
             browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'tests'))
 
-from lab import FLAGS, Lab, Server, chromium, in_step, of_cells, open_page
+from support.lab import FLAGS, Lab, Server, chromium, wait_idle, notebook_of, open_page
 
 CLOCK = """([selector, attribute, k]) => {
     const target = [...document.querySelectorAll(selector)][k];
@@ -63,7 +63,7 @@ def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[floa
     gesture.press(page, 0)
     page.wait_for_timeout(2000)
     for i in range(1, presses + 1):
-        in_step(page)
+        wait_idle(page)
         page.wait_for_timeout(300)
         start = wire['bytes']
         page.evaluate(CLOCK, [selector, attribute, k])
@@ -74,7 +74,7 @@ def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[floa
             print(f'{gesture.widget}, {gesture.name}: press {i} changed nothing in 10 s', flush=True)
             continue
         times.append(page.evaluate('() => clock.seen - clock.pressed'))
-        in_step(page)
+        wait_idle(page)
         sizes.append(wire['bytes'] - start)
     return times, sizes
 
@@ -224,7 +224,7 @@ def measured(browser, widget: str, code: str, presses: int):
     "Open a widget in a new JupyterLab and run its gestures"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         server = Server(Path(folder))
-        lab = Lab(server, 'cells', of_cells(code), '')
+        lab = Lab(server, 'cells', notebook_of(code), '')
         try:
             wire = dict(bytes=0)
             page = open_page(browser, lab, before=lambda page: count(page, wire))

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'tests'))
 
-from lab import DRAWN, FLAGS, Lab, Server, chromium, in_step, in_theme, of_cells, open_page
+from support.lab import DRAWN, FLAGS, Lab, Server, chromium, wait_idle, set_theme, notebook_of, open_page
 
 SETUP = """
 import ipywidgets, srlviz, torch.nn as nn
@@ -113,7 +113,7 @@ def main():
     try:
         with sync_playwright() as p:
             browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
-            lab = Lab(server, 'explorers', of_cells(SETUP.strip()), '')
+            lab = Lab(server, 'explorers', notebook_of(SETUP.strip()), '')
             page = open_page(browser, lab)
             page.set_viewport_size(dict(width=1280, height=800))
             page.evaluate(options.axe.read_text(encoding='utf-8') + ';null')
@@ -128,15 +128,15 @@ def main():
 def look(page, lab, name: str, shots: Path | None) -> int:
     "Open an explorer, print what is wrong with it in both themes, and return the number of axe's findings"
     try:
-        lab.do(f'stage.children = [{EXPLORERS[name]}]')
+        lab.execute(f'stage.children = [{EXPLORERS[name]}]')
     except AssertionError as problem:
         print(f'{name}: does not open: {str(problem)[-400:]}', flush=True)
         return 1
     n_found = 0
     for theme in ('Light', 'Dark'):
-        in_theme(page, theme)
+        set_theme(page, theme)
         page.wait_for_function(DRAWN)
-        in_step(page)
+        wait_idle(page)
         page.wait_for_timeout(1500)
         if shots:
             shots.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 models against the length.
 
 One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs come from the
-comparisons in the tests (tests/popgym_memories_*.py; tests/plain_dnc.py, our own plain form).
+comparisons in the tests (tests/reference/popgym_memories_*.py; tests/reference/plain_dnc.py, our own plain form).
 
 `--starts`: the recurrent networks with episodes that start inside a rollout, against torch's kernel cut at every start
 and on episodes padded to the longest; and the growth of a GRU with the number of steps.
@@ -35,8 +35,8 @@ def comparisons():
     sys.path.insert(0, str(TESTS))
     logging.disable(logging.WARNING)  # popgym says what it lacks
     found = {}
-    for name in 'plain_dnc', *sorted(p.stem for p in TESTS.glob('popgym_memories_*.py')):
-        found |= importlib.import_module(name).MODELS
+    for name in 'plain_dnc', *sorted(p.stem for p in TESTS.glob('reference/popgym_memories_*.py')):
+        found |= importlib.import_module(f'reference.{name}').MODELS
     return found
 
 

@@ -1,8 +1,8 @@
 import os
 from pathlib import Path
 
-import lab as labs
-import papermill_runs
+from support import lab as labs
+from support import papermill_runs
 import pytest
 
 
@@ -52,13 +52,13 @@ def open_lab(server, request):
 
 @pytest.fixture
 def papermill(tmp_path_factory, record_property):
-    "Run a study or tutorial by papermill with small parameters, once in all processes of this test run: name -> Ran"
+    "Run a study or tutorial by papermill with small parameters, once in all processes of this test run: name -> PapermillRun"
     base = Path(tmp_path_factory.getbasetemp())
     base = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
 
     def run(name):
         ran = papermill_runs.run_once(name, base)
-        record_property('papermill', ran.used)
+        record_property('papermill', ran.usage)
         return ran
 
     return run

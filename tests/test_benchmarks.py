@@ -6,7 +6,7 @@ What a benchmark measures is not looked at: sizes are too small, and other progr
 import os, subprocess, sys
 from pathlib import Path
 
-import lab as labs
+from support import lab as labs
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ def run(path: Path, argument: str, folder: Path):
 @pytest.mark.parametrize('path', BENCHMARKS, ids=lambda p: p.stem)
 def test_benchmark(path, tmp_path):
     browser = labs.chromium() or os.environ.get('PLAYWRIGHT_BROWSERS_PATH')
-    if 'from lab import' in path.read_text(encoding='utf-8') and not browser:
+    if 'from support.lab import' in path.read_text(encoding='utf-8') and not browser:
         pytest.skip(f'no Chromium on this machine. Install it with: {labs.INSTALL}')
     run(path, '--smoke', tmp_path)
 

@@ -8,7 +8,18 @@ this machine may be asked for anything.
 import urllib.error, urllib.request
 
 import pytest
-from lab import DRAWN, ROOT, SHOTS, SMALL, at_rest, in_step, in_theme, nothing_broke, open_page, wait_for
+from support.lab import (
+    DRAWN,
+    ROOT,
+    SHOTS,
+    SMALL,
+    release_focus,
+    wait_idle,
+    set_theme,
+    assert_no_errors,
+    open_page,
+    wait_for,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +32,7 @@ def lab(open_lab):
 @pytest.fixture(scope='module')
 def page(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
@@ -38,18 +49,18 @@ heatmap.seek(*heatmap.side.predictions.shown.places()[0])"""
 @pytest.fixture(autouse=True)
 def start(page, lab):
     "The same state before each test; and after it, nothing may have broken"
-    in_theme(page, 'Light')
-    lab.do(START)
-    at_rest(page)
-    wait_for(lambda: shown(player_in(page, BROWSER)) == 0, say='the first frame is shown')
+    set_theme(page, 'Light')
+    lab.execute(START)
+    release_focus(page)
+    wait_for(lambda: shown(player_in(page, BROWSER)) == 0, message='the first frame is shown')
     yield
-    nothing_broke(page)
+    assert_no_errors(page)
 
 
 def player_in(page, where):
     player = page.locator(f'{where} .srlviz-player').first
     player.scroll_into_view_if_needed()
-    wait_for(lambda: player.get_attribute('data-frame') is not None, say='the first frame is drawn')
+    wait_for(lambda: player.get_attribute('data-frame') is not None, message='the first frame is drawn')
     return player
 
 
@@ -67,60 +78,60 @@ def agree(player, lab, name):
     "The step that slider, picture and kernel all show, once they do"
     return wait_for(
         lambda: (
-            (t := shown(player)) == int(player.locator('input[type=range]').input_value()) == lab.ask(f'{name}.t')
+            (t := shown(player)) == int(player.locator('input[type=range]').input_value()) == lab.evaluate(f'{name}.t')
             and [t]
         ),
-        say=f'slider, picture and kernel show the same step of {name}',
+        message=f'slider, picture and kernel show the same step of {name}',
     )[0]
 
 
 def test_the_frame_is_the_recorded_one(page, lab):
     "What the canvas shows is, pixel for pixel, what the recording holds"
     player = player_in(page, BROWSER)
-    lab.do('browser.seek(1, 200)')
-    wait_for(lambda: shown(player) == 200, say='a jump from Python reaches the page')
+    lab.execute('browser.seek(1, 200)')
+    wait_for(lambda: shown(player) == 200, message='a jump from Python reaches the page')
     drawn = player.locator('canvas').first.evaluate(
         "c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; return "
         "Array.from(d.filter((_, i) => i % 4 === 0)) }"
     )
-    assert drawn == lab.ask("recording[1].obs['frame'][200].ravel().tolist()")
+    assert drawn == lab.evaluate("recording[1].obs['frame'][200].ravel().tolist()")
 
 
 def test_play(page, lab):
     player = player_in(page, BROWSER)
     player.locator('[data-do=play]').click()
-    wait_for(lambda: shown(player) > 12, say='frames move')
-    wait_for(lambda: lab.ask('browser.player.playing'), say='the kernel knows that it plays')
+    wait_for(lambda: shown(player) > 12, message='frames move')
+    wait_for(lambda: lab.evaluate('browser.player.playing'), message='the kernel knows that it plays')
     page.screenshot(path=SHOTS / 'browser_playing.png')
     page.keyboard.press('Space')
-    wait_for(lambda: player.get_attribute('data-playing') == 'false', say='space stops it')
-    in_step(page)
+    wait_for(lambda: player.get_attribute('data-playing') == 'false', message='space stops it')
+    wait_idle(page)
     t = agree(player, lab, 'browser')
-    assert t > 12 and lab.ask('browser.player.playing') is False
+    assert t > 12 and lab.evaluate('browser.player.playing') is False
     assert int(player.locator('input[type=number]').input_value()) == t
 
 
 def test_slider_and_keys(page, lab):
     player = player_in(page, BROWSER)
     box = player.locator('input[type=range]').bounding_box()
-    now, last = shown(player), lab.ask('int(recording.lengths[browser.episode]) - 1')
+    now, last = shown(player), lab.evaluate('int(recording.lengths[browser.episode]) - 1')
     middle = box['y'] + box['height'] / 2
     page.mouse.move(box['x'] + 8 + (box['width'] - 16) * now / last, middle)
     page.mouse.down()
     page.mouse.move(box['x'] + box['width'] * 0.7, middle, steps=6)
     page.mouse.up()
-    in_step(page)
+    wait_idle(page)
     t = agree(player, lab, 'browser')
     assert 0.6 * last < t < 0.8 * last
     player.locator('.srlviz-stage').click()
     for key, by in (('ArrowRight', 1), ('ArrowLeft', -1), ('PageDown', 10), ('ArrowRight', 1)):
         page.keyboard.press(key)
         t += by
-        wait_for(lambda: shown(player) == t, say=f'{key} moves by {by}')
+        wait_for(lambda: shown(player) == t, message=f'{key} moves by {by}')
     for key, to in (('Home', 0), ('End', last)):
         page.keyboard.press(key)
-        wait_for(lambda: shown(player) == to, say=f'{key} jumps to {to}')
-    in_step(page)
+        wait_for(lambda: shown(player) == to, message=f'{key} jumps to {to}')
+    wait_idle(page)
     assert agree(player, lab, 'browser') == last
     assert page.locator('.jp-Notebook').first.evaluate(
         "n => !n.classList.contains('jp-mod-editMode')"
@@ -131,11 +142,13 @@ def test_another_episode_while_one_plays(page, lab):
     "The kernel's answer meets a page that is moving: both must end at the new episode's first step"
     player = player_in(page, BROWSER)
     player.locator('[data-do=play]').click()
-    wait_for(lambda: shown(player) > 5, say='it plays')
+    wait_for(lambda: shown(player) > 5, message='it plays')
     menu(page, BROWSER, 'Episode').select_option(index=2)
-    wait_for(lambda: lab.ask('browser.episode') == 2 and shown(player) == 0, say='the page shows the new episode')
-    in_step(page)
-    assert (shown(player), lab.ask('[browser.episode, browser.t, browser.player.playing]')) == (0, [2, 0, False])
+    wait_for(
+        lambda: lab.evaluate('browser.episode') == 2 and shown(player) == 0, message='the page shows the new episode'
+    )
+    wait_idle(page)
+    assert (shown(player), lab.evaluate('[browser.episode, browser.t, browser.player.playing]')) == (0, [2, 0, False])
     assert int(page.locator(f'{BROWSER} .srlviz-plot').first.get_attribute('data-cursor')) == 0
 
 
@@ -143,26 +156,26 @@ def test_table_and_strip(page, lab):
     player = player_in(page, BROWSER)
     table, strip = page.locator(f'{BROWSER} .srlviz-numbers'), page.locator(f'{BROWSER} .srlviz-plot').first
     table.get_by_role('button', name='ball_x', exact=True).click()
-    wait_for(lambda: lab.ask('browser.factor') == 'ball_x', say='a press on a row chooses the factor')
-    wait_for(lambda: 'Ball x' in strip.inner_text(), say='the strip shows it')
+    wait_for(lambda: lab.evaluate('browser.factor') == 'ball_x', message='a press on a row chooses the factor')
+    wait_for(lambda: 'Ball x' in strip.inner_text(), message='the strip shows it')
     strip.scroll_into_view_if_needed()
-    in_step(page)
+    wait_idle(page)
     x, y, t = strip.locator('.js-plotly-plot').evaluate(
         "g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = Math.round(l.xaxis.range[1]*.4); "
         "return [r.left + l.xaxis._offset + l.xaxis.c2p(t), r.top + l._size.t + 20, t] }"
     )
     page.mouse.click(x, y)
-    wait_for(lambda: shown(player) == t, say='a press in the strip moves the frame')
-    in_step(page)
+    wait_for(lambda: shown(player) == t, message='a press in the strip moves the frame')
+    wait_idle(page)
     assert agree(player, lab, 'browser') == t and int(strip.get_attribute('data-cursor')) == t
     cell = table.locator('tr[data-name=ball_x] td').last.inner_text()
-    assert int(cell) == lab.ask("int(browser.current()['ball_x'])")
+    assert int(cell) == lab.evaluate("int(browser.current()['ball_x'])")
     marks = player.locator('input[type=checkbox]')
     ringed = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
-    wait_for(lambda: marks.is_checked(), say='marks are on')
+    wait_for(lambda: marks.is_checked(), message='marks are on')
     assert player.locator('canvas').last.evaluate(ringed)
     marks.uncheck()
-    wait_for(lambda: lab.ask('browser.show_marks') is False)
+    wait_for(lambda: lab.evaluate('browser.show_marks') is False)
     assert not player.locator('canvas').last.evaluate(ringed)
     marks.check()
     page.screenshot(path=SHOTS / 'browser_strip.png')
@@ -171,8 +184,8 @@ def test_table_and_strip(page, lab):
 def heat_map(page):
     heat = page.locator(f'{HEATMAP} .js-plotly-plot').first
     heat.scroll_into_view_if_needed()
-    wait_for(lambda: heat.evaluate("g => !!g._fullLayout?.xaxis?._length"), say='the heat map is drawn')
-    in_step(page)
+    wait_for(lambda: heat.evaluate("g => !!g._fullLayout?.xaxis?._length"), message='the heat map is drawn')
+    wait_idle(page)
     return heat
 
 
@@ -199,18 +212,19 @@ def test_heat_map(page, lab):
     page.wait_for_selector(f'{HEATMAP} .hoverlayer .hovertext')
     page.mouse.click(x, y)
     wait_for(
-        lambda: lab.ask('[heatmap.factor, heatmap.method]') == ['ball_x', method], say='a press on a cell chooses it'
+        lambda: lab.evaluate('[heatmap.factor, heatmap.method]') == ['ball_x', method],
+        message='a press on a cell chooses it',
     )
     trace = page.locator(f'{HEATMAP} .srlviz-plot').nth(1)
     wait_for(
         lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
-        say='true against predicted is drawn',
+        message='true against predicted is drawn',
     )
     answers = 'heatmap.side.predictions.shown'
-    wrong = lab.ask(f'int(({answers}.truth != {answers}.predicted).sum())')
+    wrong = lab.evaluate(f'int(({answers}.truth != {answers}.predicted).sum())')
     wait_for(
         lambda: f'{wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
-        say='the sentence tells how many are wrong',
+        message='the sentence tells how many are wrong',
     )
     page.mouse.move(5, 5)
     page.screenshot(path=SHOTS / 'heatmap_cell.png')
@@ -225,20 +239,20 @@ def beside(left, thumbs):
 
 
 def test_worst_frames(page, lab):
-    lab.do("heatmap.choose('ball_x', 'random_cnn · standardized')")
-    in_step(page)
-    worst = lab.ask("heatmap.side.predictions.shown.worst[['episode', 't']].astype(int).values.tolist()")
+    lab.execute("heatmap.choose('ball_x', 'random_cnn · standardized')")
+    wait_idle(page)
+    worst = lab.evaluate("heatmap.side.predictions.shown.worst[['episode', 't']].astype(int).values.tolist()")
     thumbs = page.locator(f'{HEATMAP} .srlviz-picker button')
     assert worst and thumbs.count() == len(worst)
     thumbs.first.scroll_into_view_if_needed()
     player = page.locator(f'{HEATMAP} .srlviz-player').first
     wait_for(
         lambda: player.get_attribute('data-frame') == str(worst[0][1]),
-        say='the worst frame is shown before anything is pressed',
+        message='the worst frame is shown before anything is pressed',
     )
-    in_step(page)
+    wait_idle(page)
     assert thumbs.first.get_attribute('aria-pressed') == 'true'
-    wait_for(lambda: beside(player.locator('.srlviz-stage'), thumbs), say='they stand in lines beside the film')
+    wait_for(lambda: beside(player.locator('.srlviz-stage'), thumbs), message='they stand in lines beside the film')
     for k, press in (
         (min(1, len(worst) - 1), lambda b: b.click()),
         (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter'))),
@@ -246,11 +260,11 @@ def test_worst_frames(page, lab):
         press(thumbs.nth(k))
         browser = 'heatmap.side.browser'
         wait_for(
-            lambda: lab.ask(f'[[heatmap.episode, heatmap.t], [{browser}.episode, {browser}.t]]') == [worst[k]] * 2,
-            say='the kernel opens that frame',
+            lambda: lab.evaluate(f'[[heatmap.episode, heatmap.t], [{browser}.episode, {browser}.t]]') == [worst[k]] * 2,
+            message='the kernel opens that frame',
         )
-        wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), say='the page shows it')
-        in_step(page)
+        wait_for(lambda: player.get_attribute('data-frame') == str(worst[k][1]), message='the page shows it')
+        wait_idle(page)
         assert thumbs.nth(k).get_attribute('aria-pressed') == 'true'
     player.scroll_into_view_if_needed()
     page.wait_for_timeout(300)
@@ -259,18 +273,19 @@ def test_worst_frames(page, lab):
 
 def test_menus_choose_the_same_cells(page, lab):
     menu(page, HEATMAP, 'Factor').select_option('ball_y')
-    wait_for(lambda: lab.ask('heatmap.factor') == 'ball_y')
-    in_step(page)
+    wait_for(lambda: lab.evaluate('heatmap.factor') == 'ball_y')
+    wait_idle(page)
     menu(page, HEATMAP, 'Method').select_option('Random CNN')
     wait_for(
-        lambda: lab.ask('[heatmap.factor, heatmap.method]') == ['ball_y', 'random_cnn'], say='the menus set the traits'
+        lambda: lab.evaluate('[heatmap.factor, heatmap.method]') == ['ball_y', 'random_cnn'],
+        message='the menus set the traits',
     )
-    in_step(page)
+    wait_idle(page)
     menu(page, HEATMAP, 'Metric').select_option('Accuracy')
     heat_map(page).scroll_into_view_if_needed()  # a cell out of view has no text that is laid out
     wait_for(
         lambda: 'Accuracy' in page.locator(f'{HEATMAP} .js-plotly-plot').first.text_content(),
-        say='the heat map shows the other metric',
+        message='the heat map shows the other metric',
     )
 
 
@@ -278,7 +293,7 @@ def test_short_presses(page, lab):
     "A press just after a move, while plotly does not look where the pointer is: none is lost"
     heat = heat_map(page)
     for k, ms in enumerate((0, 50, 56, 62, 68, 74)):
-        in_step(page)
+        wait_idle(page)
         factor = ('ball_x', 'player_y')[k % 2]
         x, y = cell_of(heat, factor, 'random_cnn')
         page.mouse.move(x + 3, y)
@@ -287,8 +302,8 @@ def test_short_presses(page, lab):
         page.wait_for_timeout(ms)
         page.mouse.up()
         wait_for(
-            lambda: lab.ask('[heatmap.factor, heatmap.method]') == [factor, 'random_cnn'],
-            say=f'a press of {ms} ms chooses {factor}',
+            lambda: lab.evaluate('[heatmap.factor, heatmap.method]') == [factor, 'random_cnn'],
+            message=f'a press of {ms} ms chooses {factor}',
         )
     page.mouse.move(5, 5)
 
@@ -298,30 +313,30 @@ def test_dark_theme(page, lab):
     heat = heat_map(page)
     colour = lambda: heat.evaluate("g => g._fullLayout.font.color")
     light = colour()
-    in_theme(page, 'Dark')
+    set_theme(page, 'Dark')
     wait_for(
-        lambda: colour() != light and colour() == '#e6e8eb', say='the figure is drawn in the inks of the dark theme'
+        lambda: colour() != light and colour() == '#e6e8eb', message='the figure is drawn in the inks of the dark theme'
     )
     heat.scroll_into_view_if_needed()
     page.wait_for_timeout(500)
     page.screenshot(path=SHOTS / 'dark.png')
-    assert wait_for(lambda: lab.ask('heatmap.heat.dark'))
+    assert wait_for(lambda: lab.evaluate('heatmap.heat.dark'))
 
 
 def test_reload_shows_the_present_state(page, lab):
     "A second page on the same kernel sees what the first left"
-    lab.do("browser.seek(1, 123); heatmap.metric = 'accuracy'")
-    in_step(page)
+    lab.execute("browser.seek(1, 123); heatmap.metric = 'accuracy'")
+    wait_idle(page)
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
-    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
+    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, message='the notebook is saved')
     page.reload()
     page.wait_for_selector(f'{BROWSER} .srlviz-player', timeout=120_000)
     page.wait_for_function(DRAWN)
     player = player_in(page, BROWSER)
-    wait_for(lambda: shown(player) == 123, say='the frame is the one that was left')
+    wait_for(lambda: shown(player) == 123, message='the frame is the one that was left')
     heat = page.locator(f'{HEATMAP} .js-plotly-plot').first
     heat.scroll_into_view_if_needed()
-    wait_for(lambda: 'Accuracy' in heat.inner_text(), say='the heat map is the one that was left')
+    wait_for(lambda: 'Accuracy' in heat.inner_text(), message='the heat map is the one that was left')
 
 
 def test_the_server_asks_for_its_token(page, lab):

@@ -2,7 +2,7 @@
 presses, draws around and names, what the page shows, what the kernel then holds."""
 
 import numpy as np, pandas as pd, pytest
-from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Recording
@@ -89,19 +89,19 @@ def test_on_what_the_rooms_give(world):
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(CELL.strip(), MORE.strip()))
+    return open_lab(notebook_of(CELL.strip(), MORE.strip()))
 
 
 @pytest.fixture(scope='module')
 def opened(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 def map_of(page, k: int = 0):
@@ -113,9 +113,9 @@ def place(page, lab, k: int, row: int):
     "Where on the page a step stands on the map of explorer k"
     stage = map_of(page, k).locator('.srlviz-scatter-stage')
     stage.scroll_into_view_if_needed()
-    in_step(page)
+    wait_idle(page)
     scale, left, top = map(float, map_of(page, k).get_attribute('data-view').split(','))
-    x, y = lab.ask(f'{("one", "other")[k]}.pane.map.xy[{row}].tolist()')
+    x, y = lab.evaluate(f'{("one", "other")[k]}.pane.map.xy[{row}].tolist()')
     box = stage.bounding_box()
     return box['x'] + 1 + left + scale * x, box['y'] + 1 + top - scale * y
 
@@ -123,7 +123,7 @@ def place(page, lab, k: int, row: int):
 def rare(lab) -> int:
     "A step that stands by itself"
     far = "(lambda xy: int(np.sort(np.linalg.norm(xy[:, None] - xy[None], axis=-1), 1)[:, 1].argmax()))"
-    return lab.ask(f'{far}(one.pane.map.xy)')
+    return lab.evaluate(f'{far}(one.pane.map.xy)')
 
 
 @pytest.mark.browser
@@ -134,21 +134,22 @@ def test_a_pointer_and_a_press(page, lab):
     page.mouse.move(x - 30, y - 30)
     page.mouse.move(x, y, steps=4)
     card = page.locator('.srlviz-codes-explorer').first.locator('.srlviz-card').first
-    where = 'episode {}, t {}'.format(*lab.ask(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]'))
-    wait_for(lambda: card.is_visible() and where in card.inner_text(), say='the card tells the step')
+    where = 'episode {}, t {}'.format(*lab.evaluate(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]'))
+    wait_for(lambda: card.is_visible() and where in card.inner_text(), message='the card tells the step')
     assert card.locator('img').evaluate('e => e.naturalWidth > 10')
     page.screenshot(path=SHOTS / 'codes_hover.png')
     page.mouse.click(x, y)
-    wait_for(lambda: lab.ask("f'episode {one.episode}, t {one.t}'") == where, say='the step is opened')
-    assert lab.ask('[other.episode, other.t] == [one.episode, one.t]')
+    wait_for(lambda: lab.evaluate("f'episode {one.episode}, t {one.t}'") == where, message='the step is opened')
+    assert lab.evaluate('[other.episode, other.t] == [one.episode, one.t]')
     players = page.locator('.srlviz-codes-explorer .srlviz-player')
     wait_for(
-        lambda: {players.nth(k).get_attribute('data-frame') for k in (0, 1)} == {where.split()[-1]}, say='both films'
+        lambda: {players.nth(k).get_attribute('data-frame') for k in (0, 1)} == {where.split()[-1]},
+        message='both films',
     )
     ring = page.locator('.srlviz-codes-explorer').first.locator('.srlviz-ring').first.bounding_box()
     assert abs(ring['x'] + ring['width'] / 2 - x) < 2 and abs(ring['y'] + ring['height'] / 2 - y) < 2
     page.mouse.move(5, 5)
-    wait_for(lambda: not card.is_visible(), say='the card goes')
+    wait_for(lambda: not card.is_visible(), message='the card goes')
 
 
 @pytest.mark.browser
@@ -168,28 +169,28 @@ def test_a_lasso_and_a_tag(page, lab):
             page.keyboard.up('Shift')
 
     row = rare(lab)
-    told = lab.ask(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]')
+    told = lab.evaluate(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]')
     draw(row, 12)
-    wait_for(lambda: lab.ask(f'{told} in one.steps'.replace('[', '(').replace(']', ')')), say='it is selected')
-    few = lab.ask('len(one.steps)')
-    assert lab.ask('one.steps == other.steps') and few < 100
-    in_step(page)
-    wait_for(lambda: map_of(page, 1).get_attribute('data-chosen') == str(few), say='the other map shows them')
-    middle = lab.ask('int(np.linalg.norm(one.pane.map.xy - np.median(one.pane.map.xy, 0), axis=1).argmin())')
+    wait_for(lambda: lab.evaluate(f'{told} in one.steps'.replace('[', '(').replace(']', ')')), message='it is selected')
+    few = lab.evaluate('len(one.steps)')
+    assert lab.evaluate('one.steps == other.steps') and few < 100
+    wait_idle(page)
+    wait_for(lambda: map_of(page, 1).get_attribute('data-chosen') == str(few), message='the other map shows them')
+    middle = lab.evaluate('int(np.linalg.norm(one.pane.map.xy - np.median(one.pane.map.xy, 0), axis=1).argmin())')
     draw(middle, 40, shift=True)
-    wait_for(lambda: lab.ask('len(one.steps)') > few, say='more are selected')
-    assert lab.ask(f'{tuple(told)} in one.steps')
+    wait_for(lambda: lab.evaluate('len(one.steps)') > few, message='more are selected')
+    assert lab.evaluate(f'{tuple(told)} in one.steps')
     explorer = page.locator('.srlviz-codes-explorer').first
-    selected = f'Selected: {lab.ask("len(one.steps)")} steps'
-    wait_for(lambda: selected in explorer.inner_text(), say='the summary counts them')
+    selected = f'Selected: {lab.evaluate("len(one.steps)")} steps'
+    wait_for(lambda: selected in explorer.inner_text(), message='the summary counts them')
     explorer.get_by_placeholder('name of the selected steps').fill('corner')
     explorer.get_by_role('button', name='tag', exact=True).click()
-    wait_for(lambda: lab.ask('one.tags.get("corner") == one.steps'), say='they have a name')
-    wait_for(lambda: 'corner' in map_of(page).inner_text(), say='which stands on the map')
+    wait_for(lambda: lab.evaluate('one.tags.get("corner") == one.steps'), message='they have a name')
+    wait_for(lambda: 'corner' in map_of(page).inner_text(), message='which stands on the map')
     page.screenshot(path=SHOTS / 'codes_lasso.png')
     x, y = place(page, lab, 0, middle)
     page.mouse.dblclick(x, y)
-    wait_for(lambda: lab.ask('len(one.steps) + len(other.steps)') == 0, say='nothing is selected')
+    wait_for(lambda: lab.evaluate('len(one.steps) + len(other.steps)') == 0, message='nothing is selected')
 
 
 def shades(page, k: int = 0) -> int:
@@ -217,10 +218,10 @@ def test_points_stand_where_they_are_pressed(page, lab):
             [x, y],
         )
 
-    rows = [rare(lab), lab.ask('int(np.linalg.norm(one.pane.map.xy, axis=1).argmin())')]
-    wait_for(lambda: all(map(is_drawn, rows)), say='both points are drawn')
+    rows = [rare(lab), lab.evaluate('int(np.linalg.norm(one.pane.map.xy, axis=1).argmin())')]
+    wait_for(lambda: all(map(is_drawn, rows)), message='both points are drawn')
     assert shades(page) > 20  # a scale of colours, not one
-    lab.do("one.drag = 'pan'")
+    lab.execute("one.drag = 'pan'")
     x, y = place(page, lab, 0, rows[1])
     page.mouse.move(x + 60, y + 20)
     page.mouse.down()
@@ -228,22 +229,22 @@ def test_points_stand_where_they_are_pressed(page, lab):
     page.mouse.up()
     now = place(page, lab, 0, rows[1])
     assert abs(now[0] - x - 40) < 2 and abs(now[1] - y + 40) < 2  # the point followed the pointer
-    wait_for(lambda: is_drawn(rows[1]), say='it is drawn where it was moved')
+    wait_for(lambda: is_drawn(rows[1]), message='it is drawn where it was moved')
     page.mouse.move(*now)
     page.mouse.wheel(0, -300)  # the map has the keys, so that the wheel zooms about the pointer
-    wait_for(lambda: is_drawn(rows[1]), say='it is drawn after a zoom')
+    wait_for(lambda: is_drawn(rows[1]), message='it is drawn after a zoom')
     zoomed = place(page, lab, 0, rows[1])
     assert abs(zoomed[0] - now[0]) < 2 and abs(zoomed[1] - now[1]) < 2
     page.set_viewport_size(dict(width=1100, height=900))
     try:
         map_of(page).get_by_role('button', name='show all points').click()
-        wait_for(lambda: all(map(is_drawn, rows)), say='the map follows the size of its pane')
+        wait_for(lambda: all(map(is_drawn, rows)), message='the map follows the size of its pane')
         stage = map_of(page).locator('.srlviz-scatter-stage').bounding_box()
         canvas = map_of(page).locator('canvas').bounding_box()
         assert abs(stage['width'] - canvas['width']) <= 2 and abs(stage['height'] - canvas['height']) <= 2
     finally:
         page.set_viewport_size(dict(width=1400, height=900))
-        lab.do("one.drag = 'lasso'")
+        lab.execute("one.drag = 'lasso'")
 
 
 @pytest.mark.browser
@@ -258,14 +259,14 @@ def test_keys(page, lab):
         ('ArrowLeft', 'episode 0, t 0'),
     ):
         page.keyboard.press(key)
-        wait_for(lambda: said.inner_text().startswith(where), say=f'{where} is read out')
-    up = lab.ask('one.pane.map.xy[0].tolist()')
+        wait_for(lambda: said.inner_text().startswith(where), message=f'{where} is read out')
+    up = lab.evaluate('one.pane.map.xy[0].tolist()')
     page.keyboard.press('ArrowUp')
-    wait_for(lambda: not said.inner_text().startswith('episode 0, t 0,'), say='another point is read out')
+    wait_for(lambda: not said.inner_text().startswith('episode 0, t 0,'), message='another point is read out')
     page.keyboard.press('Enter')
-    wait_for(lambda: lab.ask('[one.episode, one.t]') != [0, 0], say='the step is opened')
-    assert lab.ask('one.pane.map.xy[one.pane.columns().row(one.episode, one.t)].tolist()')[1] > up[1]
-    wait_for(lambda: map_of(page).get_attribute('data-near') == '10', say='its neighbours are marked')
+    wait_for(lambda: lab.evaluate('[one.episode, one.t]') != [0, 0], message='the step is opened')
+    assert lab.evaluate('one.pane.map.xy[one.pane.columns().row(one.episode, one.t)].tolist()')[1] > up[1]
+    wait_for(lambda: map_of(page).get_attribute('data-near') == '10', message='its neighbours are marked')
     page.screenshot(path=SHOTS / 'codes_keys.png')
     zoom = float(map_of(page).get_attribute('data-view').split(',')[0])
     page.keyboard.press('+')
@@ -273,20 +274,20 @@ def test_keys(page, lab):
     page.keyboard.press('0')
     assert abs(float(map_of(page).get_attribute('data-view').split(',')[0]) / zoom - 1) < 1e-6
     page.keyboard.press('l')
-    wait_for(lambda: lab.ask('one.drag') == 'pan', say='a drag moves the map')
+    wait_for(lambda: lab.evaluate('one.drag') == 'pan', message='a drag moves the map')
     page.keyboard.press('l')
-    wait_for(lambda: lab.ask('one.drag') == 'lasso', say='a drag selects')
-    lab.do('one.select_episode()')
-    wait_for(lambda: map_of(page).get_attribute('data-chosen') == '100', say='the episode is selected')
+    wait_for(lambda: lab.evaluate('one.drag') == 'lasso', message='a drag selects')
+    lab.execute('one.select_episode()')
+    wait_for(lambda: map_of(page).get_attribute('data-chosen') == '100', message='the episode is selected')
     stage.focus()
     page.keyboard.press('Escape')
-    wait_for(lambda: lab.ask('len(one.steps)') == 0, say='nothing is selected')
+    wait_for(lambda: lab.evaluate('len(one.steps)') == 0, message='nothing is selected')
 
 
 @pytest.mark.browser
 def test_a_page_without_webgl(browser, open_lab):
     "The map is drawn by plotly, and says so; a press opens a step"
-    lab = open_lab(of_cells(CELL.strip()))
+    lab = open_lab(notebook_of(CELL.strip()))
     hide = (
         'const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = '
         'function (kind, ...more) { return /webgl/.test(kind) ? null : get.call(this, kind, ...more); }'
@@ -294,9 +295,11 @@ def test_a_page_without_webgl(browser, open_lab):
     page = open_page(browser, lab, before=lambda p: p.add_init_script(hide))
     explorer = page.locator('.srlviz-codes-explorer')
     plot = explorer.locator('.js-plotly-plot').first
-    wait_for(lambda: plot.count() and plot.evaluate('g => g._fullData?.[0]?.type') == 'scatter', say='plotly draws it')
+    wait_for(
+        lambda: plot.count() and plot.evaluate('g => g._fullData?.[0]?.type') == 'scatter', message='plotly draws it'
+    )
     assert 'WebGL' in explorer.inner_text() and not page.errors
-    in_step(page)
+    wait_idle(page)
     x, y = plot.evaluate(
         """g => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[0];
             const at = (axis, v) => axis._offset + axis.c2p(v);
@@ -305,6 +308,6 @@ def test_a_page_without_webgl(browser, open_lab):
     page.mouse.move(x - 20, y - 20)
     page.mouse.move(x, y, steps=4)
     page.mouse.click(x, y)
-    wait_for(lambda: lab.ask('[one.episode, one.t]') != [0, 0], say='a step is opened')
+    wait_for(lambda: lab.evaluate('[one.episode, one.t]') != [0, 0], message='a step is opened')
     page.screenshot(path=SHOTS / 'codes_without_webgl.png')
-    assert lab.ask('one.status.value') == ''
+    assert lab.evaluate('one.status.value') == ''

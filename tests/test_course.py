@@ -7,7 +7,7 @@ import re
 
 import nbformat
 import pytest
-from papermill_runs import PAPERMILL, ROOT, SMALL, measured, outside
+from support.papermill_runs import PAPERMILL, ROOT, SMALL, run_measured, user_environment
 
 from srlviz.studies.course import lessons, write_course
 
@@ -21,7 +21,7 @@ def execute(path, folder, seed: int, **environment):
     options = [word for k, v in SMALL[f'course/{path.stem}'].items() for word in ('-p', k, str(v))]
     command = [*PAPERMILL, str(path), 'done.ipynb', *options, '-p', 'seed', str(seed)]
     printed = folder.with_suffix('.txt')
-    used = measured(command, printed, cwd=folder, env=outside(**environment))
+    used = run_measured(command, printed, cwd=folder, env=user_environment(**environment))
     return used['code'], printed.read_text(errors='replace'), nbformat.read(folder / 'done.ipynb', 4)
 
 

@@ -7,7 +7,7 @@ import io, json
 
 import numpy as np, pandas as pd, pytest, traitlets
 from PIL import Image
-from lab import ROOT, SHOTS, begin_anew, open_page, wait_for
+from support.lab import ROOT, SHOTS, reset_page, open_page, wait_for
 
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.figures.landing.flights import (
@@ -344,7 +344,7 @@ def lab(open_lab):
 @pytest.fixture(scope='module')
 def opened(browser, lab):
     page = open_page(browser, lab)
-    lab.ask('globals().update(begun=browser.chosen)')
+    lab.evaluate('globals().update(begun=browser.chosen)')
     return page
 
 
@@ -356,7 +356,7 @@ START = """[
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 def flight(page, k=0):
@@ -366,9 +366,11 @@ def flight(page, k=0):
     plots = whole.locator('.js-plotly-plot')
     wait_for(
         lambda: plots.count() == 3 and all(p.evaluate('g => !!g._fullLayout?.xaxis?._length') for p in plots.all()),
-        say='the three plots are drawn',
+        message='the three plots are drawn',
     )
-    wait_for(lambda: whole.locator('.srlviz-player').get_attribute('data-frame') is not None, say='the film is there')
+    wait_for(
+        lambda: whole.locator('.srlviz-player').get_attribute('data-frame') is not None, message='the film is there'
+    )
     return whole
 
 
@@ -381,14 +383,14 @@ def steps(whole):
 
 def all_at(whole, lab, t, name='browser'):
     wait_for(
-        lambda: steps(whole) == [str(t)] * 4 and lab.ask(f'{name}.t') == t,
-        say=f'film, dots, line and kernel are at {t}',
+        lambda: steps(whole) == [str(t)] * 4 and lab.evaluate(f'{name}.t') == t,
+        message=f'film, dots, line and kernel are at {t}',
     )
 
 
 def go(whole, lab, t, name='browser'):
     "Begin a test at a known step"
-    lab.ask(f'{name}.seek({name}.episode, {t})')
+    lab.evaluate(f'{name}.seek({name}.episode, {t})')
     all_at(whole, lab, t, name)
 
 
@@ -407,7 +409,7 @@ def test_a_press_on_a_trace(page, lab):
     page.mouse.click(*at(whole.locator('.js-plotly-plot').nth(2), 30.0))
     all_at(whole, lab, 150)
     cell = whole.locator('tr[data-name=seconds] td').last
-    wait_for(lambda: cell.inner_text() == '30 s', say='the table beside the film follows')
+    wait_for(lambda: cell.inner_text() == '30 s', message='the table beside the film follows')
     whole.screenshot(path=SHOTS / 'flight_browser.png')
 
 
@@ -418,7 +420,7 @@ def test_a_drag_on_the_path(page, lab):
     go(whole, lab, 10)
     profile, along = (
         whole.locator('.js-plotly-plot').first,
-        np.array(lab.ask("sound.factors['along_track'].tolist()")) / 1000,
+        np.array(lab.evaluate("sound.factors['along_track'].tolist()")) / 1000,
     )
     page.mouse.move(*at(profile, -4))
     page.mouse.down()
@@ -428,9 +430,13 @@ def test_a_drag_on_the_path(page, lab):
     t = int(
         wait_for(
             lambda: (
-                (s := steps(whole)) and len(set(s)) == 1 and s[0] != '10' and lab.ask('browser.t') == int(s[0]) and s[0]
+                (s := steps(whole))
+                and len(set(s)) == 1
+                and s[0] != '10'
+                and lab.evaluate('browser.t') == int(s[0])
+                and s[0]
             ),
-            say='film, dots, line and kernel agree',
+            message='film, dots, line and kernel agree',
         )
     )
     assert abs(along[t] + 2) < 0.05
@@ -448,14 +454,14 @@ def test_play_and_keys(page, lab):
     wait_for(
         lambda: (
             int(player.get_attribute('data-frame')) > 26
-            and lab.ask('[browser.player.playing, browser.t > 24]') == [True, True]
+            and lab.evaluate('[browser.player.playing, browser.t > 24]') == [True, True]
         ),
-        say='the film runs, and the kernel knows',
+        message='the film runs, and the kernel knows',
     )
     page.keyboard.press('Space')
     wait_for(
-        lambda: player.get_attribute('data-playing') == 'false' and lab.ask('browser.player.playing') is False,
-        say='space stops it',
+        lambda: player.get_attribute('data-playing') == 'false' and lab.evaluate('browser.player.playing') is False,
+        message='space stops it',
     )
     t = int(player.get_attribute('data-frame'))
     all_at(whole, lab, t)
@@ -473,7 +479,7 @@ def test_the_film_is_the_flight(page, lab):
     drawn = whole.locator('.srlviz-stage canvas').first.evaluate(
         "c => Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((_, i) => i % 4 < 3))"
     )
-    true = np.array(lab.ask("sound.obs['frame'][400].ravel().tolist()"))
+    true = np.array(lab.evaluate("sound.obs['frame'][400].ravel().tolist()"))
     assert abs(np.array(drawn) - true).mean() < 6
 
 
@@ -485,15 +491,15 @@ def rows(whole):
 def test_search_and_draw(page, lab):
     "Search, press, and the sensor is drawn; press again, and it is gone"
     whole = flight(page)
-    many, before = rows(whole), lab.ask('list(browser.chosen)')
+    many, before = rows(whole), lab.evaluate('list(browser.chosen)')
     whole.get_by_placeholder('search').fill('PITCH electric pilot')
     wait_for(
         lambda: (
             0 < rows(whole) < many
-            and rows(whole) == len(lab.ask('browser.list.shown'))
-            and lab.ask('browser.search') == 'PITCH electric pilot'
+            and rows(whole) == len(lab.evaluate('browser.list.shown'))
+            and lab.evaluate('browser.search') == 'PITCH electric pilot'
         ),
-        say='fewer sensors',
+        message='fewer sensors',
     )
     line = whole.locator('.srlviz-item').first
     column, name = int(line.get_attribute('data-row')), line.locator('span').first.inner_text()
@@ -501,11 +507,11 @@ def test_search_and_draw(page, lab):
     line.click()
     wait_for(
         lambda: (
-            lab.ask('list(browser.chosen)') == [*before, column]
+            lab.evaluate('list(browser.chosen)') == [*before, column]
             and name in whole.locator('.js-plotly-plot').nth(2).inner_text()
             and line.get_attribute('aria-selected') == 'true'
         ),
-        say='drawn',
+        message='drawn',
     )
     whole.screenshot(path=SHOTS / 'flight_search.png')
     body = whole.locator('.srlviz-rows-body').first
@@ -514,18 +520,20 @@ def test_search_and_draw(page, lab):
     page.keyboard.press('Enter')
     wait_for(
         lambda: (
-            lab.ask('list(browser.chosen)') == before
+            lab.evaluate('list(browser.chosen)') == before
             and name not in whole.locator('.js-plotly-plot').nth(2).inner_text()
         ),
-        say='taken away by keyboard',
+        message='taken away by keyboard',
     )
     whole.get_by_placeholder('search').fill('')
-    wait_for(lambda: rows(whole) == many and lab.ask('browser.search') == '', say='all sensors again')
+    wait_for(lambda: rows(whole) == many and lab.evaluate('browser.search') == '', message='all sensors again')
     group = whole.locator('.srlviz-sensor-picker .widget-dropdown select').first
     group.select_option(next(o for o in group.locator('option').all_inner_texts() if o.startswith('gauges')))
     wait_for(
-        lambda: lab.ask('browser.group') == 'gauges' and rows(whole) == len(lab.ask('browser.list.shown')) < many,
-        say='one group',
+        lambda: (
+            lab.evaluate('browser.group') == 'gauges' and rows(whole) == len(lab.evaluate('browser.list.shown')) < many
+        ),
+        message='one group',
     )
 
 
@@ -535,21 +543,22 @@ def test_another_flight(page, lab):
     whole = flight(page, 1)
     wait_for(
         lambda: (
-            lab.ask('broken.episode') == 2 and 'elevator servo' in whole.locator('.srlviz-facts').first.inner_text()
+            lab.evaluate('broken.episode') == 2
+            and 'elevator servo' in whole.locator('.srlviz-facts').first.inner_text()
         ),
-        say='the flight it began with',
+        message='the flight it began with',
     )
     whole.locator('.widget-dropdown select').first.select_option(index=1)
     wait_for(
         lambda: (
-            lab.ask('broken.episode') == 1
+            lab.evaluate('broken.episode') == 1
             and 'engine 2 out' in whole.locator('.srlviz-facts').first.inner_text()
             and 'engine 2 out' in whole.locator('.js-plotly-plot').nth(2).inner_text()
         ),
-        say='the engine that failed',
+        message='the engine that failed',
     )
-    n = lab.ask('len(engine)')
-    wait_for(lambda: whole.locator('.srlviz-total').inner_text().strip() == f'/ {n - 1}', say='its own length')
+    n = lab.evaluate('len(engine)')
+    wait_for(lambda: whole.locator('.srlviz-total').inner_text().strip() == f'/ {n - 1}', message='its own length')
     go(whole, lab, 210, 'broken')
     whole.screenshot(path=SHOTS / 'flight_engine.png')
 
@@ -568,7 +577,7 @@ def dot_off(plot):
 def test_a_narrower_window(page, lab):
     "Drawn again and narrowed, the plots keep their height, and the dots stay on the path"
     whole = flight(page, 1)
-    lab.ask('broken.seek(1, 0)')
+    lab.evaluate('broken.seek(1, 0)')
     go(whole, lab, 250, 'broken')
     plots = whole.locator('.js-plotly-plot')
     width = lambda: plots.first.evaluate('g => g._fullLayout.width')
@@ -579,7 +588,7 @@ def test_a_narrower_window(page, lab):
             page.set_viewport_size(dict(width=window, height=1250))
             wait_for(
                 lambda: width() != before and all(dot_off(p) < 2 for p in whole.locator('.srlviz-plot').all()[:2]),
-                say='the dots follow',
+                message='the dots follow',
             )
             assert [p.bounding_box()['height'] for p in plots.all()] == tall and min(tall) >= 120
     finally:
@@ -599,31 +608,31 @@ def test_a_fleet(page, lab):
     "Filter, sort, and open a flight"
     fleet = page.locator('.srlviz-fleet')
     fleet.scroll_into_view_if_needed()
-    n = lab.ask('len(fleet)')
-    wait_for(lambda: listed(fleet) == list(range(n)), say='all flights are listed')
+    n = lab.evaluate('len(fleet)')
+    wait_for(lambda: listed(fleet) == list(range(n)), message='all flights are listed')
     outcome = fleet.locator('.widget-dropdown select').first
     outcome.select_option(next(o for o in outcome.locator('option').all_inner_texts() if o.startswith('Landed')))
-    some = lab.ask("[i for i, o in enumerate(flights.table['outcome']) if o == 'landed']")
+    some = lab.evaluate("[i for i, o in enumerate(flights.table['outcome']) if o == 'landed']")
     wait_for(
         lambda: (
-            lab.ask('flights.outcome') == 'landed'
+            lab.evaluate('flights.outcome') == 'landed'
             and listed(fleet) == some
             and f'{len(some)} of {n} flights' in fleet.inner_text()
         ),
-        say='those that landed',
+        message='those that landed',
     )
-    seconds = lab.ask("flights.table['seconds'].tolist()")
+    seconds = lab.evaluate("flights.table['seconds'].tolist()")
     fleet.get_by_role('button', name='sort by seconds').click()
-    wait_for(lambda: listed(fleet) == sorted(some, key=lambda i: (round(seconds[i], 1), i)), say='in order of time')
+    wait_for(lambda: listed(fleet) == sorted(some, key=lambda i: (round(seconds[i], 1), i)), message='in order of time')
     first = listed(fleet)[0]
     fleet.locator('.srlviz-item').first.click()
     wait_for(
         lambda: (
-            lab.ask('flights.episode') == first
+            lab.evaluate('flights.episode') == first
             and fleet.locator('.srlviz-flight').count() == 1
             and fleet.locator('.srlviz-item.picked').first.get_attribute('data-row') == str(first)
         ),
-        say='the flight opens',
+        message='the flight opens',
     )
     whole = fleet.locator('.srlviz-flight')
     wait_for(
@@ -631,15 +640,16 @@ def test_a_fleet(page, lab):
             whole.locator('.srlviz-player').get_attribute('data-frame') == '0'
             and whole.locator('.js-plotly-plot').count() == 3
         ),
-        say='its film and its plots',
+        message='its film and its plots',
     )
     fleet.screenshot(path=SHOTS / 'fleet.png')
     fleet.get_by_role('button', name='back to the list').click()
     wait_for(
-        lambda: lab.ask('flights.episode') == -1 and listed(fleet) and not whole.is_visible(), say='the list again'
+        lambda: lab.evaluate('flights.episode') == -1 and listed(fleet) and not whole.is_visible(),
+        message='the list again',
     )
     fleet.get_by_role('button', name='all flights').click()
-    wait_for(lambda: lab.ask('flights.outcome') == '' and len(listed(fleet)) == n, say='all again')
+    wait_for(lambda: lab.evaluate('flights.outcome') == '' and len(listed(fleet)) == n, message='all again')
 
 
 @pytest.mark.browser
@@ -647,7 +657,7 @@ def test_what_happened_fits(page, lab):
     "However narrow the list, what does not fit is counted, in sight, and told by the pointer"
     fleet = page.locator('.srlviz-fleet')
     fleet.scroll_into_view_if_needed()
-    events, rows = lab.ask('[r[-1] for r in flights.list.rows]'), fleet.locator('.srlviz-rows').first
+    events, rows = lab.evaluate('[r[-1] for r in flights.list.rows]'), fleet.locator('.srlviz-rows').first
     look = """list => [...list.querySelectorAll('.srlviz-item .tags')].map(c => ({
         row: +c.closest('.srlviz-item').dataset.row, title: c.title, tags: [...c.children].map(t => t.textContent),
         out: [...c.children].some(t => t.getBoundingClientRect().right > list.getBoundingClientRect().right) }))"""
@@ -668,7 +678,7 @@ def test_what_happened_fits(page, lab):
         page.set_viewport_size(dict(width=1020, height=1250))
         wait_for(
             lambda: (seen := fits()) and any(c['tags'] and c['tags'][-1].startswith('+') for c in seen),
-            say='what does not fit is counted',
+            message='what does not fit is counted',
         )
         fleet.screenshot(path=SHOTS / 'fleet_narrow.png')
     finally:
@@ -678,4 +688,4 @@ def test_what_happened_fits(page, lab):
 @pytest.mark.browser
 def test_alone(opened):
     "No request left this machine, and no script failed, as the notebook ran; `page` sees to it in every test"
-    assert opened.begun == ([], [])
+    assert opened.errors_on_load == ([], [])

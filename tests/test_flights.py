@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import flights_simulator  # noqa: E402
-from flights_simulator import QuickSimulator, make  # noqa: E402
+from support import flights_simulator  # noqa: E402
+from support.flights_simulator import QuickSimulator, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow  # noqa: E402
@@ -31,7 +31,7 @@ from srlviz.data.landing import (  # noqa: E402
 from srlviz.data.video import encode_film  # noqa: E402
 from srlviz.studies.cli import main  # noqa: E402
 
-MAKE = [sys.executable, Path(__file__).with_name('flights_simulator.py')]
+MAKE = [sys.executable, Path(__file__).parent / 'support/flights_simulator.py']
 
 
 def tree(folder):

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
-import flights_simulator  # noqa: E402
-from flights_simulator import QuickSimulator, make  # noqa: E402
+from support import flights_simulator  # noqa: E402
+from support.flights_simulator import QuickSimulator, make  # noqa: E402
 
 from srlviz.core.files import checksum  # noqa: E402
 from srlviz.core.storage import from_arrow, is_finished  # noqa: E402

@@ -5,7 +5,7 @@ somebody lays it out again.
 """
 
 import pytest
-from lab import SHOTS, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 FIRST = """
@@ -73,13 +73,13 @@ SEEN = """cell => {
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(FIRST, *EXPLORERS))
+    return open_lab(notebook_of(FIRST, *EXPLORERS))
 
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
@@ -87,7 +87,7 @@ def to_cell(page, k):
     "Scroll to the middle of the output of a cell, as a reader does with the wheel"
     cell = page.locator('.jp-CodeCell').nth(k)
     cell.evaluate("e => (e.querySelector('.srlviz-explorer') ?? e).scrollIntoView({ block: 'center' })")
-    in_step(page)
+    wait_idle(page)
     return cell
 
 
@@ -96,7 +96,7 @@ def test_all_nine_are_laid_out(page, lab):
     wrong, least = {}, {}
     for k, code in enumerate(EXPLORERS, 2):
         cell, name = to_cell(page, k), next(n for n in NAMES if f'{n}(' in code)
-        wait_for(lambda: cell.locator('.srlviz-explorer').count(), say=f'{name} is there')
+        wait_for(lambda: cell.locator('.srlviz-explorer').count(), message=f'{name} is there')
         try:
             wait_for(lambda: (s := cell.evaluate(SEEN)) and s['rows'] + s['marks'] and not s['flat'], 20)
         except AssertionError:
@@ -114,7 +114,7 @@ def test_all_nine_are_laid_out(page, lab):
 def test_what_changes_out_of_view_is_laid_out(page, lab):
     "Rows and marks that the kernel adds to cells that nobody sees have a size when they are scrolled to"
     to_cell(page, 2)
-    lab.do('board.chosen = [5, 6, 7, 8]; board.seek(3, 0)')
+    lab.execute('board.chosen = [5, 6, 7, 8]; board.seek(3, 0)')
     page.wait_for_timeout(2000)
     wrong = {}
     for k in (6, 7):

@@ -2,7 +2,7 @@
 WebGL context; and if a browser takes that context away, all are drawn again."""
 
 import pytest
-from lab import SHOTS, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 FIRST = """
@@ -30,13 +30,13 @@ COUNT = """e => {
 @pytest.fixture(scope='module')
 def lab(open_lab):
     cells = [f"maps.append(CodesExplorer(code_map([c[:, {k % 3}:] for c in codes]), pong)); maps[-1]" for k in range(N)]
-    return open_lab(of_cells(FIRST, *cells))
+    return open_lab(notebook_of(FIRST, *cells))
 
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
@@ -46,8 +46,10 @@ def inked(page) -> list[int]:
     for k in range(N):
         view = page.locator('.srlviz-scatter').nth(2 * k)
         view.evaluate("e => e.scrollIntoView({ block: 'center' })")
-        in_step(page)
-        wait_for(lambda: view.get_attribute('data-drawn') and view.evaluate(COUNT) > 500, 20, say=f'map {k} is drawn')
+        wait_idle(page)
+        wait_for(
+            lambda: view.get_attribute('data-drawn') and view.evaluate(COUNT) > 500, 20, message=f'map {k} is drawn'
+        )
         counts.append(view.evaluate(COUNT))
     return counts
 
@@ -55,12 +57,16 @@ def inked(page) -> list[int]:
 def test_ten_maps(page, lab):
     "Each has points; after the pictures for the saved notebook were made no context was lost, and each still has them"
     assert min(inked(page)) > 500
-    wait_for(lambda: lab.ask('sum(bool(m._picture.figure_json) for m in maps)') == N, 120, say='each has its picture')
-    lab.do(MORE_PICTURES)
-    wait_for(lambda: lab.ask('len(made)') == 8, 120, say='8 more pictures, each with contexts of its own')
+    wait_for(
+        lambda: lab.evaluate('sum(bool(m._picture.figure_json) for m in maps)') == N,
+        120,
+        message='each has its picture',
+    )
+    lab.execute(MORE_PICTURES)
+    wait_for(lambda: lab.evaluate('len(made)') == 8, 120, message='8 more pictures, each with contexts of its own')
     assert page.evaluate('globalThis.__srlviz.lostContexts ?? 0') == 0
-    lab.do("[setattr(m, 'factor', 'ball_y') for m in maps]")
-    in_step(page)
+    lab.execute("[setattr(m, 'factor', 'ball_y') for m in maps]")
+    wait_idle(page)
     assert min(inked(page)) > 500
     page.screenshot(path=SHOTS / 'many_maps.png')
 
@@ -70,8 +76,8 @@ def test_a_lost_context(page, lab):
     inked(page)
     before = page.evaluate("[...document.querySelectorAll('.srlviz-scatter')].map(e => +e.dataset.drawn || 0)")
     page.evaluate("__srlviz.renderer.canvas.getContext('webgl').getExtension('WEBGL_lose_context').loseContext()")
-    wait_for(lambda: page.evaluate('globalThis.__srlviz.lostContexts') == 1, say='the page notices')
+    wait_for(lambda: page.evaluate('globalThis.__srlviz.lostContexts') == 1, message='the page notices')
     assert min(inked(page)) > 500
     after = page.evaluate("[...document.querySelectorAll('.srlviz-scatter')].map(e => +e.dataset.drawn || 0)")
     assert all(b < a for b, a in zip(before[::2], after[::2])), (before, after)
-    assert lab.ask('[m.pane.view.problem for m in maps]') == [''] * N
+    assert lab.evaluate('[m.pane.view.problem for m in maps]') == [''] * N

@@ -1,7 +1,7 @@
 """The matrix of representations, questions and worlds: strangers as rows and columns; its widget."""
 
 import numpy as np, pytest
-from lab import SHOTS, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, assert_no_errors, notebook_of, open_page, wait_for
 from torch import nn
 
 from srlviz.core.recordings import Recording
@@ -118,22 +118,22 @@ PLACE = """(g, [row, column]) => {
 
 @pytest.mark.browser
 def test_a_press_opens_the_answer_and_then_the_moment(browser, open_lab):
-    lab = open_lab(of_cells(CELL.strip()))
+    lab = open_lab(notebook_of(CELL.strip()))
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     board = page.locator('.jp-OutputArea .js-plotly-plot:visible').first
     page.mouse.click(*board.evaluate(PLACE, ['half', 'selectivity']))
-    wait_for(lambda: lab.ask('[board.method, board.question, board.factor]') == ['half', 'selectivity', 'fan'])
-    step = lab.ask('[board.episode, board.t]')
+    wait_for(lambda: lab.evaluate('[board.method, board.question, board.factor]') == ['half', 'selectivity', 'fan'])
+    step = lab.evaluate('[board.episode, board.t]')
     items = 'board.answer.items.set_index(["factor", "episode", "t"]).loc[("fan", board.episode, board.t)]'
-    assert lab.ask(f'bool({items}["truth"] != {items}["predicted"])')
-    assert lab.ask('[board.moment.episode, board.moment.t]') == step
+    assert lab.evaluate(f'bool({items}["truth"] != {items}["predicted"])')
+    assert lab.evaluate('[board.moment.episode, board.moment.t]') == step
     page.mouse.click(*board.evaluate(PLACE, ['film', 'selectivity']))
-    wait_for(lambda: page.get_by_text('film reads frames').count(), say='the reason is shown')
+    wait_for(lambda: page.get_by_text('film reads frames').count(), message='the reason is shown')
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     box = page.locator('.jp-OutputArea-output:visible').last.bounding_box()
     for plot in page.locator('.jp-OutputArea .js-plotly-plot:visible').all():
         inner = plot.bounding_box()
         assert inner['x'] + inner['width'] <= box['x'] + box['width'] + 1
     page.screenshot(path=SHOTS / 'matrix.png')
-    nothing_broke(page)
+    assert_no_errors(page)

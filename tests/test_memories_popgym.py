@@ -9,7 +9,7 @@ import pytest
 import torch
 
 logging.disable(logging.WARNING)  # popgym says what it lacks
-import plain_dnc, popgym_memories_attention, popgym_memories_recurrent, popgym_memories_rllib
+from reference import plain_dnc, popgym_memories_attention, popgym_memories_recurrent, popgym_memories_rllib
 
 logging.disable(logging.NOTSET)
 

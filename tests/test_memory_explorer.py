@@ -2,7 +2,7 @@
 what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pytest, torch, traitlets
-from lab import ROOT, SHOTS, begin_anew, in_step, open_page, wait_for
+from support.lab import ROOT, SHOTS, reset_page, wait_idle, open_page, wait_for
 
 from srlviz.agents.player import load_policy
 from srlviz.core.files import sample_path
@@ -190,7 +190,7 @@ START = """[
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 def explorer(page, k=0):
@@ -199,14 +199,14 @@ def explorer(page, k=0):
     drawn = whole.locator('.js-plotly-plot')
     wait_for(
         lambda: drawn.count() >= 4 and all(p.evaluate("g => !!g._fullLayout?.xaxis?._length") for p in drawn.all()),
-        say='all plots are drawn',
+        message='all plots are drawn',
     )
-    in_step(page)
+    wait_idle(page)
     return whole
 
 
 def menu(whole, name):
-    in_step(whole.page)
+    wait_idle(whole.page)
     return (
         whole.locator('.widget-dropdown').filter(has=whole.page.locator(f'label:text-is("{name}")')).locator('select')
     )
@@ -233,13 +233,15 @@ def test_a_press_moves_all(page, lab):
         p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round).join()")
         for p in whole.locator('.js-plotly-plot').all()[:3]
     ]
-    wait_for(lambda: len(set(left())) == 1, say='the steps of the plots stand below one another')
-    in_step(page)
+    wait_for(lambda: len(set(left())) == 1, message='the steps of the plots stand below one another')
+    wait_idle(page)
     page.mouse.click(*at(state, 20))
-    wait_for(lambda: lab.ask('explorer.t') == 20 and cursors(whole) == ['20'] * 3, say='kernel and lines are at 20')
+    wait_for(
+        lambda: lab.evaluate('explorer.t') == 20 and cursors(whole) == ['20'] * 3, message='kernel and lines are at 20'
+    )
     wait_for(
         lambda: 't = 20, step 5 of an episode that started at 16' in whole.locator('.srlviz-status').inner_text(),
-        say='the sentence tells',
+        message='the sentence tells',
     )
     whole.screenshot(path=SHOTS / 'memory_explorer.png')
 
@@ -247,30 +249,33 @@ def test_a_press_moves_all(page, lab):
 @pytest.mark.browser
 def test_by_keyboard(page, lab):
     whole = explorer(page)
-    lab.ask("setattr(explorer, 't', 20)")
+    lab.evaluate("setattr(explorer, 't', 20)")
     wait_for(lambda: cursors(whole) == ['20'] * 3)
-    in_step(page)
+    wait_idle(page)
     whole.locator('.noUi-handle, [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
-    wait_for(lambda: lab.ask('explorer.t') == 21 and cursors(whole) == ['21'] * 3, say='the arrow key is a step')
+    wait_for(
+        lambda: lab.evaluate('explorer.t') == 21 and cursors(whole) == ['21'] * 3, message='the arrow key is a step'
+    )
 
 
 @pytest.mark.browser
 def test_a_reset(page, lab):
     "A new episode by a press: the past is cut off, in the kernel and in the picture; and back"
     whole = explorer(page)
-    lab.ask("setattr(explorer, 't', 24)")
-    in_step(page)
+    lab.evaluate("setattr(explorer, 't', 24)")
+    wait_idle(page)
     button = whole.get_by_role('button', name='start an episode at t = 24')
-    wait_for(lambda: button.count(), say='the button tells the step')
+    wait_for(lambda: button.count(), message='the button tells the step')
     button.click()
     wait_for(
-        lambda: lab.ask('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0], say='cut'
+        lambda: lab.evaluate('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0],
+        message='cut',
     )
     wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text())
     whole.screenshot(path=SHOTS / 'memory_reset.png')
     whole.get_by_role('button', name='original episodes').click()
-    wait_for(lambda: lab.ask('list(explorer.resets)') == [16], say='as it came')
+    wait_for(lambda: lab.evaluate('list(explorer.resets)') == [16], message='as it came')
 
 
 @pytest.mark.browser
@@ -280,26 +285,30 @@ def test_another_memory(page, lab):
     menu(whole, 'Memory').select_option('MLP, first')
     wait_for(
         lambda: (
-            lab.ask('explorer.method') == 'MLP, first'
+            lab.evaluate('explorer.method') == 'MLP, first'
             and 'no state' in whole.locator('.srlviz-memory-facts').inner_text()
         ),
-        say='the facts of the MLP',
+        message='the facts of the MLP',
     )
-    wait_for(lambda: 'has no state' in whole.locator('.js-plotly-plot').nth(1).inner_text(), say='instead of a state')
-    wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text(), say='no past weighs')
+    wait_for(
+        lambda: 'has no state' in whole.locator('.js-plotly-plot').nth(1).inner_text(), message='instead of a state'
+    )
+    wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text(), message='no past weighs')
     whole.screenshot(path=SHOTS / 'memory_mlp.png')
     whole.get_by_role('button', name='its output').click()
     wait_for(
         lambda: (
-            lab.ask('explorer.show') == 'output'
+            lab.evaluate('explorer.show') == 'output'
             and 'Output after each step' in whole.locator('.js-plotly-plot').nth(1).inner_text()
         ),
-        say='its output can be seen',
+        message='its output can be seen',
     )
     menu(whole, 'Weight for').select_option('output 2')
     wait_for(
-        lambda: lab.ask('explorer.channel') == 2 and 'output 2' in whole.locator('.js-plotly-plot').nth(2).inner_text(),
-        say='the weights for one output',
+        lambda: (
+            lab.evaluate('explorer.channel') == 2 and 'output 2' in whole.locator('.js-plotly-plot').nth(2).inner_text()
+        ),
+        message='the weights for one output',
     )
 
 
@@ -307,12 +316,12 @@ def test_another_memory(page, lab):
 def test_tables(page, lab):
     "The last explorer of the tutorial: cards, recall and cost, with the model marked"
     whole = explorer(page, 2)
-    wait_for(lambda: whole.locator('.js-plotly-plot').count() == 4, say='three over time, and the table of weights')
+    wait_for(lambda: whole.locator('.js-plotly-plot').count() == 4, message='three over time, and the table of weights')
     for panel in ('Cost', 'Recall'):
         whole.get_by_role('button', name=panel, exact=True).click()
-        wait_for(lambda: lab.ask('watch.panel') == panel.lower() and whole.locator('.js-plotly-plot').count() == 2)
-    in_step(page)
-    assert lab.ask(
+        wait_for(lambda: lab.evaluate('watch.panel') == panel.lower() and whole.locator('.js-plotly-plot').count() == 2)
+    wait_idle(page)
+    assert lab.evaluate(
         "[t.line.width for t in watch.views.of_table['recall'].figure.data if t.name == 'GRU'][0] > "
         "[t.line.width for t in watch.views.of_table['recall'].figure.data if t.name == 'MLP'][0]"
     )
@@ -323,4 +332,4 @@ def test_tables(page, lab):
 @pytest.mark.browser
 def test_alone(opened):
     "No request left this machine, and no script failed, as the notebook ran; `page` sees to it in every test"
-    assert opened.begun == ([], [])
+    assert opened.errors_on_load == ([], [])

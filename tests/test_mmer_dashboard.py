@@ -1,7 +1,7 @@
 """MMERDashboard in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
 
 import pytest
-from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 CELL = """
@@ -29,27 +29,27 @@ START = """[setattr(board, 'playing', False), board.press(dict(data=['all', 'our
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(CELL.strip()))
+    return open_lab(notebook_of(CELL.strip()))
 
 
 @pytest.fixture(scope='module')
 def opened(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 def cell(page, task, method):
     "Where on the page the cell of the map is"
     heat = page.locator('.srlviz-dashboard .js-plotly-plot').first
-    wait_for(lambda: heat.count() and heat.evaluate('g => !!g._fullLayout?.xaxis?._length'), say='the map is drawn')
+    wait_for(lambda: heat.count() and heat.evaluate('g => !!g._fullLayout?.xaxis?._length'), message='the map is drawn')
     heat.scroll_into_view_if_needed()
-    in_step(page)
+    wait_idle(page)
     return heat.evaluate(
         """(g, [task, method]) => { const r = g.getBoundingClientRect(), l = g._fullLayout,
             { customdata } = g.data[0], { x, y } = g._fullData[0], middle = (e, k) => (e[k] + e[k + 1])/2;
@@ -64,12 +64,14 @@ def cell(page, task, method):
 def test_a_cell(page, lab):
     "A press on a cell shows its task beside the map; the menus do the same"
     page.mouse.click(*cell(page, 'RepeatFirst-easy', 'MLP'))
-    wait_for(lambda: lab.ask('[board.task, board.method]') == ['RepeatFirst-easy', 'MLP'], say='the cell is chosen')
+    wait_for(
+        lambda: lab.evaluate('[board.task, board.method]') == ['RepeatFirst-easy', 'MLP'], message='the cell is chosen'
+    )
     bars = page.locator('.srlviz-dashboard .srlviz-plot[aria-label="one task"]')
-    wait_for(lambda: 'RepeatFirst-easy: MMER of each memory' in bars.inner_text(), say='its bars are drawn')
+    wait_for(lambda: 'RepeatFirst-easy: MMER of each memory' in bars.inner_text(), message='its bars are drawn')
     tag = page.locator('.srlviz-dashboard .widget-dropdown').filter(has=page.locator('label:text-is("Tag")'))
     tag.locator('select').select_option('navigation')
-    wait_for(lambda: lab.ask('board.tag') == 'navigation', say='the menu filters')
+    wait_for(lambda: lab.evaluate('board.tag') == 'navigation', message='the menu filters')
     heat = page.locator('.srlviz-dashboard .js-plotly-plot').first
     wait_for(lambda: 'LabyrinthEscape' in heat.inner_text() and 'RepeatFirst' not in heat.inner_text())
     page.screenshot(path=SHOTS / 'mmer_filtered.png')
@@ -80,12 +82,12 @@ def test_an_agent(page, lab):
     page.mouse.click(*cell(page, 'RepeatFirst-easy', 'GRU'))
     watch = page.get_by_role('button', name='Watch this GRU play')
     watch.click()
-    wait_for(lambda: lab.ask('board.playing and board.now is not None'), 120, say='it has played')
-    assert lab.ask('float(board.now.rollout.episode.rewards.sum())') > 0.99
+    wait_for(lambda: lab.evaluate('board.playing and board.now is not None'), 120, message='it has played')
+    assert lab.evaluate('float(board.now.rollout.episode.rewards.sum())') > 0.99
     player = page.locator('.srlviz-dashboard .srlviz-player')
-    wait_for(lambda: player.get_attribute('data-frame') == '0', say='the first picture is drawn')
+    wait_for(lambda: player.get_attribute('data-frame') == '0', message='the first picture is drawn')
     strips = page.locator('.srlviz-dashboard .srlviz-plot:visible')
-    wait_for(lambda: 'State of its memory (4 units)' in strips.inner_text(), say='its memory is drawn')
+    wait_for(lambda: 'State of its memory (4 units)' in strips.inner_text(), message='its memory is drawn')
     page.screenshot(path=SHOTS / 'mmer_agent.png')
     page.get_by_role('button', name='‹ all tasks').click()
-    wait_for(lambda: not lab.ask('board.playing') and not player.is_visible(), say='the map is back')
+    wait_for(lambda: not lab.evaluate('board.playing') and not player.is_visible(), message='the map is back')

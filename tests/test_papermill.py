@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_output
-from papermill_runs import ROOT, SMALL, Ran, can_draw, notebooks, run_once, table
+from support.papermill_runs import ROOT, SMALL, PapermillRun, can_draw, notebooks, run_once, table
 
 from srlviz.core.names import catalog_names
 from srlviz.core.scores import load_scores
@@ -69,9 +69,9 @@ def test_the_third_tutorial_takes_any_task(environment, tmp_path, monkeypatch):
 def test_each_has_small_parameters():
     "A new study or tutorial has its line in SMALL, and what stands there is a parameter of it"
     lacks = ', '.join(sorted(set(notebooks()) - SMALL.keys()))
-    assert not lacks, f'{lacks}: say in SMALL of tests/papermill_runs.py with which parameters CI runs it'
+    assert not lacks, f'{lacks}: say in SMALL of tests/support/papermill_runs.py with which parameters CI runs it'
     gone = ', '.join(sorted(SMALL.keys() - set(notebooks())))
-    assert not gone, f'SMALL of tests/papermill_runs.py names what is not there: {gone}'
+    assert not gone, f'SMALL of tests/support/papermill_runs.py names what is not there: {gone}'
     for name, given in SMALL.items():
         assert given.keys() <= study_parameters(ROOT / f'nbs/{name}.ipynb').keys(), name
 
@@ -107,11 +107,11 @@ def test_a_fault_is_seen(fault):
 
 def test_a_notebook_that_fails_is_told(tmp_path, monkeypatch):
     "With papermill's own words; and it is not run again for the next test that asks"
-    said, name = "there is no metric 'f2'", 'studies/atari_conditioning'
-    runs = iter([Ran(name, str(tmp_path), said, code=1, seconds=1.0, cpu_seconds=1.0, memory=1)])
-    monkeypatch.setattr('papermill_runs.papermill', lambda *_: next(runs))
+    log, name = "there is no metric 'f2'", 'studies/atari_conditioning'
+    runs = iter([PapermillRun(name, str(tmp_path), log, code=1, seconds=1.0, cpu_seconds=1.0, memory=1)])
+    monkeypatch.setattr('support.papermill_runs.papermill', lambda *_: next(runs))
     for _ in range(2):
-        with pytest.raises(AssertionError, match=f'papermill ended {name} with 1:\n{said}'):
+        with pytest.raises(AssertionError, match=f'papermill ended {name} with 1:\n{log}'):
             run_once(name, tmp_path)
     with pytest.raises(AssertionError, match='studies/new.*SMALL.*papermill_runs.py'):
         run_once('studies/new', tmp_path)

@@ -14,7 +14,7 @@ import gymnasium, ipywidgets as W, numpy as np, pandas as pd, plotly.graph_objec
 from gymnasium import spaces
 from markupsafe import Markup
 from traitlets import TraitError
-from lab import ROOT, SHOTS, begin_anew, in_step, of_cells, open_page, wait_for
+from support.lab import ROOT, SHOTS, reset_page, wait_idle, notebook_of, open_page, wait_for
 
 import srlviz.figures as figures
 import srlviz.widgets.base as base
@@ -1174,7 +1174,7 @@ def notebook():
         'for one in p.static_parts(w): display(p.figure_bundle(one.figure()), raw=True)',
         'display(p.figures.style.style(p.plain_figure()))',
     ]
-    return of_cells(*cells)
+    return notebook_of(*cells)
 
 
 def static_parts(w) -> list:
@@ -1234,7 +1234,7 @@ START = "setattr(w['PlotView'], 'figure', p.plain_figure())"
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 @pytest.mark.browser
@@ -1251,22 +1251,22 @@ def test_the_browser_hears_an_attack(browser):
 
 @pytest.mark.browser
 def test_as_the_notebook_ran(opened):
-    assert opened.begun == ([], []) and opened.evaluate('window.late') > 20
+    assert opened.errors_on_load == ([], []) and opened.evaluate('window.late') > 20
 
 
 @pytest.mark.browser
 def test_in_jupyterlab(page, lab):
     assert heard(page) == []
-    in_step(page)
+    wait_idle(page)
     assert page.evaluate(HOVER) > 50, 'hover texts are drawn'
     assert heard(page) == []
-    lab.ask("globals().update(moves=p.follow(w))")
-    while lab.ask("next(moves, 'done')") != 'done':
-        in_step(page)
+    lab.evaluate("globals().update(moves=p.follow(w))")
+    while lab.evaluate("next(moves, 'done')") != 'done':
+        wait_idle(page)
         page.evaluate(HOVER)
         assert heard(page) == []
     assert min(page.evaluate(PRESS)) > 0, 'everything that can be pressed is there'
-    in_step(page)
+    wait_idle(page)
     page.evaluate(HOVER)
     assert heard(page) == []
     assert 'evil-text' in page.locator('.srlviz-plot').nth(-2).text_content(), 'the words are shown as text'
@@ -1276,18 +1276,18 @@ def test_in_jupyterlab(page, lab):
 def test_a_real_press(page, lab):
     "A factor that is honestly called score<10 is chosen by pressing its bar"
     name = 'score<10'
-    lab.ask(f"setattr(w['PlotView'], 'figure', p.go.Figure(p.go.Bar(x=['a'], y=[1], customdata=[{name!r}])))")
-    in_step(page)
+    lab.evaluate(f"setattr(w['PlotView'], 'figure', p.go.Figure(p.go.Bar(x=['a'], y=[1], customdata=[{name!r}])))")
+    wait_idle(page)
     bar = page.locator('.srlviz-plot').nth(-2).locator('.bars path').first
 
     def pressed():
         "Press again if the notebook above has moved the bar meanwhile"
         bar.scroll_into_view_if_needed()
         bar.click(force=True)
-        in_step(page)
-        return lab.ask("w['PlotView'].clicked.get('data')") == name
+        wait_idle(page)
+        return lab.evaluate("w['PlotView'].clicked.get('data')") == name
 
-    wait_for(pressed, say='the name as it is in the table')
+    wait_for(pressed, message='the name as it is in the table')
     page.screenshot(path=SHOTS / 'payloads.png')
 
 

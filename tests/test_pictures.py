@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from papermill_runs import SMALL, can_draw, outside
+from support.papermill_runs import SMALL, can_draw, user_environment
 
 from srlviz.core.scores import load_scores
 from srlviz.studies.notebooks import studies_folder, study_path
@@ -33,7 +33,7 @@ CELLS = [
 def run(*command, cwd, **environment):
     "A command as a user types it, away from the tree"
     words = [sys.executable, *map(str, command)]
-    return subprocess.run(words, cwd=cwd, env=outside(**environment), capture_output=True, text=True)
+    return subprocess.run(words, cwd=cwd, env=user_environment(**environment), capture_output=True, text=True)
 
 
 def by_papermill(path, out):

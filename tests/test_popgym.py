@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     import popgym.envs
     import popgym.wrappers
 
-from popgym_moments import INJECT, LEGACY
+from reference.popgym_moments import INJECT, LEGACY
 
 pytestmark = pytest.mark.filterwarnings('ignore:Maze environments have been shown')
 REFERENCE = pd.read_csv(sample_path('pomdp_tasks.csv')).set_index('task')

@@ -18,7 +18,7 @@ from srlviz.evaluate.disentanglement.mig_sap import mutual_information_gap, sepa
 from srlviz.evaluate.qedr import completeness, disentanglement, qedr
 
 HERE = Path(__file__).parent
-VECTORS = np.load(HERE / 'qedr_vectors.npz')
+VECTORS = np.load(HERE / 'reference/qedr_vectors.npz')
 WORLDS = ['perfect', 'perm_scaled', 'entangled', 'deadcode']
 LASSOS = {'lasso0.02': 0.02, 'lasso0.1': 0.1}
 LOCKED = re.search(r'^scikit-learn==(\S+)', (HERE.parent / 'requirements-lock.txt').read_text(), re.M)[1]

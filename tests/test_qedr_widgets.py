@@ -2,7 +2,7 @@
 the page shows, what the kernel then holds."""
 
 import numpy as np, pandas as pd, pytest
-from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording, align, load_recording
@@ -117,26 +117,28 @@ def test_results_by_the_released_code():
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(CELL.strip()))
+    return open_lab(notebook_of(CELL.strip()))
 
 
 @pytest.fixture(scope='module')
 def opened(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 def at(page, k, x, y):
     "Where on the page a place of the k-th plot is"
     plot = page.locator(f'.srlviz-qedr .js-plotly-plot >> nth={k}')
-    wait_for(lambda: plot.count() and plot.evaluate('g => !!g._fullLayout?.xaxis?._length'), say='the plot is drawn')
-    in_step(page)
+    wait_for(
+        lambda: plot.count() and plot.evaluate('g => !!g._fullLayout?.xaxis?._length'), message='the plot is drawn'
+    )
+    wait_idle(page)
     return plot.evaluate(
         """(g, [x, y]) => { const r = g.getBoundingClientRect(), l = g._fullLayout;
             return [r.left + l.xaxis._offset + l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis.c2p(y)] }""",
@@ -149,22 +151,22 @@ def test_from_a_cell_to_a_frame(page, lab):
     "A press on a cell shows its points, a press on a point its frame, and all of it stands on one screen"
     board = page.locator('.srlviz-qedr')
     board.evaluate("e => e.scrollIntoView({ block: 'start' })")
-    row = lab.ask("[c[0][0] for c in board.matrix.figure.data[0].customdata].index(1)")
+    row = lab.evaluate("[c[0][0] for c in board.matrix.figure.data[0].customdata].index(1)")
     page.mouse.click(
         *at(
             page,
             0,
-            lab.ask("list(board.results.by_method['']['lasso'][0.02].importance).index('side')") + 0.5,
+            lab.evaluate("list(board.results.by_method['']['lasso'][0.02].importance).index('side')") + 0.5,
             row + 0.5,
         )
     )
-    wait_for(lambda: lab.ask('[board.code, board.factor]') == [1, 'side'], say='the cell is chosen')
-    spread = lab.ask('int(np.argmax(board.points.figure.data[0].x))')  # a point that no other covers
-    point, place = (lab.ask(f'board.points.figure.data[0].{k}[{spread}]') for k in ('x', 'customdata'))
-    page.mouse.click(*at(page, 1, point, lab.ask(f'board.points.figure.data[0].y[{spread}]')))
-    wait_for(lambda: lab.ask('[board.episode, board.t]') == place, say='the point is chosen')
+    wait_for(lambda: lab.evaluate('[board.code, board.factor]') == [1, 'side'], message='the cell is chosen')
+    spread = lab.evaluate('int(np.argmax(board.points.figure.data[0].x))')  # a point that no other covers
+    point, place = (lab.evaluate(f'board.points.figure.data[0].{k}[{spread}]') for k in ('x', 'customdata'))
+    page.mouse.click(*at(page, 1, point, lab.evaluate(f'board.points.figure.data[0].y[{spread}]')))
+    wait_for(lambda: lab.evaluate('[board.episode, board.t]') == place, message='the point is chosen')
     player = board.locator('.srlviz-player')
-    wait_for(lambda: player.get_attribute('data-frame') == str(place[1]), say='its frame is shown')
+    wait_for(lambda: player.get_attribute('data-frame') == str(place[1]), message='its frame is shown')
     box, screen = player.bounding_box(), page.viewport_size
     assert (
         box['y'] + box['height'] <= screen['height']
@@ -173,4 +175,4 @@ def test_from_a_cell_to_a_frame(page, lab):
     page.screenshot(path=SHOTS / 'qedr_frame.png')
     player.locator('canvas').first.click()
     page.keyboard.press('Home')
-    wait_for(lambda: lab.ask('[board.t, board.moment.t]') == [0, 0], say='keys move the step here, too')
+    wait_for(lambda: lab.evaluate('[board.t, board.moment.t]') == [0, 0], message='keys move the step here, too')

@@ -3,7 +3,7 @@
 import json
 
 import gymnasium, numpy as np, pandas as pd, pytest
-from rliable_returns import FILE, LEVELS, THRESHOLDS, measured, table
+from reference.rliable_returns import FILE, LEVELS, THRESHOLDS, measured, table
 
 from srlviz.core.scores import check_scores
 from srlviz.envs.pomdp.base import make_tasks

@@ -2,7 +2,7 @@
 fails."""
 
 import pytest
-from lab import in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -22,13 +22,13 @@ CELLS = (MAKE, SHOW, COPIES, 'board')
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(*CELLS))
+    return open_lab(notebook_of(*CELLS))
 
 
 @pytest.fixture(scope='module')
 def page(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
@@ -46,8 +46,8 @@ def run_again(page, k):
             window.jupyterapp.commands.execute('notebook:run-cell'); return null }""",
         k + 1,
     )
-    wait_for(lambda: prompt.inner_text() not in (before, '[*]:'), say=f'cell {k} has run again')
-    in_step(page)
+    wait_for(lambda: prompt.inner_text() not in (before, '[*]:'), message=f'cell {k} has run again')
+    wait_idle(page)
 
 
 def frames(page, k):
@@ -56,35 +56,39 @@ def frames(page, k):
 
 
 def test_a_cell_that_is_run_again_leaves_nothing_behind(page, lab):
-    before = lab.ask('numbers()')
+    before = lab.evaluate('numbers()')
     for _ in range(2):
         run_again(page, 1)
-    assert lab.ask('numbers()')[0] == before[0]
-    lab.do('film.t = 7')  # closed widgets leave the selection when it changes
-    wait_for(lambda: frames(page, 1) == ['7'], say='the new widget is linked')
-    assert lab.ask('numbers()')[1] == 2
-    nothing_broke(page)
+    assert lab.evaluate('numbers()')[0] == before[0]
+    lab.execute('film.t = 7')  # closed widgets leave the selection when it changes
+    wait_for(lambda: frames(page, 1) == ['7'], message='the new widget is linked')
+    assert lab.evaluate('numbers()')[1] == 2
+    assert_no_errors(page)
 
 
 def test_two_copies_follow_each_other(page, lab):
-    lab.do('film.t = 11')
-    wait_for(lambda: frames(page, 2) == ['11', '11'], say='both copies show the step')
+    lab.execute('film.t = 11')
+    wait_for(lambda: frames(page, 2) == ['11', '11'], message='both copies show the step')
     cell(page, 2).locator('.srlviz-player').nth(1).focus()
     page.keyboard.press('ArrowRight')
-    wait_for(lambda: frames(page, 2) == ['12', '12'] and lab.ask('film.t') == 12, say='one copy moves the other')
-    nothing_broke(page)
+    wait_for(
+        lambda: frames(page, 2) == ['12', '12'] and lab.evaluate('film.t') == 12, message='one copy moves the other'
+    )
+    assert_no_errors(page)
 
 
 def test_an_error_in_a_function_stands_in_the_widget(page, lab):
     "And what comes later is not lost: neither in this change nor in the next"
-    lab.do('def halve(change): 1 / (change["new"] - 20)\nfilm.observe(halve, "t")')
+    lab.execute('def halve(change): 1 / (change["new"] - 20)\nfilm.observe(halve, "t")')
     alert = cell(page, 2).locator('.srlviz-status [role=alert]').first
-    lab.do('film.t = 20')
-    wait_for(lambda: alert.count() and 'halve' in alert.inner_text(), say='the error of an observer is shown')
+    lab.execute('film.t = 20')
+    wait_for(lambda: alert.count() and 'halve' in alert.inner_text(), message='the error of an observer is shown')
     assert frames(page, 2) == ['20', '20'] and frames(page, 1) == ['20']
-    lab.do('film.t = 21')
-    wait_for(lambda: not alert.count() and frames(page, 1) == ['21'], say='the next step is shown, without the error')
-    nothing_broke(page)
+    lab.execute('film.t = 21')
+    wait_for(
+        lambda: not alert.count() and frames(page, 1) == ['21'], message='the next step is shown, without the error'
+    )
+    assert_no_errors(page)
 
 
 def test_cells_of_a_heat_map_by_keyboard(page, lab):
@@ -96,10 +100,10 @@ def test_cells_of_a_heat_map_by_keyboard(page, lab):
     for key in ('ArrowDown', 'ArrowDown', 'ArrowRight'):
         page.keyboard.press(key)
         words = heat.locator('.srlviz-said')
-        wait_for(lambda: words.inner_text() not in said, say='the cell is announced')
+        wait_for(lambda: words.inner_text() not in said, message='the cell is announced')
         said.append(words.inner_text())
     page.keyboard.press('Enter')
-    row, column = wait_for(lambda: lab.ask('list(board.cell)'), say='Enter presses the cell')
+    row, column = wait_for(lambda: lab.evaluate('list(board.cell)'), message='Enter presses the cell')
     assert row in said[-1] and column.lower() in said[-1].lower(), (said, row, column)
     page.keyboard.press('Escape')
     assert not heat.locator('.srlviz-here').is_visible()
@@ -107,34 +111,34 @@ def test_cells_of_a_heat_map_by_keyboard(page, lab):
     sheet = page.locator('dialog.srlviz-keys')
     assert sheet.is_visible() and 'heat maps' in sheet.inner_text()
     page.keyboard.press('Escape')
-    nothing_broke(page)
+    assert_no_errors(page)
 
 
 def test_menus_by_keyboard(page, lab):
     "JupyterLab leaves the arrows to a menu that has the focus"
-    before = lab.ask('board.metric')
+    before = lab.evaluate('board.metric')
     menu = cell(page, 3).get_by_label('Metric').first
     menu.focus()
     page.keyboard.press('ArrowDown')
-    wait_for(lambda: lab.ask('board.metric') != before, say='the menu chooses the next metric')
-    nothing_broke(page)
+    wait_for(lambda: lab.evaluate('board.metric') != before, message='the menu chooses the next metric')
+    assert_no_errors(page)
 
 
 def test_a_reopened_notebook_with_its_kernel_is_alive(page, lab):
-    lab.do('film.t = 30')
+    lab.execute('film.t = 30')
     save = "() => { window.jupyterapp.commands.execute('docmanager:save'); return null }"
 
     def is_saved():  # a picture that is kept meanwhile changes the notebook again
         page.evaluate(save)
         return page.locator('.jp-mod-current.jp-mod-dirty').count() == 0
 
-    wait_for(is_saved, every=1, say='the notebook is saved')
+    wait_for(is_saved, every=1, message='the notebook is saved')
     page.reload()
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
-    wait_for(lambda: frames(page, 2) == ['30', '30'], say='the widgets are back')
-    lab.do('film.t = 31')
-    wait_for(lambda: frames(page, 2) == ['31', '31'], say='and alive')
-    nothing_broke(page)
+    wait_for(lambda: frames(page, 2) == ['30', '30'], message='the widgets are back')
+    lab.execute('film.t = 31')
+    wait_for(lambda: frames(page, 2) == ['31', '31'], message='and alive')
+    assert_no_errors(page)
 
 
 def test_a_restarted_kernel_is_told(page, lab):
@@ -143,12 +147,12 @@ def test_a_restarted_kernel_is_told(page, lab):
     assert 'kernel' not in page.evaluate(said)
     restart = 'window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()'
     page.evaluate(f'() => {{ {restart}.then(() => {{ window.restarted = true }}); return null }}')
-    wait_for(lambda: 'Run its cell again' in page.evaluate(said), say='the widget says that its kernel is gone')
+    wait_for(lambda: 'Run its cell again' in page.evaluate(said), message='the widget says that its kernel is gone')
     player = cell(page, 2).locator('.srlviz-player').first
     player.focus()
     for _ in range(3):
         page.keyboard.press('ArrowRight')
     page.mouse.move(300, 300)
     page.mouse.click(300, 300)
-    nothing_broke(page)
+    assert_no_errors(page)
     page.wait_for_function('window.restarted')  # or the server cannot end it

@@ -3,7 +3,7 @@
 import os, subprocess, sys
 
 import pytest
-from lab import of_cells, open_page, wait_for
+from support.lab import notebook_of, open_page, wait_for
 
 # a sweep of three trials, by hand: the first is done, the second goes on when it is told to, and the third fails
 FILL = """
@@ -54,24 +54,26 @@ def test_the_page_shows_what_another_process_does(browser, open_lab, tmp_path):
     fill = [sys.executable, '-c', FILL, str(folder)]
     sweep = subprocess.Popen(fill, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     assert sweep.stdout.readline() == 'half\n'
-    lab = open_lab(of_cells(cell))
+    lab = open_lab(notebook_of(cell))
     try:
         page = open_page(browser, lab)
         monitor = page.locator('.srlviz-runs')
         row = lambda status: monitor.locator('.srlviz-item', has_text=status)
-        wait_for(lambda: row('running').count() == 1 and '50' in row('running').inner_text(), say='half of one is seen')
+        wait_for(
+            lambda: row('running').count() == 1 and '50' in row('running').inner_text(), message='half of one is seen'
+        )
         assert (row('done').count(), row('waiting').count()) == (1, 1)
         sweep.communicate('on\n', timeout=60)
-        wait_for(lambda: row('failed').count() == 1 and row('done').count() == 2, say='all have ended')
-        wait_for(lambda: 'all trials have ended' in monitor.inner_text(), say='the words say so')
-        assert lab.ask('[m.state, m.watching, [len(t.x) for t in m.views.plot.figure.data]]') == [
+        wait_for(lambda: row('failed').count() == 1 and row('done').count() == 2, message='all have ended')
+        wait_for(lambda: 'all trials have ended' in monitor.inner_text(), message='the words say so')
+        assert lab.evaluate('[m.state, m.watching, [len(t.x) for t in m.views.plot.figure.data]]') == [
             'done',
             False,
             [10, 2],
         ]
         row('failed').click()
         pressed = monitor.locator('pre', has_text='line 7 of <i>nothing')
-        wait_for(lambda: pressed.count() == 1, say='a press tells the traceback')
+        wait_for(lambda: pressed.count() == 1, message='a press tells the traceback')
         assert 'ValueError: no <b>' in monitor.inner_text() and page.outside == [] and page.errors == []
     finally:
         sweep.kill()

@@ -2,7 +2,7 @@
 
 import os
 
-import lab as labs
+from support import lab as labs
 import pytest
 
 from srlviz.studies.cards import TABS, entries
@@ -36,14 +36,14 @@ OPENED = """() => {
 
 @pytest.fixture(scope='module')
 def start(browser, open_lab):
-    lab = open_lab(labs.of_cells(CELL))
+    lab = open_lab(labs.notebook_of(CELL))
     page = labs.open_page(browser, lab)
     page.lab = lab
     return page
 
 
 def choose(page, tab, name):
-    page.lab.do(f'page.tab = {tab!r}; page.entry = {name!r}')
+    page.lab.execute(f'page.tab = {tab!r}; page.entry = {name!r}')
     page.wait_for_function(READY, arg=name, timeout=120_000)
 
 
@@ -75,7 +75,7 @@ def test_each_card_is_filled_and_nothing_of_it_is_cut(start, tab):
         assert card['rows'] or name in ('majority', 'mean_baseline', 'clock', 'window_clock'), (name, card)
         assert card['facts'], (name, card)
         assert card['pictures'] == (tab == 'worlds'), (name, card)
-    labs.nothing_broke(start)
+    labs.assert_no_errors(start)
 
 
 FIRST = [
@@ -101,7 +101,7 @@ def _others():
 def test_an_entry_of_each_kind_opens(start, tab, name):
     seen = open_entry(start, tab, name)
     assert 'alert' not in seen, seen
-    labs.nothing_broke(start)
+    labs.assert_no_errors(start)
 
 
 @pytest.mark.slow
@@ -110,12 +110,12 @@ def test_an_entry_of_each_kind_opens(start, tab, name):
 def test_every_other_entry_opens(start, tab, name):
     seen = open_entry(start, tab, name)
     assert 'alert' not in seen, seen
-    labs.nothing_broke(start)
+    labs.assert_no_errors(start)
 
 
 def test_an_error_stands_in_the_page(start):
     choose(start, 'questions', 'cost')
-    start.lab.do('page.explore = lambda name: 1 / 0')
+    start.lab.execute('page.explore = lambda name: 1 / 0')
     start.get_by_role('button', name='Open cost', exact=True).click()
     alert = start.locator('.srlviz-start [role=alert]')
     alert.wait_for()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat, psutil, pytest, torch
 from PIL import Image
-from papermill_runs import SHIPPED, SMALL
+from support.papermill_runs import SHIPPED, SMALL
 
 from srlviz.core.scores import load_scores
 from srlviz.studies.cli import main
@@ -74,8 +74,8 @@ def test_a_killed_study_goes_on(papermill, tmp_path):
     leaves_notebook_page_and_scores(tmp_path, done.stdout)
 
 
-def leaves_notebook_page_and_scores(out, said):
-    assert 'st_dim' in said  # the table is printed
+def leaves_notebook_page_and_scores(out, log):
+    assert 'st_dim' in log  # the table is printed
     scores, page = load_scores(out / 'scores.csv'), (out / 'atari_probe.html').read_text()
     ours = set(scores.query("source == 'srlviz'")[['method', 'norm']].itertuples(index=False, name=None))
     assert ours == {('majority', 'none'), *((m, n) for m in ('random_cnn', 'st_dim') for n in ('none', 'standardize'))}

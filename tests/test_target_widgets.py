@@ -2,7 +2,7 @@
 real JupyterLab, what a reader presses, what the page shows, what the kernel then holds."""
 
 import numpy as np, pandas as pd, pytest
-from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Recording
@@ -98,27 +98,29 @@ def test_failures_of_shipped_flights():
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(CELL.strip(), MORE))
+    return open_lab(notebook_of(CELL.strip(), MORE))
 
 
 @pytest.fixture(scope='module')
 def opened(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
 @pytest.fixture
 def page(opened, lab):
-    yield from begin_anew(opened, lab, START)
+    yield from reset_page(opened, lab, START)
 
 
 def point(page, where, trace, k):
     "Where on the page point k of a trace of a plot is"
     plot = page.locator(where)
-    wait_for(lambda: plot.count() and plot.evaluate('g => !!g._fullLayout?.xaxis?._length'), say='the plot is drawn')
+    wait_for(
+        lambda: plot.count() and plot.evaluate('g => !!g._fullLayout?.xaxis?._length'), message='the plot is drawn'
+    )
     plot.scroll_into_view_if_needed()
-    in_step(page)
+    wait_idle(page)
     return plot.evaluate(
         """(g, [j, k]) => { const r = g.getBoundingClientRect(), l = g._fullLayout, t = g._fullData[j];
             return [r.left + l.xaxis._offset + l.xaxis.c2p(t.x[k]), r.top + l.yaxis._offset + l.yaxis.c2p(t.y[k])] }""",
@@ -129,29 +131,31 @@ def point(page, where, trace, k):
 @pytest.mark.browser
 def test_a_window_in_jupyterlab(page, lab):
     "A press on a point opens its flight at the window, a press on ‹ back gives the table back"
-    assert lab.ask('board.method') == 'lstm_ae_1layer · sensors · d64'
-    k = lab.ask('int(np.argmax(truth["wind"]))')  # a point that no other covers
-    k = lab.ask(f'[d[0] for d in board.detail.figure.data[1].customdata].index({k})')
+    assert lab.evaluate('board.method') == 'lstm_ae_1layer · sensors · d64'
+    k = lab.evaluate('int(np.argmax(truth["wind"]))')  # a point that no other covers
+    k = lab.evaluate(f'[d[0] for d in board.detail.figure.data[1].customdata].index({k})')
     page.mouse.click(*point(page, '.srlviz-targets .js-plotly-plot >> nth=1', 1, k))
-    wait_for(lambda: lab.ask('board.opened'), say='the flight is open')
-    window = lab.ask('rows[int(np.argmax(truth["wind"]))]')
-    assert lab.ask('[board.flight, board.t]') == [window['flight'], window['start']]
+    wait_for(lambda: lab.evaluate('board.opened'), message='the flight is open')
+    window = lab.evaluate('rows[int(np.argmax(truth["wind"]))]')
+    assert lab.evaluate('[board.flight, board.t]') == [window['flight'], window['start']]
     player = page.locator('.srlviz-targets .srlviz-player')
-    wait_for(lambda: player.get_attribute('data-frame') == str(window['start']), say='its film stands at the window')
+    wait_for(
+        lambda: player.get_attribute('data-frame') == str(window['start']), message='its film stands at the window'
+    )
     page.screenshot(path=SHOTS / 'targets_flight.png')
     page.locator('.srlviz-targets').get_by_role('button', name='‹ back').click()
-    wait_for(lambda: not lab.ask('board.opened') and not player.is_visible(), say='the table is back')
+    wait_for(lambda: not lab.evaluate('board.opened') and not player.is_visible(), message='the table is back')
 
 
 @pytest.mark.browser
 def test_the_wrong_side_in_jupyterlab(page, lab):
     "A row of the list opens its flight; next goes on"
     rows = page.locator('.srlviz-failures .srlviz-item')
-    lab.do("explorer.threshold = explorer.slider.min")
-    wait_for(lambda: rows.count() > 2, say='flights are listed')
+    lab.execute("explorer.threshold = explorer.slider.min")
+    wait_for(lambda: rows.count() > 2, message='flights are listed')
     rows.nth(1).click()
-    wait_for(lambda: lab.ask('[explorer.opened, explorer.row]') == [True, 1], say='the flight is open')
+    wait_for(lambda: lab.evaluate('[explorer.opened, explorer.row]') == [True, 1], message='the flight is open')
     page.locator('.srlviz-failures').get_by_role('button', name='next').click()
-    wait_for(lambda: lab.ask('explorer.row') == 2, say='the next one is')
-    assert lab.ask('explorer.flight == explorer.listed["flight"][2]')
+    wait_for(lambda: lab.evaluate('explorer.row') == 2, message='the next one is')
+    assert lab.evaluate('explorer.flight == explorer.listed["flight"][2]')
     page.screenshot(path=SHOTS / 'failures_flight.png')

@@ -4,7 +4,7 @@ or made a page."""
 import json, re
 
 import pytest
-from lab import SHOTS, of_cells, open_page, wait_for
+from support.lab import SHOTS, notebook_of, open_page, wait_for
 from nbconvert import HTMLExporter
 
 pytestmark = pytest.mark.browser
@@ -20,17 +20,19 @@ PICTURE = '.jp-OutputArea-child:has(img.jp-needs-light-background)'
 def saved(page, lab):
     "The notebook as it is once saved"
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
-    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, say='the notebook is saved')
+    wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, message='the notebook is saved')
     return json.loads((lab.folder / 'notebook.ipynb').read_text())
 
 
 def test_plots_are_drawn_while_a_later_cell_runs(browser, open_lab):
-    lab = open_lab(of_cells(BROWSER, "import pathlib, time\nwhile not pathlib.Path('drawn').exists(): time.sleep(.1)"))
+    lab = open_lab(
+        notebook_of(BROWSER, "import pathlib, time\nwhile not pathlib.Path('drawn').exists(): time.sleep(.1)")
+    )
     seen = {}
 
     def look(page):
         drawn = "() => document.querySelector('.srlviz-plot')?.dataset.drawn"
-        seen['drawn'] = wait_for(lambda: page.evaluate(drawn), say='the plot is drawn while the kernel is busy')
+        seen['drawn'] = wait_for(lambda: page.evaluate(drawn), message='the plot is drawn while the kernel is busy')
         seen['busy'] = page.locator('.jp-InputPrompt').last.inner_text()
         (lab.folder / 'drawn').touch()
 
@@ -40,9 +42,9 @@ def test_plots_are_drawn_while_a_later_cell_runs(browser, open_lab):
 
 @pytest.mark.parametrize('trusted', [True, False])
 def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, open_lab, trusted):
-    lab = open_lab(of_cells(BROWSER, "browser.t = 7"))
+    lab = open_lab(notebook_of(BROWSER, "browser.t = 7"))
     page = open_page(browser, lab)
-    wait_for(lambda: page.locator(PICTURE).count() == 1, say='the picture is kept')
+    wait_for(lambda: page.locator(PICTURE).count() == 1, message='the picture is kept')
     assert not page.locator(PICTURE).is_visible(), 'a live widget hides its picture'
     nb = saved(page, lab)
     kinds = [sorted(o['data']) for o in nb['cells'][1]['outputs']]
@@ -58,7 +60,7 @@ def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, 
     page = browser.new_page(viewport=dict(width=1400, height=900))
     lab.open(page, '&kernel=none')
     page.wait_for_selector(PICTURE, timeout=60_000)
-    wait_for(lambda: page.locator(PICTURE).is_visible(), say='the picture is seen')
+    wait_for(lambda: page.locator(PICTURE).is_visible(), message='the picture is seen')
     page.wait_for_timeout(1500)
     page.screenshot(path=SHOTS / f'without_kernel_{"trusted" if trusted else "untrusted"}.png')
     words = [e for e in page.locator('.jp-OutputArea-output').all() if e.is_visible()]

@@ -1,7 +1,7 @@
 """Workbench in a real JupyterLab with default settings: one screen, one selection, nothing cut, and how quick it is."""
 
 import pytest
-from lab import SHOTS, begin_anew, in_step, nothing_broke, of_cells, open_page, wait_for
+from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 CELL = """
 import numpy as np
@@ -34,13 +34,13 @@ SCREENS = [(1400, 900), (1280, 800)]
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(of_cells(CELL.strip()))
+    return open_lab(notebook_of(CELL.strip()))
 
 
 @pytest.fixture(scope='module')
 def opened(browser, lab):
     page = open_page(browser, lab)
-    nothing_broke(page)
+    assert_no_errors(page)
     return page
 
 
@@ -62,15 +62,15 @@ CENTRED = """async () => {
 def page(opened, lab, request):
     width, height = request.param
     opened.set_viewport_size(dict(width=width, height=height))
-    wait_for(lambda: opened.evaluate(CENTRED), say='the notebook has been laid out for the new size')
-    yield from begin_anew(opened, lab, START.replace('\n', ' '))
+    wait_for(lambda: opened.evaluate(CENTRED), message='the notebook has been laid out for the new size')
+    yield from reset_page(opened, lab, START.replace('\n', ' '))
 
 
 def tab(page, side: int, name: str):
     "Press a tab of the left (0) or the right pane (1)"
     pane = page.locator('.srlviz-workbench .srlviz-pane').nth(side)
     pane.get_by_role('tab', name=name, exact=True).click()
-    in_step(page)
+    wait_idle(page)
 
 
 def plot(page, side: int = 0):
@@ -103,7 +103,7 @@ def shown_map(page):
 def point_place(page, lab, row: int) -> tuple[float, float]:
     "Where a step stands on the map"
     scale, left, top = map(float, shown_map(page).get_attribute('data-view').split(','))
-    x, y = lab.ask(f'bench.map.pane.map.xy[{row}].tolist()')
+    x, y = lab.evaluate(f'bench.map.pane.map.xy[{row}].tolist()')
     box = shown_map(page).locator('.srlviz-scatter-stage').bounding_box()
     return box['x'] + 1 + left + scale * x, box['y'] + 1 + top - scale * y
 
@@ -137,38 +137,38 @@ def test_one_screen(page, lab):
     "All tabs of both panes fit, at both sizes, and each detail stands beside its explorer"
     for left, right in (('Scores', 'Predictions'), ('Map', 'Moment'), ('Matrix', 'Steps')):
         tab(page, 0, left)
-        assert lab.ask('bench.right') == right
-        wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'{left} fits: {page.evaluate(FAULTS)}')
+        assert lab.evaluate('bench.right') == right
+        wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'{left} fits: {page.evaluate(FAULTS)}')
         page.screenshot(path=SHOTS / f'workbench_{left}_{page.viewport_size["width"]}.png')
     tab(page, 1, 'Map')
-    wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'the second map fits: {page.evaluate(FAULTS)}')
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'the second map fits: {page.evaluate(FAULTS)}')
 
 
 @pytest.mark.browser
 def test_a_press_in_one_pane_shows_in_the_other(page, lab):
     "A cell opens its worst step; a point of the map the moment; a bar selects its steps; all without scrolling"
     scrolled = page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop")
-    before = lab.ask('[bench.episode, bench.t]')
+    before = lab.evaluate('[bench.episode, bench.t]')
     page.mouse.click(*cell_place(page, 'ball_y', 'half'))
-    wait_for(lambda: lab.ask('[bench.episode, bench.t]') != before, say='a cell opens a step')
-    assert lab.ask('[bench.t] * 3 == [bench.map.t, bench.explorers["Matrix"].t, bench.explorers["Scores"].t]')
+    wait_for(lambda: lab.evaluate('[bench.episode, bench.t]') != before, message='a cell opens a step')
+    assert lab.evaluate('[bench.t] * 3 == [bench.map.t, bench.explorers["Matrix"].t, bench.explorers["Scores"].t]')
     tab(page, 0, 'Map')
     distances = 'np.linalg.norm(bench.map.pane.map.xy[:, None] - bench.map.pane.map.xy[None], axis=-1)'
-    row = lab.ask(f'int(np.sort({distances}, 1)[:, 1].argmax())')  # a step that stands by itself
-    step = lab.ask(f'[int(bench.map.pane.map.episode[{row}]), int(bench.map.pane.map.t[{row}])]')
+    row = lab.evaluate(f'int(np.sort({distances}, 1)[:, 1].argmax())')  # a step that stands by itself
+    step = lab.evaluate(f'[int(bench.map.pane.map.episode[{row}]), int(bench.map.pane.map.t[{row}])]')
     x, y = point_place(page, lab, row)
     page.mouse.move(x - 30, y - 30)
     page.mouse.move(x, y, steps=4)
     page.mouse.click(x, y)
-    wait_for(lambda: lab.ask('[bench.episode, bench.t]') == step, say='a point opens its step')
+    wait_for(lambda: lab.evaluate('[bench.episode, bench.t]') == step, message='a point opens its step')
     player = page.locator('.srlviz-workbench .srlviz-pane').nth(1).locator('.srlviz-player:visible')
-    wait_for(lambda: player.get_attribute('data-frame') == str(step[1]), say='the moment shows it')
+    wait_for(lambda: player.get_attribute('data-frame') == str(step[1]), message='the moment shows it')
     bars = page.locator('.srlviz-bars:visible section').first.locator('.plot button')
     bars.nth(3).click()
-    wait_for(lambda: lab.ask('len(bench.map.steps)') > 0, say='a bar selects steps')
-    assert lab.ask('bench.to_recording().n_steps == len(bench.steps)')
-    wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, say='the bar is pressed')
-    wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'everything fits: {page.evaluate(FAULTS)}')
+    wait_for(lambda: lab.evaluate('len(bench.map.steps)') > 0, message='a bar selects steps')
+    assert lab.evaluate('bench.to_recording().n_steps == len(bench.steps)')
+    wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, message='the bar is pressed')
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'everything fits: {page.evaluate(FAULTS)}')
     page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
 
@@ -182,20 +182,24 @@ def test_hover_is_linked(page, lab):
     trace, player = (right.locator(f'.srlviz-{kind}:visible').first for kind in ('plot', 'player'))
     page.mouse.move(*point_place(page, lab, 140))
     for part in (trace, player):
-        wait_for(lambda part=part: part.get_attribute('data-preview') == '40', say='the step of the point is marked')
+        wait_for(
+            lambda part=part: part.get_attribute('data-preview') == '40', message='the step of the point is marked'
+        )
     assert right.locator('.srlviz-cursor.light:visible').count() == 1
     box = trace.bounding_box()
     page.mouse.move(box['x'] + box['width'] * 0.6, box['y'] + box['height'] * 0.6)
     t = int(
-        wait_for(lambda: trace.get_attribute('data-preview').replace('40', ''), say='the step of the trace is marked')
+        wait_for(
+            lambda: trace.get_attribute('data-preview').replace('40', ''), message='the step of the trace is marked'
+        )
     )
-    place = ','.join(f'{v:.3f}' for v in lab.ask(f'bench.map.pane.map.xy[{100 + t}].tolist()'))
+    place = ','.join(f'{v:.3f}' for v in lab.evaluate(f'bench.map.pane.map.xy[{100 + t}].tolist()'))
     marked = lambda: ','.join(f'{float(v):.3f}' for v in shown_map(page).get_attribute('data-preview').split(',') if v)
-    wait_for(lambda: marked() == place, say='the map marks its point')
+    wait_for(lambda: marked() == place, message='the map marks its point')
     page.mouse.move(5, 5)
     for part in (trace, player, shown_map(page)):
-        wait_for(lambda part=part: part.get_attribute('data-preview') == '', say='nothing is marked any longer')
-    assert lab.ask('[bench.episode, bench.t]') == [1, 3]
+        wait_for(lambda part=part: part.get_attribute('data-preview') == '', message='nothing is marked any longer')
+    assert lab.evaluate('[bench.episode, bench.t]') == [1, 3]
 
 
 @pytest.mark.browser
@@ -209,14 +213,16 @@ def test_a_lasso_filters_the_histograms(page, lab):
     for x, y in ((x1, y0), (x1, y1), (x0, y1), (x0, y0)):
         page.mouse.move(x, y, steps=4)
     page.mouse.up()
-    wait_for(lambda: 0 < lab.ask('len(bench.steps)') < lab.ask('pong.n_steps'), say='a lasso selects steps')
-    n = lab.ask('len(bench.steps)')
-    assert lab.ask('sum(bench.filter.bars.rows[0]["some"])') == n
-    wait_for(lambda: page.evaluate(FAULTS) == [], 20, say=f'the summary fits: {page.evaluate(FAULTS)}')
-    some = lab.ask('bench.filter.bars.rows[0]["some"]')
+    wait_for(
+        lambda: 0 < lab.evaluate('len(bench.steps)') < lab.evaluate('pong.n_steps'), message='a lasso selects steps'
+    )
+    n = lab.evaluate('len(bench.steps)')
+    assert lab.evaluate('sum(bench.filter.bars.rows[0]["some"])') == n
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'the summary fits: {page.evaluate(FAULTS)}')
+    some = lab.evaluate('bench.filter.bars.rows[0]["some"]')
     k = max(range(len(some)), key=some.__getitem__)
     page.locator('.srlviz-bars:visible section').first.locator('.plot button').nth(k).click()
-    wait_for(lambda: lab.ask('len(bench.steps)') == some[k], say='a bar narrows it down')
+    wait_for(lambda: lab.evaluate('len(bench.steps)') == some[k], message='a bar narrows it down')
 
 
 @pytest.mark.browser
@@ -225,23 +231,23 @@ def test_keys(page, lab):
     first = page.locator('.srlviz-workbench .srlviz-pane').first.get_by_role('tab').first
     first.focus()
     page.keyboard.press('ArrowRight')
-    wait_for(lambda: lab.ask('bench.left') == 'Map', say='an arrow changes the tab')
-    in_step(page)
+    wait_for(lambda: lab.evaluate('bench.left') == 'Map', message='an arrow changes the tab')
+    wait_idle(page)
     page.locator('.srlviz-bars:visible .plot button').first.focus()
     page.keyboard.press('ArrowRight')
     page.keyboard.press('Space')
-    wait_for(lambda: lab.ask('list(bench.filters.values())') == [[1]], say='space filters by a bar')
+    wait_for(lambda: lab.evaluate('list(bench.filters.values())') == [[1]], message='space filters by a bar')
     page.keyboard.press('ArrowRight')
     page.keyboard.press('Shift+Space')
-    wait_for(lambda: lab.ask('list(bench.filters.values())') == [[1, 2]], say='shift extends it')
+    wait_for(lambda: lab.evaluate('list(bench.filters.values())') == [[1, 2]], message='shift extends it')
     page.keyboard.press('Delete')
-    wait_for(lambda: lab.ask('bench.filters') == {}, say='delete removes the filter')
+    wait_for(lambda: lab.evaluate('bench.filters') == {}, message='delete removes the filter')
     page.keyboard.press('?')
     sheet = page.locator('dialog.srlviz-keys')
     assert sheet.is_visible() and 'Histograms of factors' in sheet.inner_text() and 'Tabs' in sheet.inner_text()
     page.screenshot(path=SHOTS / f'workbench_keys_{page.viewport_size["width"]}.png')
     page.keyboard.press('Escape')
-    wait_for(lambda: not sheet.count(), say='escape closes the keys')
+    wait_for(lambda: not sheet.count(), message='escape closes the keys')
     page.keyboard.press('?')
     page.keyboard.press('?')
     assert not sheet.count()
@@ -260,9 +266,9 @@ LAST = """() => { window.changed = 0; window.pressed = 0;
 @pytest.mark.browser
 def test_how_quick(opened, lab, record_property):
     "From a press to the last change in the page: printed, not asserted, for a machine may be busy"
-    lab.ask(START.replace('\n', ' '))
-    in_step(opened)
-    wait_for(lambda: opened.evaluate(CENTRED), say='the workbench stands in the middle')
+    lab.evaluate(START.replace('\n', ' '))
+    wait_idle(opened)
+    wait_for(lambda: opened.evaluate(CENTRED), message='the workbench stands in the middle')
     opened.evaluate(LAST)
     took = {'cell': [], 'bar': []}
     for k in range(12):
@@ -271,14 +277,14 @@ def test_how_quick(opened, lab, record_property):
         opened.wait_for_timeout(120)  # plotly looks for what lies under the pointer at most every 50 ms
         opened.mouse.click(*place)
         opened.wait_for_timeout(700)
-        in_step(opened)
+        wait_idle(opened)
         took['cell'].append(opened.evaluate('changed - pressed'))
     tab(opened, 0, 'Map')
     bars = opened.locator('.srlviz-bars:visible section').first.locator('.plot button')
     for k in range(12):
         bars.nth(k % 6).click()
         opened.wait_for_timeout(700)
-        in_step(opened)
+        wait_idle(opened)
         took['bar'].append(opened.evaluate('changed - pressed'))
     for name, ms in took.items():
         ms = sorted(ms)

@@ -25,7 +25,7 @@ from .plain import (
     whole,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # flights_simulator lies beside the tests
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for support.flights_simulator
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ RECORDINGS = [
 
 
 def flights(place):
-    from flights_simulator import make
+    from support.flights_simulator import make
 
     make(place / 'set', 3)
     _up(place)

@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / 'artefacts'
 INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMIUM to a browser of yours)'
 FLAGS = [
@@ -40,7 +40,7 @@ def chromium():
 SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
 
 
-def of_cells(*cells):
+def notebook_of(*cells):
     "A notebook of code cells, the first for parameters"
     python = dict(name='python3', language='python', display_name='Python 3')
     nb = new_notebook(cells=[new_code_cell(c) for c in ('parameters = 0', *cells)], metadata=dict(kernelspec=python))
@@ -48,17 +48,17 @@ def of_cells(*cells):
     return nb
 
 
-def wait_for(what, timeout=60, every=0.2, say=''):
+def wait_for(what, timeout=60, every=0.2, message=''):
     "Ask until the answer is true, and give it"
     end, seen = time.time() + timeout, None
     while time.time() < end:
         if seen := what():
             return seen
         time.sleep(every)
-    raise AssertionError(f'waited {timeout} s in vain: {say or what}; last answer {seen!r}')
+    raise AssertionError(f'waited {timeout} s in vain: {message or what}; last answer {seen!r}')
 
 
-IN_STEP = """() => {
+WAIT_IDLE = """() => {
     const late = new Promise((_, fail) => setTimeout(() => fail(new Error('the kernel does not answer')), 240000));
     const settled = async () => {
         const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
@@ -69,7 +69,7 @@ IN_STEP = """() => {
 }"""
 
 
-def in_step(page):
+def wait_idle(page):
     """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is
     drawn.
 
@@ -77,10 +77,10 @@ def in_step(page):
     follows may press at a computed place, press a key that is meant for the state that the kernel is in, or read a
     value once.
     """
-    page.evaluate(IN_STEP)
+    page.evaluate(WAIT_IDLE)
 
 
-def in_theme(page, name):
+def set_theme(page, name):
     "Turn to a theme, 'Light' or 'Dark', and wait until the page is in it"
     light = str(name == 'Light').lower()
     if page.evaluate('document.body.dataset.jpThemeLight') != light:
@@ -91,14 +91,14 @@ def in_theme(page, name):
         page.wait_for_function('light => document.body.dataset.jpThemeLight === light', arg=light)
 
 
-def at_rest(page):
+def release_focus(page):
     "Take pointer and keys away from whatever has them, and wait until page and kernel are in step"
     page.mouse.move(5, 5)
     page.evaluate('document.activeElement?.blur()')
-    in_step(page)
+    wait_idle(page)
 
 
-def nothing_broke(page):
+def assert_no_errors(page):
     "Check that since this was last asked no request left the machine, and no script failed"
     outside, errors = page.outside[:], [e for e in page.errors if 'ResizeObserver loop' not in e]
     page.outside.clear(), page.errors.clear()
@@ -161,7 +161,7 @@ class Server:
             stdout=open(folder / 'lab.log', 'w'),
             stderr=subprocess.STDOUT,
         )
-        wait_for(self._up, 120, say='JupyterLab starts')
+        wait_for(self._up, 120, message='JupyterLab starts')
 
     def _up(self):
         if self.process.poll() is not None:
@@ -235,12 +235,12 @@ class Lab:
             return []  # a busy machine: the server answers 500, or late, while the kernel is being started
         return [s['kernel'] for s in sessions if s['path'].startswith(f'{self.name}/')]
 
-    def ask(self, expression):
+    def evaluate(self, expression):
         "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
         if not self.client:
             from jupyter_client import BlockingKernelClient
 
-            (kernel,) = wait_for(self.kernels, say='the server tells its kernel')
+            (kernel,) = wait_for(self.kernels, message='the server tells its kernel')
             file = self.server.folder / f'runtime/kernel-{kernel["id"]}.json'
             self.client = BlockingKernelClient(connection_file=str(file))
             self.client.load_connection_file()
@@ -253,9 +253,9 @@ class Lab:
         assert answer['status'] == 'ok', (expression, answer)
         return json.loads(eval(answer['data']['text/plain']))
 
-    def do(self, code):
+    def execute(self, code):
         "Run code in the notebook's kernel, over a line of our own"
-        self.ask(f'exec({code!r})')
+        self.evaluate(f'exec({code!r})')
 
     def end_kernels(self):
         "Stop the kernels, as when the server was restarted"
@@ -291,25 +291,25 @@ def open_page(browser, lab, meanwhile=None, before=None):
     page.on('console', lambda m: page.errors.append(m.text) if m.type == 'error' and 'srlviz' in m.text else None)
     run_all(page, lab, meanwhile)
     page.wait_for_function(DRAWN)  # until then the page moves under the pointer
-    in_step(page)
-    page.begun = page.outside[:], page.errors[:]
+    wait_idle(page)
+    page.errors_on_load = page.outside[:], page.errors[:]
     return page
 
 
-def begin_anew(page, lab, start):
+def reset_page(page, lab, start):
     """Let a test begin where every test begins, whatever was pressed before, and see that nothing breaks meanwhile.
 
     Parameters
     ----------
     start : expression for the kernel that sets back what tests change
 
-    A generator of one page, for a fixture: `yield from begin_anew(...)`.
+    A generator of one page, for a fixture: `yield from reset_page(...)`.
     """
     page.outside.clear(), page.errors.clear()  # they failed the test that they belong to
     page.mouse.move(5, 5)
-    in_step(page)
-    lab.ask(start)
-    in_step(page)
+    wait_idle(page)
+    lab.evaluate(start)
+    wait_idle(page)
     yield page
     assert page.outside == [], 'a request left this machine'
     assert page.errors == [], 'a script failed'
@@ -324,7 +324,7 @@ def run_all(page, lab, meanwhile=None):
     wait_for(
         lambda: [k for k in lab.kernels() if k['connections'] and k['execution_state'] == 'idle'],
         120,
-        say='the kernel is connected and idle',
+        message='the kernel is connected and idle',
     )
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=120_000)
     page.evaluate(

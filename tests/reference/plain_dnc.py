@@ -7,7 +7,7 @@ read vectors fed back and the lengths of keys are ours.
 
 import torch
 import torch.nn.functional as F
-from popgym_memories_recurrent import pairs_of
+from reference.popgym_memories_recurrent import pairs_of
 from torch import nn
 
 from srlviz.memories.dnc import ALIKE, DNC

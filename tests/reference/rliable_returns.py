@@ -1,8 +1,8 @@
 """What rliable says of a small table: points, and percentiles of what it redraws; for tests/test_returns.py.
 
-Run by a Python that has rliable (1.2.0 was used; nothing of srlviz is needed), it writes tests/rliable_returns.json:
+Run by a Python that has rliable (1.2.0 was used; nothing of srlviz is needed), it writes tests/reference/rliable_returns.json:
 
-    python tests/rliable_returns.py
+    python tests/reference/rliable_returns.py
 """
 
 import json

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from srlviz.encoders.frames.ppo_features import read_agent
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHIPPED = read_agent()[0]['game']  # the game of the agent that comes with the package
 GAMES = dict(encoder_frames=300, probe_frames=900, epochs=1, probe_epochs=2)
 PAPERMILL = [sys.executable, '-m', 'papermill']
@@ -78,12 +78,12 @@ def notebooks() -> list[str]:
 
 
 @dataclass
-class Ran:
+class PapermillRun:
     "What papermill left of a notebook, and what it took"
 
     name: str
     folder: str
-    said: str
+    log: str
     code: int
     seconds: float
     cpu_seconds: float  # of the kernel, its children and papermill
@@ -106,7 +106,7 @@ class Ran:
         return [c for c in self.notebook.cells if c.cell_type == 'code']
 
     @property
-    def used(self) -> dict:
+    def usage(self) -> dict:
         return {k: getattr(self, k) for k in ('name', 'seconds', 'cpu_seconds', 'memory')}
 
     @property
@@ -122,7 +122,7 @@ class Ran:
         return '\n'.join(texts + [d[k] for d in self.shown for k in kinds if k in d])
 
 
-def outside(**environment) -> dict[str, str]:
+def user_environment(**environment) -> dict[str, str]:
     "The environment of a program that a user starts: this package is found, and nothing says that it is tested"
     away = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC', 'PLOTLY_RENDERER')}
     here = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH', '')]))
@@ -140,10 +140,10 @@ def resident(process: psutil.Process) -> int:
     return total
 
 
-def measured(command, said: Path, **how) -> dict[str, float]:
+def run_measured(command, log: Path, **how) -> dict[str, float]:
     "Run a command, what it says in a file; give its status, time, CPU time with its children, and their peak of memory"
     began, memory = time.time(), 0
-    with open(said, 'wb') as file:
+    with open(log, 'wb') as file:
         process = psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, **how)
     while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
         memory = max(memory, resident(process))
@@ -153,20 +153,20 @@ def measured(command, said: Path, **how) -> dict[str, float]:
     return times | dict(code=os.waitstatus_to_exitcode(status), memory=memory)
 
 
-def papermill(name: str, folder: Path, others) -> Ran:
+def papermill(name: str, folder: Path, others) -> PapermillRun:
     "Run a notebook in a new folder by papermill's own command; `others` gives the folder of another's results"
     fill = lambda value: re.sub(r'\{([^}]+)\}', lambda m: str(others(m[1])), str(value))
     given = [word for k, v in SMALL[name].items() for word in ('-p', k, fill(v))]
     command = [*PAPERMILL, str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *given]
     folder.mkdir(parents=True)
-    said = folder.with_suffix('.txt')
-    used = measured(
-        command, said, cwd=folder, env=outside(SRLVIZ_SOLVED='1')
+    log = folder.with_suffix('.txt')
+    used = run_measured(
+        command, log, cwd=folder, env=user_environment(SRLVIZ_SOLVED='1')
     )  # lessons and tutorials: a wrong solution fails
-    return Ran(name=name, folder=str(folder), said=said.read_text(errors='replace'), **used)
+    return PapermillRun(name=name, folder=str(folder), log=log.read_text(errors='replace'), **used)
 
 
-def run_once(name: str, base: Path) -> Ran:
+def run_once(name: str, base: Path) -> PapermillRun:
     """Run a notebook, or give what it left if this was done in this test run, by whichever of its processes.
 
     Parameters
@@ -178,7 +178,7 @@ def run_once(name: str, base: Path) -> Ran:
     ------
     AssertionError : if it failed, with what papermill says
     """
-    assert name in SMALL, f'{name}: say in SMALL of tests/papermill_runs.py with which parameters CI runs it'
+    assert name in SMALL, f'{name}: say in SMALL of tests/support/papermill_runs.py with which parameters CI runs it'
     folder = base / 'papermill' / name.replace('/', '-')
     folder.parent.mkdir(exist_ok=True)
     kept = folder.with_suffix('.json')
@@ -186,8 +186,8 @@ def run_once(name: str, base: Path) -> Ran:
         if not kept.exists():
             ran = papermill(name, folder, lambda other: run_once(other, base).folder)
             kept.write_text(json.dumps(asdict(ran)))
-    ran = Ran(**json.loads(kept.read_text()))
-    assert ran.code == 0, f'papermill ended {name} with {ran.code}:\n{ran.said[-6000:]}'
+    ran = PapermillRun(**json.loads(kept.read_text()))
+    assert ran.code == 0, f'papermill ended {name} with {ran.code}:\n{ran.log[-6000:]}'
     return ran
 
 
